@@ -1,0 +1,312 @@
+"""The few types everything else speaks: frozen data, no torch.
+
+    text -> Encoded -> (Target) -> Trace -> Attribution -> Comparison
+
+Nothing after `Attribution` needs torch or the model: a saved run opens on a machine without either.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Floats = npt.NDArray[np.float64]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as the model sees it, with the way back to the characters.
+
+    `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
+    `words[t]` is the index into `word_spans`, -1 for special tokens; `segments[t]` is the part (of a pair)
+    or the turn (of a chat) the token belongs to, -1 for what the template or the tokenizer added.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    special: tuple[bool, ...]
+    words: tuple[int, ...]
+    word_spans: tuple[Span, ...]
+    segments: tuple[int, ...]
+    type_ids: tuple[int, ...] | None = None  # token_type_ids, for models that want them
+    answer_ids: tuple[int, ...] = ()  # what an encoder-decoder has written so far (decoder side)
+    notes: tuple[str, ...] = ()  # what was done to the text that the reader must know (truncation, windows)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def word_text(self, word: int) -> str:
+        start, end = self.word_spans[word]
+        return self.text[start:end]
+
+    def units(self, unit: str) -> list[list[int]]:
+        """Token positions of each removable unit, in reading order; special tokens are never removed."""
+        from heedful.text import unit_positions
+
+        return unit_positions(self, unit)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which number is explained. `score` maps the model's logits to one scalar a row.
+
+    kind        logits it reads     the number
+    class       (n, C)              logit of class `index` (single label)
+    label       (n, C)              logit of label `index` (multi-label: no softmax between labels)
+    regression  (n, C)              output `index`
+    token       (n, V)              logit of token `index` at `position`
+    sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
+
+    `contrast` turns it into "A rather than B": the difference of the two logits (or of the two sums).
+    """
+
+    kind: str
+    index: int = 0
+    label: str = ""
+    position: int | None = None
+    sequence: tuple[int, ...] = ()
+    contrast: int | None = None
+    contrast_label: str = ""
+
+    def score(self, logits: Tensor) -> Tensor:
+        """(n, C) or (n, V) or (n, L, V) -> (n,)"""
+        if self.kind == "sequence":
+            logp = logits.log_softmax(-1)  # (n, L, V)
+            rows = logp.new_tensor(self.sequence).long()[None, :, None].expand(len(logp), -1, 1)
+            return logp.gather(-1, rows)[..., 0].sum(-1)
+        chosen = logits[:, self.index]
+        return chosen if self.contrast is None else chosen - logits[:, self.contrast]
+
+    @property
+    def name(self) -> str:
+        label = self.label or f"{self.kind} {self.index}"
+        return f"{label} rather than {self.contrast_label}" if self.contrast is not None else label
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one forward and backward of the user's own model shows.
+
+    Q is T for self-attention; a single-query layer (one-layer classifier) has Q = 1.
+    `readout[q]` is the share of the answer read at query position q, found from the gradient of the target
+    with respect to the last hidden states: all on [CLS], all on the last token, or spread by a mean pool.
+    """
+
+    x: Encoded
+    target: Target
+    output: float
+    embeds: Tensor  # (T, d)
+    grad_embeds: Tensor  # (T, d)
+    attentions: tuple[Tensor, ...] = ()  # one a layer, (H, Q, T)
+    grad_attentions: tuple[Tensor, ...] = ()  # one a layer, (H, Q, T)
+    readout: tuple[float, ...] = ()  # (Q,)
+    hidden: tuple[Tensor, ...] = ()  # (T, d) a layer, on request
+    cross: tuple[Tensor, ...] = ()  # encoder-decoders: (H, A, T), A = answer positions
+    grad_cross: tuple[Tensor, ...] = ()
+    decoder_attentions: tuple[Tensor, ...] = ()  # encoder-decoders: (H, A, A)
+    grad_decoder_attentions: tuple[Tensor, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an explanation cost. Rows are model inputs: `forwards` asked for, `unique` really run after
+    duplicates and remembered rows were taken out."""
+
+    forwards: int = 0
+    backwards: int = 0
+    unique: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the text with its score: the sum of its tokens' scores."""
+
+    text: str
+    score: float
+    stderr: float | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """One method's answer: signed scores, one a token, with standard errors where the method samples.
+
+    `promises` says what the scores mean: signed scores push towards (+) or away from (-) the target;
+    unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
+    """
+
+    x: Encoded
+    target: Target
+    scores: Floats  # (T,)
+    method: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    stderr: Floats | None = None  # (T,)
+    output: float = float("nan")  # f(x)
+    base: float | None = None  # f(baseline), for methods that have one
+    signed: bool = True
+    cost: Cost = Cost()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        scores = np.asarray(self.scores, dtype=np.float64)
+        if scores.shape != (len(self.x),):
+            raise ValueError(f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} tokens")
+        object.__setattr__(self, "scores", scores)
+
+    def words(self) -> list[Word]:
+        """Word view. A word removed as a whole has its score (and error) spread evenly over its tokens,
+        so sums give both back exactly."""
+        count = len(self.x.word_spans)
+        totals, errors = np.zeros(count), np.zeros(count)
+        for position, word in enumerate(self.x.words):
+            if word >= 0:
+                totals[word] += self.scores[position]
+                errors[word] += 0.0 if self.stderr is None else self.stderr[position]
+        return [
+            Word(
+                self.x.word_text(i),
+                float(totals[i]),
+                None if self.stderr is None else float(errors[i]),
+                *self.x.word_spans[i],
+            )
+            for i in range(count)
+        ]
+
+    def top(self, k: int = 5) -> list[Word]:
+        """The k words with the largest absolute score, largest first (ties in reading order)."""
+        return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
+
+    @property
+    def special_mass(self) -> float:
+        """Share of the absolute score that sits on special tokens, which the word view leaves out."""
+        total = float(np.abs(self.scores).sum())
+        return float(np.abs(self.scores)[list(self.x.special)].sum()) / total if total else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        from heedful.store import attribution_to_dict
+
+        return attribution_to_dict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_csv(self) -> str:
+        """One line a word: method, word, start, end, score, stderr."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["method", "word", "start", "end", "score", "stderr"])
+        for word in self.words():
+            error = "" if word.stderr is None else repr(word.stderr)
+            writer.writerow([self.method, word.text, word.start, word.end, repr(word.score), error])
+        return out.getvalue()
+
+    def _repr_html_(self) -> str:
+        from heedful.view.html import fragment
+
+        return fragment(Comparison((self,)))
+
+
+@dataclass(frozen=True)
+class Comparison(Mapping[str, Attribution]):
+    """Several methods on one prediction: a mapping from method name to `Attribution`."""
+
+    attributions: tuple[Attribution, ...]
+    model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction
+    settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
+    refused: Mapping[str, str] = field(default_factory=dict)  # method -> why this model cannot run it
+
+    def __getitem__(self, method: str) -> Attribution:
+        for attribution in self.attributions:
+            if attribution.method == method:
+                return attribution
+        raise KeyError(f"{method!r} is not in this comparison, which has: {', '.join(self)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return (attribution.method for attribution in self.attributions)
+
+    def __len__(self) -> int:
+        return len(self.attributions)
+
+    @property
+    def x(self) -> Encoded:
+        return self.attributions[0].x
+
+    @property
+    def target(self) -> Target:
+        return self.attributions[0].target
+
+    def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
+        """(methods, matrix) of pairwise agreement over words: "kendall", "spearman" or "top-k"."""
+        from heedful.agreement import matrix
+
+        return matrix(self, measure, k)
+
+    def to_dict(self) -> dict[str, Any]:
+        from heedful.store import comparison_to_dict
+
+        return comparison_to_dict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.view.html import page
+
+        target = Path(path)
+        target.write_text(page(self), encoding="utf-8")
+        return target
+
+    def save(self, folder: str | Path) -> Path:
+        from heedful.store import save
+
+        return save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Comparison:
+        from heedful.store import load
+
+        return load(Path(folder))
+
+    def _repr_html_(self) -> str:
+        from heedful.view.html import fragment
+
+        return fragment(self)
+
+
+Progress = Callable[[int, int], None]  # rows done, rows in all
+
+__all__ = [
+    "Attribution",
+    "Comparison",
+    "Cost",
+    "Encoded",
+    "Floats",
+    "Progress",
+    "Span",
+    "Target",
+    "Trace",
+    "Word",
+    "replace",
+]
