@@ -1,0 +1,80 @@
+# Every target builds .venv by itself, and only when pyproject.toml or constraints.txt changed.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+OUT ?= out
+DEMO := the selection on the menu is great and so is the food the service is not bad prices are fine
+
+# One test process a core; torch keeps to one thread in each, so they do not fight.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all test-real lint format bench docs serve zoo clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("heedful needs Python 3.11 or newer; this is %s. Try: make PYTHON=python3.12 ..." % sys.version.split()[0])'
+	@echo "making .venv" >&2
+	@$(PYTHON) -m venv .venv
+
+.venv/.core: .venv/pyvenv.cfg pyproject.toml constraints.txt
+	@echo "installing heedful (once; a minute or two)" >&2
+	@$(PIP) -e .
+	@touch $@
+
+.venv/.dev: .venv/.core
+	@echo "installing test tools (once)" >&2
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+.venv/.bench: .venv/.core
+	@$(PIP) -e '.[bench]'
+	@touch $@
+
+.venv/.docs: .venv/.core
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
+demo: .venv/.core  ## explain a prediction of the embedded model and write out/demo.html
+	@mkdir -p $(OUT)
+	@$(BIN)/heedful explain "$(DEMO)" --model zoo:sentiment --html $(OUT)/demo.html
+
+test: .venv/.dev  ## the whole quick test suite
+	@$(PYTEST) -n $(WORKERS) -m "not slow and not real"
+
+test-all: .venv/.dev  ## the quick tests and the long proofs
+	@$(PYTEST) -n $(WORKERS) -m "not real"
+
+test-real: .venv/.dev  ## tests on real weights, which are pulled first (about 400 MB)
+	@$(BIN)/heedful zoo pull --all
+	@$(PYTEST) -m real
+
+lint: .venv/.dev  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: .venv/.dev  ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: .venv/.bench  ## side by side with rivals, ratios to bench/results
+	@$(BIN)/python -m bench
+
+docs: .venv/.docs  ## build the docs site into site/
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html" >&2
+
+serve: demo  ## show the demo report on http://127.0.0.1:8000
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(OUT) 8000
+
+zoo: .venv/.dev  ## train the embedded models again (hours on two cores)
+	@$(BIN)/python zoo/train_one_layer.py
+	@$(BIN)/python zoo/train_sentiment.py
+	@$(BIN)/python zoo/train_lm.py
+
+clean:  ## remove what the targets made, .venv included
+	@rm -rf .venv $(OUT) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
