@@ -1,0 +1,52 @@
+"""The reference transformer of the textbooks, readable in one sitting and held equal to the production one by tests.
+
+Read in this order: attention, embeddings, blocks, gpt2, one_layer, train, bpe, decode.
+"""
+
+from heedful.nn.attention import (
+    Attended,
+    MultiHeadAttention,
+    additive,
+    attention,
+    causal,
+    causal_mask,
+    single_query,
+    visible,
+)
+from heedful.nn.blocks import MLP, Block, SoLU, gelu, gelu_tanh, layer_norm, solu, solu_layer_norm
+from heedful.nn.embeddings import Embeddings, sinusoids
+from heedful.nn.gpt2 import GPT2, GPT2Config
+from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig, OneLayerOutput
+from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
+
+__all__ = [
+    "Attended",
+    "Block",
+    "Embeddings",
+    "GPT2",
+    "GPT2Config",
+    "MLP",
+    "MultiHeadAttention",
+    "OneLayerClassifier",
+    "OneLayerConfig",
+    "OneLayerOutput",
+    "SoLU",
+    "TrainConfig",
+    "additive",
+    "attention",
+    "causal",
+    "causal_mask",
+    "decay_groups",
+    "fit",
+    "gelu",
+    "gelu_tanh",
+    "layer_norm",
+    "learning_rate",
+    "single_query",
+    "sinusoids",
+    "solu",
+    "solu_layer_norm",
+    "train",
+    "visible",
+    "windows",
+]

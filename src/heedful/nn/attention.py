@@ -1,0 +1,132 @@
+"""Attention, written as the formula.
+
+    A = softmax(Q K^T / sqrt(d) + M)        out = A V
+
+Q (S, d) queries, K (T, d) keys, V (T, d_v) values, M (S, T) additive mask: 0 where query s may look at key t,
+-inf where it may not, so every row of A still sums to one (METHODS E5, E6: add, never multiply; allow t <= s,
+the diagonal included; divide by sqrt(d) always). Cost O(S T d). Needs: nothing but torch.
+
+Single-query, self-, masked and cross-attention are this one function with other arguments:
+single-query has S = 1, self-attention takes Q, K, V from the same tokens, masked adds `causal_mask`, cross takes
+K and V from another sequence; multi-head runs it H times on slices of size d = width / H.
+
+Vaswani et al., Attention Is All You Need, NeurIPS 2017; Bahdanau et al., ICLR 2015.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+
+class Attended(NamedTuple):
+    """What attention returns: the mixed values and the weights that mixed them."""
+
+    out: Float[Tensor, "*batch S d_v"]
+    weights: Float[Tensor, "*batch S T"]
+
+
+def attention(
+    query: Float[Tensor, "*b S d"],
+    key: Float[Tensor, "*b T d"],
+    value: Float[Tensor, "*b T d_v"],
+    mask: Float[Tensor, "..."] | None = None,
+) -> Attended:
+    """softmax(Q K^T / sqrt(d) + M) V, with the weights; `mask` broadcasts to (*b, S, T)."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (*b, S, T)
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-1)  # (*b, S, T), rows sum to one
+    return Attended(weights @ value, weights)  # (*b, S, d_v)
+
+
+def single_query(
+    query: Float[Tensor, "*b d"],
+    key: Float[Tensor, "*b T d"],
+    value: Float[Tensor, "*b T d_v"],
+    mask: Float[Tensor, "..."] | None = None,
+) -> tuple[Float[Tensor, "*b d_v"], Float[Tensor, "*b T"]]:
+    """One query over T keys: alpha_t = softmax_u(q . k_u / sqrt(d))_t, out = sum_t alpha_t v_t. `mask` is (*b, T)."""
+    rows = None if mask is None else mask.unsqueeze(-2)
+    out, weights = attention(query.unsqueeze(-2), key, value, rows)
+    return out.squeeze(-2), weights.squeeze(-2)
+
+
+def causal(length: int, device: torch.device | None = None) -> Bool[Tensor, "T T"]:
+    """True where query s (row) may look at key t (column): t <= s."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+def additive(allowed: Bool[Tensor, "*shape"], dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
+    """0 where allowed, -inf elsewhere: the M of the formula. A row with nothing allowed would give NaN."""
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, -math.inf)
+
+
+def causal_mask(length: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "T T"]:
+    """M_{s,t} = 0 if t <= s else -inf."""
+    return additive(causal(length), dtype)
+
+
+def visible(attention_mask: Shaped[Tensor, "B T"]) -> Bool[Tensor, "B 1 T T"]:
+    """Causal, and no looking at padding (0 in `attention_mask`).
+
+    A padded position may still look at itself: its row is never empty, so no NaN is born there and, as nobody
+    else looks at it, what it computes reaches no real token.
+    """
+    length = attention_mask.shape[-1]
+    itself = torch.eye(length, dtype=torch.bool, device=attention_mask.device)  # (T, T)
+    real = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
+    return causal(length, attention_mask.device) & (real | itself)
+
+
+class MultiHeadAttention(nn.Module):
+    """head_h = attention(x W_q^h, c W_k^h, c W_v^h);  out = [head_1 ... head_H] W_o.
+
+    `context` c is x itself (self-attention) or another sequence (cross-attention). `forward` is the formula and
+    returns the weights; `fused` is the same numbers by torch's fast kernel, without weights, for training.
+    """
+
+    def __init__(self, width: int, heads: int, bias: bool = True, dropout: float = 0.0) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width {width} does not split into {heads} heads; choose a multiple, e.g. {64 * heads}")
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(width, width, bias)
+        self.key = nn.Linear(width, width, bias)
+        self.value = nn.Linear(width, width, bias)
+        self.out = nn.Linear(width, width, bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S width"],
+        context: Float[Tensor, "B T width"] | None = None,
+        mask: Float[Tensor, "..."] | None = None,
+    ) -> Attended:
+        """Returns out (B, S, width) and weights (B, H, S, T). Weights carry gradients; no dropout is applied."""
+        mixed, weights = attention(*self._project(x, x if context is None else context), mask)
+        return Attended(self._merge(mixed), weights)
+
+    def fused(
+        self,
+        x: Float[Tensor, "B S width"],
+        context: Float[Tensor, "B T width"] | None = None,
+        mask: Float[Tensor, "..."] | None = None,
+        is_causal: bool = False,
+    ) -> Float[Tensor, "B S width"]:
+        """The same output without weights; drops attention weights while training."""
+        q, k, v = self._project(x, x if context is None else context)
+        drop = self.dropout if self.training else 0.0
+        return self._merge(F.scaled_dot_product_attention(q, k, v, mask, drop, is_causal))
+
+    def _project(self, x: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self._split(self.query(x)), self._split(self.key(context)), self._split(self.value(context))
+
+    def _split(self, x: Float[Tensor, "B T width"]) -> Float[Tensor, "B H T d"]:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def _merge(self, x: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T width"]:
+        out: Tensor = self.out(x.transpose(1, 2).flatten(-2))
+        return out

@@ -1,0 +1,171 @@
+"""GPT-2: token + learned position embeddings, L pre-LN blocks, a final LayerNorm, output weights tied to the tokens.
+
+    h = E[ids] + P[0..T-1];   h <- block_l(h), l = 1..L;   logits = LN(h) E^T                 (T, vocab)
+    loss = - 1/(T-1) sum_t log softmax(logits_t)[x_{t+1}]          categorical cross entropy (METHODS E10)
+
+The 124M model is `GPT2Config()`: vocabulary 50,257, context 1,024, 12 layers, 12 heads, width 768.
+Numbers equal transformers' GPT-2 (`from_transformers`, `to_transformers`). Cost a token: O(L width (12 width + T)).
+
+Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+from heedful.nn.attention import additive, causal, visible
+from heedful.nn.blocks import Block
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """Sizes of a GPT-2; the defaults are the 124M model."""
+
+    vocab_size: int = 50257
+    context: int = 1024
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    dropout: float = 0.0
+    activation: str = "gelu"  # GPT-2's tanh form; see blocks.ACTIVATIONS for solu and others
+
+
+class GPT2(nn.Module):
+    """The language model. `seed` draws the weights; the global random state is left alone."""
+
+    def __init__(self, config: GPT2Config, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.token = nn.Embedding(config.vocab_size, config.width)
+            self.position = nn.Embedding(config.context, config.width)
+            self.blocks = nn.ModuleList(
+                Block(config.width, config.heads, config.dropout, config.activation) for _ in range(config.layers)
+            )
+            self.norm = nn.LayerNorm(config.width)
+            self.drop = nn.Dropout(config.dropout)
+            self._draw()
+
+    def _draw(self) -> None:
+        """N(0, .02), biases 0; what writes to the residual stream is scaled by 1/sqrt(2 L)."""
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                writes = name.endswith(("attn.out.weight", "mlp.down.weight"))
+                nn.init.normal_(p, std=0.02 / math.sqrt(2 * self.config.layers) if writes else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def forward(
+        self, ids: Int[Tensor, "B T"], attention_mask: Shaped[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T vocab"]:
+        """Logits of the next token at every position. `attention_mask` is 0 on padding."""
+        x = self.embed(ids)
+        mask = None if attention_mask is None else additive(visible(attention_mask), x.dtype)
+        for block in self.blocks:
+            x = block(x, mask)
+        return F.linear(self.norm(x), self.token.weight)  # tied: logits = LN(h) E^T
+
+    def embed(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T width"]:
+        """E[ids] + P[0..T-1]."""
+        length = ids.shape[1]
+        if length > self.config.context:
+            raise ValueError(f"{length} tokens, but the model reads at most {self.config.context}; shorten the text")
+        x: Tensor = self.drop(self.token(ids) + self.position.weight[:length])
+        return x
+
+    def loss(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
+        """Mean next-token cross entropy in nats; T may be context + 1."""
+        logits = self(ids[:, :-1])  # (B, T-1, vocab)
+        return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+
+    def attentions(
+        self, ids: Int[Tensor, "B T"], attention_mask: Shaped[Tensor, "B T"] | None = None
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """The weights of every layer, by the explicit formula."""
+        x, maps = self.embed(ids), []
+        allowed = causal(ids.shape[1], ids.device) if attention_mask is None else visible(attention_mask)
+        mask = additive(allowed, x.dtype)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            mixed, weights = block.attn(block.norm1(x), mask=mask)
+            x = x + mixed
+            x = x + block.mlp(block.norm2(x))
+            maps.append(weights)
+        return maps
+
+    @torch.inference_mode()
+    def next_logits(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B vocab"]:
+        """Logits after the last token; the function `decode.generate` wants. Reads the last `context` tokens."""
+        logits: Tensor = self(ids[:, -self.config.context :])
+        return logits[:, -1]
+
+    @classmethod
+    def from_transformers(cls, model: "GPT2LMHeadModel") -> "GPT2":
+        """The same weights (copied) in this class, in eval mode."""
+        c: Any = model.config
+        odd = {"n_inner": (None, 4 * c.n_embd), "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+               "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,),
+               "layer_norm_epsilon": (1e-5,), "add_cross_attention": (False,), "tie_word_embeddings": (True,)}  # fmt: skip
+        for field, known in odd.items():
+            if getattr(c, field) not in known:
+                raise ValueError(f"GPT2 here has {field} in {known}, this model {getattr(c, field)!r}: not the same net")
+        config = GPT2Config(c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd, c.resid_pdrop)
+        ours = cls(config)
+        ours.load_state_dict(_ours_of(model.state_dict(), config.layers))
+        return ours.eval()
+
+    def to_transformers(self) -> "GPT2LMHeadModel":
+        """The same weights (copied) as transformers' GPT-2, in eval mode: ready for `save_pretrained`."""
+        from transformers import GPT2Config as TheirConfig
+        from transformers import GPT2LMHeadModel
+
+        c = self.config
+        if c.activation != "gelu":
+            raise ValueError(f"transformers' GPT-2 has no activation {c.activation!r}; only 'gelu' converts")
+        with torch.random.fork_rng(devices=[]):
+            theirs = GPT2LMHeadModel(TheirConfig(
+                vocab_size=c.vocab_size, n_positions=c.context, n_layer=c.layers, n_head=c.heads, n_embd=c.width,
+                resid_pdrop=c.dropout, embd_pdrop=c.dropout, attn_pdrop=c.dropout,
+                bos_token_id=None, eos_token_id=None))  # fmt: skip
+        theirs.load_state_dict(_theirs_of(self.state_dict(), c.layers))
+        theirs.eval()
+        return theirs
+
+
+# our name -> theirs; {} is the layer. Their Conv1D keeps weights (in, out), ours (out, in).
+OUTER = {"token.weight": "transformer.wte.weight", "position.weight": "transformer.wpe.weight",
+         "norm.weight": "transformer.ln_f.weight", "norm.bias": "transformer.ln_f.bias"}  # fmt: skip
+INNER = {"norm1": "ln_1", "attn.out": "attn.c_proj", "norm2": "ln_2", "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
+QKV = ("query", "key", "value")
+
+
+def _ours_of(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    ours = {mine: theirs[name] for mine, name in OUTER.items()}
+    for layer in range(layers):
+        a, b = f"blocks.{layer}.", f"transformer.h.{layer}."
+        for kind in ("weight", "bias"):
+            for mine, name in INNER.items():
+                ours[f"{a}{mine}.{kind}"] = theirs[f"{b}{name}.{kind}"].t()  # .t() of a vector is the vector
+            parts = theirs[f"{b}attn.c_attn.{kind}"].chunk(3, dim=-1)  # (width, 3 width) -> 3 x (width, width)
+            ours |= {f"{a}attn.{part}.{kind}": p.t() for part, p in zip(QKV, parts, strict=True)}
+    return ours
+
+
+def _theirs_of(ours: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    theirs = {name: ours[mine] for mine, name in OUTER.items()} | {"lm_head.weight": ours["token.weight"]}
+    for layer in range(layers):
+        a, b = f"blocks.{layer}.", f"transformer.h.{layer}."
+        for kind in ("weight", "bias"):
+            for mine, name in INNER.items():
+                theirs[f"{b}{name}.{kind}"] = ours[f"{a}{mine}.{kind}"].t()
+            theirs[f"{b}attn.c_attn.{kind}"] = torch.cat([ours[f"{a}attn.{p}.{kind}"].t() for p in QKV], dim=-1)
+    return theirs
