@@ -1,4 +1,4 @@
-"""The reference transformer of the textbooks, readable in one sitting and held equal to the production one by tests.
+"""The reference transformer: readable in one sitting; tests hold it equal to the production one.
 
 Read in this order: attention, embeddings, blocks, gpt2, one_layer, train, bpe, decode.
 """
@@ -20,12 +20,12 @@ from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig, OneLayerOut
 from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
 
 __all__ = [
+    "GPT2",
+    "MLP",
     "Attended",
     "Block",
     "Embeddings",
-    "GPT2",
     "GPT2Config",
-    "MLP",
     "MultiHeadAttention",
     "OneLayerClassifier",
     "OneLayerConfig",

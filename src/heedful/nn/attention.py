@@ -7,8 +7,8 @@ Q (S, d) queries, K (T, d) keys, V (T, d_v) values, M (S, T) additive mask: 0 wh
 the diagonal included; divide by sqrt(d) always). Cost O(S T d). Needs: nothing but torch.
 
 Single-query, self-, masked and cross-attention are this one function with other arguments:
-single-query has S = 1, self-attention takes Q, K, V from the same tokens, masked adds `causal_mask`, cross takes
-K and V from another sequence; multi-head runs it H times on slices of size d = width / H.
+single-query has S = 1, self-attention takes Q, K, V from the same tokens, masked adds `causal_mask`, cross
+takes K and V from another sequence; multi-head runs it H times on slices of size d = width / H.
 
 Vaswani et al., Attention Is All You Need, NeurIPS 2017; Bahdanau et al., ICLR 2015.
 """
@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
+
+from heedful.errors import HeedfulError
 
 
 class Attended(NamedTuple):
@@ -49,7 +51,7 @@ def single_query(
     value: Float[Tensor, "*b T d_v"],
     mask: Float[Tensor, "..."] | None = None,
 ) -> tuple[Float[Tensor, "*b d_v"], Float[Tensor, "*b T"]]:
-    """One query over T keys: alpha_t = softmax_u(q . k_u / sqrt(d))_t, out = sum_t alpha_t v_t. `mask` is (*b, T)."""
+    """alpha_t = softmax_u(q . k_u / sqrt(d))_t, out = sum_t alpha_t v_t; `mask` is (*b, T)."""
     rows = None if mask is None else mask.unsqueeze(-2)
     out, weights = attention(query.unsqueeze(-2), key, value, rows)
     return out.squeeze(-2), weights.squeeze(-2)
@@ -85,14 +87,14 @@ def visible(attention_mask: Shaped[Tensor, "B T"]) -> Bool[Tensor, "B 1 T T"]:
 class MultiHeadAttention(nn.Module):
     """head_h = attention(x W_q^h, c W_k^h, c W_v^h);  out = [head_1 ... head_H] W_o.
 
-    `context` c is x itself (self-attention) or another sequence (cross-attention). `forward` is the formula and
-    returns the weights; `fused` is the same numbers by torch's fast kernel, without weights, for training.
+    `context` c is x itself (self-attention) or another sequence (cross-attention). `forward` is the formula
+    and returns the weights; `fused` is the same numbers by torch's fast kernel, for training.
     """
 
     def __init__(self, width: int, heads: int, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         if width % heads:
-            raise ValueError(f"width {width} does not split into {heads} heads; choose a multiple, e.g. {64 * heads}")
+            raise HeedfulError(f"{heads} heads do not divide width {width}", fix="Choose a multiple of heads")
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(width, width, bias)
         self.key = nn.Linear(width, width, bias)
@@ -105,7 +107,7 @@ class MultiHeadAttention(nn.Module):
         context: Float[Tensor, "B T width"] | None = None,
         mask: Float[Tensor, "..."] | None = None,
     ) -> Attended:
-        """Returns out (B, S, width) and weights (B, H, S, T). Weights carry gradients; no dropout is applied."""
+        """out (B, S, width) and weights (B, H, S, T), which carry gradients; no dropout."""
         mixed, weights = attention(*self._project(x, x if context is None else context), mask)
         return Attended(self._merge(mixed), weights)
 
@@ -125,7 +127,7 @@ class MultiHeadAttention(nn.Module):
         return self._split(self.query(x)), self._split(self.key(context)), self._split(self.value(context))
 
     def _split(self, x: Float[Tensor, "B T width"]) -> Float[Tensor, "B H T d"]:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def _merge(self, x: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T width"]:
         out: Tensor = self.out(x.transpose(1, 2).flatten(-2))

@@ -7,7 +7,7 @@
 
 The functions are the formulas; the modules call torch's fused twins of them, which the tests hold equal.
 
-Ba et al. 2016 (LayerNorm); Hendrycks & Gimpel 2016 (GELU); Elhage et al. 2022 (SoLU); Radford et al. 2019 (GPT-2).
+Ba et al. 2016 (LayerNorm); Hendrycks & Gimpel 2016 (GELU); Elhage et al. 2022 (SoLU); Radford et al. 2019.
 """
 
 import math
@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.errors import HeedfulError
 from heedful.nn.attention import MultiHeadAttention
 
 
@@ -46,7 +47,10 @@ def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def solu(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """x * softmax(x): large entries stay, entries in their shade go to zero. (4,1,4,1) -> (1.905,.024,1.905,.024)."""
+    """x * softmax(x): large entries stay, those in their shade go to zero.
+
+    (4, 1, 4, 1) -> (1.905, .024, 1.905, .024);  (1, 1, 1, 1) -> 1/4 each.
+    """
     return x * x.softmax(-1)
 
 
@@ -86,7 +90,7 @@ class MLP(nn.Module):
     def __init__(self, width: int, hidden: int | None = None, activation: str = "gelu") -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
-            raise ValueError(f"no activation {activation!r}; choose one of {', '.join(ACTIVATIONS)}")
+            raise HeedfulError(f"no activation {activation!r}", fix=f"Choose one of {', '.join(ACTIVATIONS)}")
         hidden = hidden or 4 * width
         self.up = nn.Linear(width, hidden)
         self.act = ACTIVATIONS[activation](hidden)

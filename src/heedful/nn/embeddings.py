@@ -6,17 +6,18 @@
 Vaswani et al. 2017 (sinusoids); Radford et al. 2019 (learned).
 """
 
-import math
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from heedful.errors import HeedfulError
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "T d"]:
     """Sine on even, cosine on odd coordinates, base 10000."""
     position = torch.arange(length, dtype=torch.float64)[:, None]  # (T, 1)
-    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))  # (ceil d/2,)
+    even = torch.arange(0, width, 2, dtype=torch.float64)  # 2i
+    rate = 10000.0 ** (-even / width)  # (ceil(d / 2),)
     codes = torch.zeros(length, width, dtype=torch.float64)
     codes[:, 0::2] = torch.sin(position * rate)
     codes[:, 1::2] = torch.cos(position * rate[: width // 2])
@@ -35,11 +36,11 @@ class Embeddings(nn.Module):
             table = sinusoids(context, width) if positions == "sinusoidal" else torch.zeros(context, width)
             self.register_buffer("position", table, persistent=False)
         else:
-            raise ValueError(f"no positions {positions!r}; choose learned, sinusoidal or none")
+            raise HeedfulError(f"no positions {positions!r}", fix="Choose learned, sinusoidal or none")
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T width"]:
         length, context = ids.shape[1], self.position.shape[0]
         if length > context:
-            raise ValueError(f"{length} tokens, but the model reads at most {context}; shorten the text")
+            raise HeedfulError(f"{length} tokens; the model reads at most {context}", fix="Shorten the text")
         out: Tensor = self.token(ids) + self.position[:length]
         return out

@@ -1,10 +1,11 @@
-"""GPT-2: token + learned position embeddings, L pre-LN blocks, a final LayerNorm, output weights tied to the tokens.
+"""GPT-2: token + learned position embeddings, L pre-LN blocks, a final LayerNorm, tied output weights.
 
     h = E[ids] + P[0..T-1];   h <- block_l(h), l = 1..L;   logits = LN(h) E^T                 (T, vocab)
     loss = - 1/(T-1) sum_t log softmax(logits_t)[x_{t+1}]          categorical cross entropy (METHODS E10)
 
 The 124M model is `GPT2Config()`: vocabulary 50,257, context 1,024, 12 layers, 12 heads, width 768.
-Numbers equal transformers' GPT-2 (`from_transformers`, `to_transformers`). Cost a token: O(L width (12 width + T)).
+Numbers equal transformers' GPT-2 (`from_transformers`, `to_transformers`).
+Cost a token: O(L width (12 width + T) + width vocab).
 
 Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 """
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from heedful.errors import HeedfulError
 from heedful.nn.attention import additive, causal, visible
 from heedful.nn.blocks import Block
 
@@ -43,16 +45,15 @@ class GPT2(nn.Module):
 
     def __init__(self, config: GPT2Config, seed: int = 0) -> None:
         super().__init__()
-        self.config = config
+        c = self.config = config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.token = nn.Embedding(config.vocab_size, config.width)
-            self.position = nn.Embedding(config.context, config.width)
-            self.blocks = nn.ModuleList(
-                Block(config.width, config.heads, config.dropout, config.activation) for _ in range(config.layers)
-            )
-            self.norm = nn.LayerNorm(config.width)
-            self.drop = nn.Dropout(config.dropout)
+            self.token = nn.Embedding(c.vocab_size, c.width)
+            self.position = nn.Embedding(c.context, c.width)
+            blocks = (Block(c.width, c.heads, c.dropout, c.activation) for _ in range(c.layers))
+            self.blocks = nn.ModuleList(blocks)
+            self.norm = nn.LayerNorm(c.width)
+            self.drop = nn.Dropout(c.dropout)
             self._draw()
 
     def _draw(self) -> None:
@@ -78,7 +79,10 @@ class GPT2(nn.Module):
         """E[ids] + P[0..T-1]."""
         length = ids.shape[1]
         if length > self.config.context:
-            raise ValueError(f"{length} tokens, but the model reads at most {self.config.context}; shorten the text")
+            limit = self.config.context
+            raise HeedfulError(
+                f"{length} tokens, but the model reads at most {limit}", fix="Shorten the text"
+            )
         x: Tensor = self.drop(self.token(ids) + self.position.weight[:length])
         return x
 
@@ -104,7 +108,7 @@ class GPT2(nn.Module):
 
     @torch.inference_mode()
     def next_logits(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B vocab"]:
-        """Logits after the last token; the function `decode.generate` wants. Reads the last `context` tokens."""
+        """Logits after the last token, what `decode` wants; reads the last `context` tokens."""
         logits: Tensor = self(ids[:, -self.config.context :])
         return logits[:, -1]
 
@@ -112,12 +116,12 @@ class GPT2(nn.Module):
     def from_transformers(cls, model: "GPT2LMHeadModel") -> "GPT2":
         """The same weights (copied) in this class, in eval mode."""
         c: Any = model.config
-        odd = {"n_inner": (None, 4 * c.n_embd), "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
-               "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,),
-               "layer_norm_epsilon": (1e-5,), "add_cross_attention": (False,), "tie_word_embeddings": (True,)}  # fmt: skip
-        for field, known in odd.items():
-            if getattr(c, field) not in known:
-                raise ValueError(f"GPT2 here has {field} in {known}, this model {getattr(c, field)!r}: not the same net")
+        for field, known in EXPECTED.items():
+            value = getattr(c, field)
+            if value not in known and not (field == "n_inner" and value == 4 * c.n_embd):
+                raise HeedfulError(
+                    f"this GPT-2 has {field}={value!r}", f"nn.GPT2 computes with {known[0]!r} only"
+                )
         config = GPT2Config(c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd, c.resid_pdrop)
         ours = cls(config)
         ours.load_state_dict(_ours_of(model.state_dict(), config.layers))
@@ -130,22 +134,43 @@ class GPT2(nn.Module):
 
         c = self.config
         if c.activation != "gelu":
-            raise ValueError(f"transformers' GPT-2 has no activation {c.activation!r}; only 'gelu' converts")
+            raise HeedfulError(
+                f"activation {c.activation!r} is not in transformers' GPT-2", "only 'gelu' converts"
+            )
+        sizes = {"vocab_size": c.vocab_size, "n_positions": c.context, "n_layer": c.layers}
+        sizes |= {"n_head": c.heads, "n_embd": c.width}
+        drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), c.dropout)
         with torch.random.fork_rng(devices=[]):
-            theirs = GPT2LMHeadModel(TheirConfig(
-                vocab_size=c.vocab_size, n_positions=c.context, n_layer=c.layers, n_head=c.heads, n_embd=c.width,
-                resid_pdrop=c.dropout, embd_pdrop=c.dropout, attn_pdrop=c.dropout,
-                bos_token_id=None, eos_token_id=None))  # fmt: skip
+            theirs = GPT2LMHeadModel(TheirConfig(**sizes, **drops, bos_token_id=None, eos_token_id=None))
         theirs.load_state_dict(_theirs_of(self.state_dict(), c.layers))
         theirs.eval()
         return theirs
 
 
 # our name -> theirs; {} is the layer. Their Conv1D keeps weights (in, out), ours (out, in).
-OUTER = {"token.weight": "transformer.wte.weight", "position.weight": "transformer.wpe.weight",
-         "norm.weight": "transformer.ln_f.weight", "norm.bias": "transformer.ln_f.bias"}  # fmt: skip
-INNER = {"norm1": "ln_1", "attn.out": "attn.c_proj", "norm2": "ln_2", "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj"}
+OUTER = {
+    "token.weight": "transformer.wte.weight",
+    "position.weight": "transformer.wpe.weight",
+    "norm.weight": "transformer.ln_f.weight",
+    "norm.bias": "transformer.ln_f.bias",
+}
+INNER = {
+    "norm1": "ln_1",
+    "attn.out": "attn.c_proj",
+    "norm2": "ln_2",
+    "mlp.up": "mlp.c_fc",
+    "mlp.down": "mlp.c_proj",
+}
 QKV = ("query", "key", "value")
+EXPECTED = {  # settings of transformers' GPT-2 that this file computes with
+    "n_inner": (None,),
+    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "layer_norm_epsilon": (1e-5,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
+}
 
 
 def _ours_of(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
@@ -155,7 +180,7 @@ def _ours_of(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
         for kind in ("weight", "bias"):
             for mine, name in INNER.items():
                 ours[f"{a}{mine}.{kind}"] = theirs[f"{b}{name}.{kind}"].t()  # .t() of a vector is the vector
-            parts = theirs[f"{b}attn.c_attn.{kind}"].chunk(3, dim=-1)  # (width, 3 width) -> 3 x (width, width)
+            parts = theirs[f"{b}attn.c_attn.{kind}"].chunk(3, dim=-1)  # 3 x (width, width)
             ours |= {f"{a}attn.{part}.{kind}": p.t() for part, p in zip(QKV, parts, strict=True)}
     return ours
 
@@ -167,5 +192,6 @@ def _theirs_of(ours: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
         for kind in ("weight", "bias"):
             for mine, name in INNER.items():
                 theirs[f"{b}{name}.{kind}"] = ours[f"{a}{mine}.{kind}"].t()
-            theirs[f"{b}attn.c_attn.{kind}"] = torch.cat([ours[f"{a}attn.{p}.{kind}"].t() for p in QKV], dim=-1)
+            parts = [ours[f"{a}attn.{part}.{kind}"].t() for part in QKV]
+            theirs[f"{b}attn.c_attn.{kind}"] = torch.cat(parts, dim=-1)
     return theirs

@@ -24,6 +24,7 @@ from jaxtyping import Float, Int, Shaped
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from heedful.errors import HeedfulError
 from heedful.nn.attention import additive
 from heedful.nn.embeddings import sinusoids
 
@@ -59,7 +60,8 @@ class OneLayerClassifier(nn.Module):
         super().__init__()
         c = self.config = config
         rng = torch.Generator().manual_seed(seed)
-        self.token = nn.Embedding.from_pretrained(torch.randn(c.vocab_size, c.width, generator=rng), freeze=False)
+        table = torch.randn(c.vocab_size, c.width, generator=rng)  # N(0, 1)
+        self.token = nn.Embedding(c.vocab_size, c.width, _weight=table)
         self.register_buffer("position", sinusoids(c.context, c.width), persistent=False)
         self.query = _uniform(rng, c.heads, c.d_att, c.width)  # W_q (K, d_att, d_e)
         self.key = _uniform(rng, c.heads, c.d_att, c.width)  # W_k (K, d_att, d_e)
@@ -70,7 +72,10 @@ class OneLayerClassifier(nn.Module):
         """E[ids] + sinusoids: what `inputs_embeds` expects."""
         length = ids.shape[1]
         if length > self.config.context:
-            raise ValueError(f"{length} tokens, but the model reads at most {self.config.context}; shorten the text")
+            limit = self.config.context
+            raise HeedfulError(
+                f"{length} tokens, but the model reads at most {limit}", fix="Shorten the text"
+            )
         out: Tensor = self.token(ids) + self.position[:length]
         return out
 
@@ -93,10 +98,13 @@ class OneLayerClassifier(nn.Module):
     ) -> OneLayerOutput:
         """Logits (B, classes) and alpha (B, K, T), from ids or from embeddings (positions already added)."""
         if (ids is None) == (inputs_embeds is None):
-            raise ValueError("give ids or inputs_embeds, one of the two")
-        if attention_mask is None and ids is not None and not self.config.pad_attends and self.config.pad_id is not None:
-            attention_mask = ids != self.config.pad_id
-        e = inputs_embeds if inputs_embeds is not None else self.embed(ids)  # type: ignore[arg-type]
+            raise HeedfulError("give ids or inputs_embeds, one of the two")
+        if ids is not None:
+            inputs_embeds = self.embed(ids)
+            if attention_mask is None and not self.config.pad_attends and self.config.pad_id is not None:
+                attention_mask = ids != self.config.pad_id
+        assert inputs_embeds is not None
+        e = inputs_embeds  # (B, T, d_e)
         query = torch.einsum("kad,bd->bka", self.query, e[:, 0])  # q of CLS (B, K, d_att)
         towards = torch.einsum("kad,bka->bkd", self.key, query)  # W_k^T q (B, K, d_e)
         scores = towards @ e.transpose(1, 2) / math.sqrt(self.config.d_att)  # (B, K, T)
@@ -111,7 +119,8 @@ class OneLayerClassifier(nn.Module):
         """Writes config.json and model.safetensors."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps({"model_type": "one-layer", **asdict(self.config)}, indent=2))
+        fields = {"model_type": "one-layer", **asdict(self.config)}
+        (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n")
         save_file({k: v.contiguous() for k, v in self.state_dict().items()}, folder / "model.safetensors")
 
     @classmethod

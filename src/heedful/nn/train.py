@@ -4,8 +4,8 @@
           = floor + (peak - floor) * (1 + cos(pi * progress)) / 2      after
     matrices and embeddings are decayed; biases, gains (anything of one dimension) are not.
 
-`fit` runs any loss; `train` is `fit` on random windows of one long row of tokens. All randomness (windows, dropout)
-comes from `seed`; the global random state is as it was afterwards.
+`fit` runs any loss; `train` is `fit` on random windows of one long row of tokens. All randomness (windows,
+dropout) comes from `seed`; the global random state is as it was afterwards.
 
 Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019.
 """
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
+from heedful.errors import HeedfulError
 from heedful.nn.gpt2 import GPT2
 
 
@@ -64,8 +65,9 @@ def fit(
     config: TrainConfig,
     after_step: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Minimise `loss(step)`; returns the loss of every step. `after_step(step, loss)` may evaluate or save."""
-    optimiser = torch.optim.AdamW(decay_groups(model, config.weight_decay), lr=config.lr, betas=config.betas, fused=True)
+    """Minimise `loss(step)` and return its values. `after_step(step, loss)` may evaluate or save."""
+    groups = decay_groups(model, config.weight_decay)
+    optimiser = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
     losses: list[float] = []
     model.train()
     with torch.random.fork_rng(devices=[]), _bar(config) as tell:
@@ -74,13 +76,13 @@ def fit(
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, config)
             value = loss(step)
-            value.backward()
+            value.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             losses.append(value.item())
             if not math.isfinite(losses[-1]):
-                raise FloatingPointError(f"loss is {losses[-1]} at step {step}; lower lr (now {config.lr}) or clip")
+                raise HeedfulError(f"loss is {losses[-1]} at step {step}", fix=f"Lower lr (now {config.lr})")
             tell(losses[-1])
             if after_step is not None:
                 after_step(step, losses[-1])
@@ -115,7 +117,8 @@ def _bar(config: TrainConfig) -> Iterator[Callable[[float], None]]:
     if not config.progress:
         yield lambda _: None
         return
-    columns = (*Progress.get_default_columns()[:3], TimeRemainingColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
+    loss_column = TextColumn("loss {task.fields[loss]:.3f}")
+    columns = (*Progress.get_default_columns()[:3], TimeRemainingColumn(), loss_column)
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("training", total=config.steps, loss=math.nan)
         mean = math.nan
