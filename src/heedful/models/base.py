@@ -1,0 +1,130 @@
+"""What a model is to the rest of heedful: a few methods and a set of capabilities. No list of model classes.
+
+A method declares what it needs; it is offered where the model has it, and refused with a sentence elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.errors import HeedfulError
+from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
+
+# capability -> what is missing when a model lacks it
+CAPABILITIES = {
+    "rows": "a prediction for a text with words removed",
+    "gradients": "gradients with respect to the token embeddings",
+    "attentions": "attention weights",
+    "generate": "text generation",
+}
+
+
+class Model(Protocol):
+    """The one door. `heedful.load` returns something of this shape, whatever went in."""
+
+    name: str
+    kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, function
+    labels: tuple[str, ...]
+    operators: tuple[str, ...]  # how a unit can be removed; the first is the default
+    window: int | None  # most tokens it reads
+    spent: Cost  # running total; a method's cost is the difference over its run
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+    def encode(self, text: Any, long: str = "error") -> Encoded: ...
+    def target(self, x: Encoded, spec: Any = None) -> Target: ...
+    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]: ...
+    def trace(self, x: Encoded, target: Target) -> Trace: ...
+    def rows(
+        self,
+        x: Encoded,
+        target: Target,
+        keep: Masks,
+        operator: str | None = None,
+        unit: str = "word",
+        progress: Progress | None = None,
+    ) -> Floats: ...
+    def facts(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A padded batch. `embeds`, when given, stands in for the looked-up token embeddings."""
+
+    ids: Tensor  # (B, T) long
+    mask: Tensor  # (B, T) long, 0 = hidden from attention
+    type_ids: Tensor | None = None  # (B, T)
+    answer: Tensor | None = None  # (B, A) decoder side of encoder-decoders
+    embeds: Tensor | None = None  # (B, T, d)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a backend returns for a batch; the tensors of a traced pass are part of one graph."""
+
+    logits: Tensor  # (B, C) classifiers, (B, T, V) causal LMs, (B, A, V) encoder-decoders
+    embeds: Tensor | None = None  # (B, T, d)
+    last_hidden: Tensor | None = None  # (B, T, d), decoder side for encoder-decoders
+    attentions: tuple[Tensor, ...] = ()  # (B, H, Q, T) a layer
+    cross: tuple[Tensor, ...] = ()  # (B, H, A, T)
+    decoder_attentions: tuple[Tensor, ...] = ()  # (B, H, A, A)
+    hidden: tuple[Tensor, ...] = ()  # (B, T, d) a layer
+    notes: tuple[str, ...] = ()
+
+
+class Backend(Protocol):
+    """The torch side of a model: lookup, forward, and nothing that outlives the call."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    window: int | None
+    vocabulary_mean: Tensor  # (d,) mean token embedding, for the removal operator "mean"
+    one_row_at_a_time: bool  # the model cannot tell padding from text
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Logits, without a graph, with the user's own (fast) attention."""
+
+    def traced(self, inputs: Inputs, attentions: bool, hidden: bool = False) -> Output:
+        """One pass with a graph from embeddings and attention weights to the logits."""
+
+    def offers(self) -> frozenset[str]: ...
+    def special_id(self, name: str) -> int | None: ...
+    def facts(self) -> dict[str, Any]: ...
+
+
+@dataclass
+class Meter:
+    """Running totals behind `Model.spent`."""
+
+    forwards: int = 0
+    backwards: int = 0
+    unique: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def read(self) -> Cost:
+        return Cost(self.forwards, self.backwards, self.unique, self.tokens, self.seconds)
+
+
+def require(model: Model, needs: Sequence[str] | frozenset[str], method: str) -> None:
+    """Refuse, in a sentence, a method that needs what the model lacks."""
+    if why := missing(model, needs):
+        raise HeedfulError(f"{method} cannot explain {model.name}", why, f"See: heedful doctor {model.name}")
+
+
+def missing(model: Model, needs: Sequence[str] | frozenset[str]) -> str:
+    """"" when the model has everything, else a clause naming what it lacks."""
+    lacks = [need for need in sorted(needs) if need not in model.capabilities]
+    return "; ".join(f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacks)

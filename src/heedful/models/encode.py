@@ -1,0 +1,196 @@
+"""A tokenizer's output as `Encoded`: plain text, text pairs and chat messages.
+
+Needs a fast tokenizer (one with offsets). Tokens the tokenizer or the chat template added are `special`;
+control tokens that stand in the user's own text are not, but a note says that the model reads them as control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from heedful import text as textlib
+from heedful.errors import HeedfulError
+from heedful.types import Encoded, Span
+
+Text = str | tuple[str, str] | Sequence[Mapping[str, str]]
+PAIR_SEPARATOR = "\n"  # stands between the two parts in Encoded.text; belongs to no token
+
+
+def encode(tokenizer: Any, text: Text) -> Encoded:
+    """Tokenize without any truncation; `fit` decides what happens to texts that are too long."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise HeedfulError(
+            f"the tokenizer {type(tokenizer).__name__} gives no character offsets",
+            "heedful needs a fast tokenizer to map tokens back to the text",
+            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True)",
+        )
+    if isinstance(text, str):
+        return _single(tokenizer, _checked(text))
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return _pair(tokenizer, _checked(text[0]), _checked(text[1]))
+    if isinstance(text, Sequence) and text and all(isinstance(turn, Mapping) for turn in text):
+        return _chat(tokenizer, list(text))  # type: ignore[arg-type]
+    raise HeedfulError(
+        f"cannot read a text of type {type(text).__name__}",
+        fix="Give a string, a pair (text, text) or a list of {'role': ..., 'content': ...} messages",
+    )
+
+
+def _checked(text: str) -> str:
+    if not text.strip():
+        raise HeedfulError("the text is empty", fix="Give at least one word")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise HeedfulError(
+            "the text holds a lone surrogate, which is not a character",
+            f"at position {error.start}",
+            "Decode the file as UTF-8 first",
+        ) from None
+    return text
+
+
+def _single(tokenizer: Any, text: str) -> Encoded:
+    batch = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    special = [bool(flag) for flag in batch["special_tokens_mask"]]
+    bos, ids = tokenizer.bos_token_id, batch["input_ids"]
+    doubled = bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos and special[0] and not special[1]
+    start = 1 if doubled else 0  # the text brought its own BOS: the added one goes
+    type_ids = batch.get("token_type_ids")
+    return _build(
+        tokenizer,
+        text,
+        ids[start:],
+        batch["offset_mapping"][start:],
+        special[start:],
+        [-1 if flag else 0 for flag in special[start:]],
+        None if type_ids is None else type_ids[start:],
+    )
+
+
+def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
+    batch = tokenizer(first, second, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    special = [bool(flag) for flag in batch["special_tokens_mask"]]
+    parts = batch.sequence_ids(0)
+    shift = len(first) + len(PAIR_SEPARATOR)
+    offsets = [
+        (start + shift, end + shift) if part == 1 else (start, end)
+        for (start, end), part in zip(batch["offset_mapping"], parts, strict=True)
+    ]
+    segments = [
+        -1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)
+    ]
+    joined = first + PAIR_SEPARATOR + second
+    return _build(
+        tokenizer, joined, batch["input_ids"], offsets, special, segments, batch.get("token_type_ids")
+    )
+
+
+def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
+    """Render with the model's own template, then tokenize the rendered string once, adding nothing (no second BOS)."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise HeedfulError(
+            "this tokenizer has no chat template",
+            fix="Give plain text, or a model that was trained for chat",
+        )
+    for turn in messages:
+        if not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
+            raise HeedfulError(f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}")
+    waiting = messages[-1]["role"] != "assistant"
+    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
+    batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    turns = _content_spans(rendered, messages)
+    segments = [_turn_of(span, turns) for span in batch["offset_mapping"]]
+    special = [segment < 0 for segment in segments]
+    return _build(
+        tokenizer, rendered, batch["input_ids"], batch["offset_mapping"], special, segments, batch.get("token_type_ids")
+    )
+
+
+def _content_spans(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | None]:
+    """Where each message's content stands in the rendered text (templates may strip it)."""
+    spans: list[Span | None] = []
+    cursor = 0
+    for turn in messages:
+        content = turn["content"].strip()
+        found = rendered.find(content, cursor) if content else -1
+        spans.append((found, found + len(content)) if found >= 0 else None)
+        cursor = found + len(content) if found >= 0 else cursor
+    return spans
+
+
+def _turn_of(span: Span, turns: Sequence[Span | None]) -> int:
+    for index, turn in enumerate(turns):
+        if turn is not None and span[0] < turn[1] and span[1] > turn[0]:
+            return index
+    return -1
+
+
+def _build(
+    tokenizer: Any,
+    text: str,
+    ids: Sequence[int],
+    offsets: Sequence[Span],
+    special: Sequence[bool],
+    segments: Sequence[int],
+    type_ids: Sequence[int] | None,
+) -> Encoded:
+    spans = textlib.repair_offsets(text, [tuple(span) for span in offsets], special)
+    words, word_spans = textlib.align_words(text, spans, special)
+    if not word_spans:
+        raise HeedfulError(
+            "no token of the text reaches the model",
+            "the tokenizer drops all of its characters",
+            "Check the text for control characters",
+        )
+    controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    found = {token for token, flag in zip(ids, special, strict=True) if not flag and token in controls}
+    control = sorted(tokenizer.convert_ids_to_tokens(list(found)))
+    notes = (f"the text holds {', '.join(control)}, which the model reads as control, not as words",)
+    return Encoded(
+        text=text,
+        ids=tuple(int(token) for token in ids),
+        tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
+        offsets=tuple(spans),
+        special=tuple(special),
+        words=tuple(words),
+        word_spans=tuple(word_spans),
+        segments=tuple(segments),
+        type_ids=None if type_ids is None else tuple(type_ids),
+        notes=notes if control else (),
+    )
+
+
+LONG = ("error", "truncate", "window")
+
+
+def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> Encoded:
+    """What to do with a text longer than the model's window: never silently.
+
+    "truncate" keeps the start of the text (the end for causal language models, whose next token needs it);
+    "window" leaves it whole: the explanation is then made window by window and joined.
+    """
+    if long not in LONG:
+        raise HeedfulError(f"unknown setting long={long!r}", fix=f"Use one of: {', '.join(LONG)}")
+    if window is None or len(x) <= window:
+        return x
+    if long == "error":
+        raise HeedfulError(
+            f"the text has {len(x):,} tokens ({len(x.text):,} characters) and the model reads at most {window:,}",
+            f"that is {len(x) - window:,} too many",
+            "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
+        )
+    if long == "window":
+        pieces = len(textlib.windows(x, window))
+        note = f"{len(x):,} tokens read in {pieces} windows of at most {window:,}; the outputs are averaged"
+        return replace(x, notes=(*x.notes, note))
+    content = [t for t, flag in enumerate(x.special) if not flag]
+    surplus = len(x) - window
+    if surplus >= len(content):
+        raise HeedfulError(f"the model's window of {window} tokens holds no word of this text")
+    dropped = set(content[-surplus:] if keep == "start" else content[:surplus])
+    note = f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"
+    kept = textlib.select(x, [t for t in range(len(x)) if t not in dropped])
+    return replace(kept, notes=(*x.notes, note))

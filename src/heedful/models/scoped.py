@@ -1,0 +1,130 @@
+"""The user's model is touched only inside these context managers, and left exactly as it was.
+
+transformers installs capture hooks on the first `output_attentions=True` call and leaves them behind, so
+`untouched` puts hooks, train/eval modes, attention settings and even new attributes back, whatever happens
+inside. Parameters are never written, gradients are taken with `torch.autograd.grad`, which stores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_HOOK_TABLES = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+
+
+@contextmanager
+def untouched(module: nn.Module) -> Iterator[nn.Module]:
+    """Run in eval mode; afterwards every submodule has its old hooks, mode, attributes and attention setting."""
+    modules = list(module.modules())
+    modes = [m.training for m in modules]
+    names = [set(vars(m)) for m in modules]
+    tables = [{name: dict(getattr(m, name)) for name in _HOOK_TABLES} for m in modules]
+    settings = [(config, config._attn_implementation_internal) for config in _attention_configs(module)]
+    for m in modules:
+        m.training = False  # not module.eval(), which a class may override
+    try:
+        yield module
+    finally:
+        for m, mode, before, hooks in zip(modules, modes, names, tables, strict=True):
+            m.training = mode
+            for name in set(vars(m)) - before:
+                delattr(m, name)
+            for name, entries in hooks.items():
+                table = getattr(m, name)
+                table.clear()
+                table.update(entries)
+        for config, implementation in settings:
+            config._attn_implementation_internal = implementation
+
+
+def _attention_configs(module: nn.Module) -> list[Any]:
+    """Every distinct transformers config in the module tree that holds an attention setting."""
+    configs: dict[int, Any] = {}
+    queue = [config for m in module.modules() if (config := getattr(m, "config", None)) is not None]
+    while queue:
+        config = queue.pop()
+        if id(config) in configs or not hasattr(config, "_attn_implementation_internal"):
+            continue
+        configs[id(config)] = config
+        nested = getattr(config, "sub_configs", None) or {}
+        queue += [sub for key in nested if (sub := getattr(config, key, None)) is not None]
+    return list(configs.values())
+
+
+@contextmanager
+def eager_attention(module: nn.Module) -> Iterator[str]:
+    """Switch to the attention that can show its weights; yields what was set before. Use inside `untouched`."""
+    configs = _attention_configs(module)
+    before = [config._attn_implementation_internal for config in configs]
+    for config in configs:
+        config._attn_implementation_internal = "eager"
+    try:
+        yield str(before[0]) if before else "none"
+    finally:
+        for config, implementation in zip(configs, before, strict=True):
+            config._attn_implementation_internal = implementation
+
+
+@contextmanager
+def hooked(module: nn.Module, hook: Callable[[nn.Module, Any, Any], Any]) -> Iterator[None]:
+    """One forward hook for the length of the block."""
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def first_broken_layer(module: nn.Module, run: Callable[[], object]) -> str | None:
+    """Name of the first submodule, in the order they finish, whose output holds a NaN; runs the model again.
+
+    A child finishes before its parent, so the first report is also the innermost.
+    """
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def look(_module: nn.Module, _args: Any, output: Any) -> None:
+            if not found and any(bool(tensor.isnan().any()) for tensor in _tensors(output)):
+                found.append(name)
+
+        return look
+
+    with ExitStack() as stack:
+        for name, submodule in module.named_modules():
+            stack.enter_context(hooked(submodule, watch(name or type(module).__name__)))
+        run()
+    return found[0] if found else None
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's global generator seeded inside and put back outside, for library code that offers no other way."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

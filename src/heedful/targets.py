@@ -1,0 +1,131 @@
+"""Which number is explained: turn what the user asks for into a `Target`.
+
+A spec is None (the prediction itself), an index, a label, a token, "A rather than B" as {"label": A,
+"contrast": B}, a later place {"position": k}, or a whole continuation {"sequence": "..."}.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from heedful.errors import HeedfulError
+from heedful.types import Encoded, Target
+
+KEYS = {"label", "contrast", "position", "sequence"}
+
+
+def as_mapping(spec: Any) -> dict[str, Any]:
+    """Any accepted spec in its long form."""
+    if spec is None:
+        return {}
+    if isinstance(spec, bool) or not isinstance(spec, int | str | Mapping):
+        raise HeedfulError(
+            f"cannot read a target of type {type(spec).__name__}",
+            fix="Give a label, an index, or a mapping with: " + ", ".join(sorted(KEYS)),
+        )
+    if not isinstance(spec, Mapping):
+        return {"label": spec}
+    if unknown := set(spec) - KEYS:
+        raise HeedfulError(f"unknown target keys: {', '.join(sorted(unknown))}", fix=f"Known: {', '.join(sorted(KEYS))}")
+    return {key: value for key, value in spec.items() if value is not None}
+
+
+def for_classifier(spec: Any, kind: str, labels: Sequence[str], predicted: int) -> Target:
+    """Single label, multi-label and regression models: the spec names a label."""
+    wish = as_mapping(spec)
+    if extra := {"position", "sequence"} & set(wish):
+        raise HeedfulError(f"a {kind} has no {' and no '.join(sorted(extra))}", fix="Name a label instead")
+    target_kind = {"classifier": "class", "multi-label": "label"}.get(kind, "regression")
+    index = label_index(wish["label"], labels) if "label" in wish else predicted
+    contrast = label_index(wish["contrast"], labels) if "contrast" in wish else None
+    if contrast == index:
+        raise HeedfulError(f"{labels[index]!r} cannot be contrasted with itself")
+    return Target(
+        kind=target_kind,
+        index=index,
+        label=labels[index],
+        contrast=contrast,
+        contrast_label="" if contrast is None else labels[contrast],
+    )
+
+
+def label_index(wish: int | str, labels: Sequence[str]) -> int:
+    """A label by name (case-insensitive when that is unique) or by index."""
+    known = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    if isinstance(wish, str):
+        exact = [i for i, label in enumerate(labels) if label == wish]
+        folded = exact or [i for i, label in enumerate(labels) if label.casefold() == wish.casefold()]
+        if len(folded) == 1:
+            return folded[0]
+        if not wish.lstrip("-").isdigit():
+            close = difflib.get_close_matches(wish, labels, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            raise HeedfulError(f"unknown label {wish!r}", fix=f"{hint}The model's labels are: {known}")
+        wish = int(wish)
+    if not 0 <= wish < len(labels):
+        raise HeedfulError(f"there is no label {wish}", f"the model has {len(labels)}, counted from 0", known)
+    return wish
+
+
+def for_generator(
+    spec: Any,
+    x: Encoded,
+    tokenize: Callable[[str], list[int]],
+    show: Callable[[int], str],
+    predicted: Callable[[int | None], int],
+) -> Target:
+    """Language models: a next token, an earlier token, or a continuation.
+
+    `tokenize` gives the ids of a piece of text, `show` the text of an id, `predicted(position)` the model's
+    own next token after the first `position` tokens (after all of them when None).
+    """
+    wish = as_mapping(spec)
+    if "sequence" in wish:
+        if extra := {"label", "contrast", "position"} & set(wish):
+            raise HeedfulError(f"a sequence target takes no {', '.join(sorted(extra))}")
+        ids = tokenize(wish["sequence"]) if isinstance(wish["sequence"], str) else list(wish["sequence"])
+        if not ids:
+            raise HeedfulError("the continuation to explain is empty")
+        return Target(kind="sequence", sequence=tuple(ids), label="".join(show(token) for token in ids))
+    position = _position(wish.get("position"), x)
+    if "label" in wish:
+        index = token_index(wish["label"], tokenize)
+    else:
+        index = x.ids[position] if position is not None else predicted(None)
+    contrast = token_index(wish["contrast"], tokenize) if "contrast" in wish else None
+    if contrast == index:
+        raise HeedfulError(f"{show(index)!r} cannot be contrasted with itself")
+    return Target(
+        kind="token",
+        index=index,
+        label=show(index),
+        position=position,
+        contrast=contrast,
+        contrast_label="" if contrast is None else show(contrast),
+    )
+
+
+def _position(position: Any, x: Encoded) -> int | None:
+    if position is None:
+        return None
+    if not isinstance(position, int) or not 1 <= position < len(x):
+        raise HeedfulError(
+            f"position {position!r} is not in the text",
+            f"it has {len(x)} tokens; a token is explained by those before it, so positions run from 1 to {len(x) - 1}",
+        )
+    return position
+
+
+def token_index(wish: int | str, tokenize: Callable[[str], list[int]]) -> int:
+    """A token by id or by text; text that is several tokens is refused, with the way out."""
+    if isinstance(wish, int):
+        return wish
+    ids = tokenize(wish)
+    if len(ids) != 1:
+        raise HeedfulError(
+            f"{wish!r} is {len(ids)} tokens for this model, not one",
+            fix="Give one token (mind the leading space), or explain it whole with {'sequence': ...}",
+        )
+    return ids[0]
