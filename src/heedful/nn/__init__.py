@@ -14,15 +14,20 @@ from heedful.nn.attention import (
     visible,
 )
 from heedful.nn.blocks import MLP, Block, SoLU, gelu, gelu_tanh, layer_norm, solu, solu_layer_norm
+from heedful.nn.bpe import BPE, train_bpe
+from heedful.nn.decode import STRATEGIES, Beam, beam_search, generate
 from heedful.nn.embeddings import Embeddings, sinusoids
 from heedful.nn.gpt2 import GPT2, GPT2Config
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig, OneLayerOutput
 from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
 
 __all__ = [
+    "BPE",
     "GPT2",
     "MLP",
+    "STRATEGIES",
     "Attended",
+    "Beam",
     "Block",
     "Embeddings",
     "GPT2Config",
@@ -34,12 +39,14 @@ __all__ = [
     "TrainConfig",
     "additive",
     "attention",
+    "beam_search",
     "causal",
     "causal_mask",
     "decay_groups",
     "fit",
     "gelu",
     "gelu_tanh",
+    "generate",
     "layer_norm",
     "learning_rate",
     "single_query",
@@ -47,6 +54,7 @@ __all__ = [
     "solu",
     "solu_layer_norm",
     "train",
+    "train_bpe",
     "visible",
     "windows",
 ]

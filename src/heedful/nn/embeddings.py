@@ -24,6 +24,12 @@ def sinusoids(length: int, width: int) -> Float[Tensor, "T d"]:
     return codes.float()
 
 
+def check_length(length: int, limit: int) -> None:
+    """An error if a row of `length` tokens does not fit."""
+    if length > limit:
+        raise HeedfulError(f"{length} tokens, but the model reads at most {limit}", fix="Shorten the text")
+
+
 class Embeddings(nn.Module):
     """E[ids] + P[0..T-1]. `positions` is "learned", "sinusoidal" or "none"."""
 
@@ -39,8 +45,7 @@ class Embeddings(nn.Module):
             raise HeedfulError(f"no positions {positions!r}", fix="Choose learned, sinusoidal or none")
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T width"]:
-        length, context = ids.shape[1], self.position.shape[0]
-        if length > context:
-            raise HeedfulError(f"{length} tokens; the model reads at most {context}", fix="Shorten the text")
+        length = ids.shape[1]
+        check_length(length, self.position.shape[0])
         out: Tensor = self.token(ids) + self.position[:length]
         return out

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from heedful.errors import HeedfulError
 from heedful.nn.attention import additive, causal, visible
 from heedful.nn.blocks import Block
+from heedful.nn.embeddings import check_length
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
@@ -78,11 +79,7 @@ class GPT2(nn.Module):
     def embed(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T width"]:
         """E[ids] + P[0..T-1]."""
         length = ids.shape[1]
-        if length > self.config.context:
-            limit = self.config.context
-            raise HeedfulError(
-                f"{length} tokens, but the model reads at most {limit}", fix="Shorten the text"
-            )
+        check_length(length, self.config.context)
         x: Tensor = self.drop(self.token(ids) + self.position.weight[:length])
         return x
 

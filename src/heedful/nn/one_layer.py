@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
 from heedful.nn.attention import additive
-from heedful.nn.embeddings import sinusoids
+from heedful.nn.embeddings import check_length, sinusoids
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,7 @@ class OneLayerClassifier(nn.Module):
     def embed(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_e"]:
         """E[ids] + sinusoids: what `inputs_embeds` expects."""
         length = ids.shape[1]
-        if length > self.config.context:
-            limit = self.config.context
-            raise HeedfulError(
-                f"{length} tokens, but the model reads at most {limit}", fix="Shorten the text"
-            )
+        check_length(length, self.config.context)
         out: Tensor = self.token(ids) + self.position[:length]
         return out
 
