@@ -6,7 +6,7 @@ A method declares what it needs; it is offered where the model has it, and refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -66,15 +66,17 @@ class Inputs:
     type_ids: Tensor | None = None  # (B, T)
     answer: Tensor | None = None  # (B, A) decoder side of encoder-decoders
     embeds: Tensor | None = None  # (B, T, d)
+    blank: tuple[tuple[int, int], ...] = ()  # (row, position) set to the mean embedding
+    keep_positions: tuple[int, ...] | None = None  # causal LMs: sorted positions whose logits are wanted
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a backend returns for a batch; the tensors of a traced pass are part of one graph."""
+    """What a traced pass returns; its tensors are part of one graph."""
 
-    logits: Tensor  # (B, C) classifiers, (B, T, V) causal LMs, (B, A, V) encoder-decoders
-    embeds: Tensor | None = None  # (B, T, d)
-    last_hidden: Tensor | None = None  # (B, T, d), decoder side for encoder-decoders
+    logits: Tensor  # (B, C) classifiers, (B, P, V) causal LMs at keep_positions, (B, A, V) encoder-decoders
+    embeds: Tensor  # (B, T, d)
+    last_hidden: Tensor | None = None  # (B, Q, d), decoder side for encoder-decoders
     attentions: tuple[Tensor, ...] = ()  # (B, H, Q, T) a layer
     cross: tuple[Tensor, ...] = ()  # (B, H, A, T)
     decoder_attentions: tuple[Tensor, ...] = ()  # (B, H, A, A)
@@ -89,15 +91,18 @@ class Backend(Protocol):
     kind: str
     labels: tuple[str, ...]
     window: int | None
-    vocabulary_mean: Tensor  # (d,) mean token embedding, for the removal operator "mean"
-    one_row_at_a_time: bool  # the model cannot tell padding from text
+
+    @property
+    def one_row_at_a_time(self) -> bool:
+        """The model cannot tell padding from text."""
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Logits, without a graph, with the user's own (fast) attention."""
+        """Logits with the user's own (fast) attention."""
 
-    def traced(self, inputs: Inputs, attentions: bool, hidden: bool = False) -> Output:
+    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass with a graph from embeddings and attention weights to the logits."""
 
+    def find_nan(self, inputs: Inputs) -> str | None: ...
     def offers(self) -> frozenset[str]: ...
     def special_id(self, name: str) -> int | None: ...
     def facts(self) -> dict[str, Any]: ...
@@ -112,7 +117,6 @@ class Meter:
     unique: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
 
     def read(self) -> Cost:
         return Cost(self.forwards, self.backwards, self.unique, self.tokens, self.seconds)

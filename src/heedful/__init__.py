@@ -1,0 +1,60 @@
+"""heedful explains transformers and tells you which explanation to heed.
+
+>>> import heedful
+>>> model = heedful.load("zoo:sentiment")
+>>> comparison = heedful.explain(model, "the service is not bad")
+>>> comparison["occlusion"].words()
+
+Names are imported when first used, so `import heedful` costs milliseconds and needs no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from heedful._version import __version__
+from heedful.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from heedful.models import load
+    from heedful.run import explain
+    from heedful.types import Attribution, Comparison, Cost, Encoded, Target, Trace, Word
+
+_HOME = {
+    "load": "heedful.models",
+    "explain": "heedful.run",
+    "Attribution": "heedful.types",
+    "Comparison": "heedful.types",
+    "Cost": "heedful.types",
+    "Encoded": "heedful.types",
+    "Target": "heedful.types",
+    "Trace": "heedful.types",
+    "Word": "heedful.types",
+}
+
+__all__ = [
+    "Attribution",
+    "Comparison",
+    "Cost",
+    "Encoded",
+    "HeedfulError",
+    "Target",
+    "Trace",
+    "Word",
+    "__version__",
+    "explain",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'heedful' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,151 @@
+"""A plain function `list[str] -> scores` as a model: the black box. Only text goes in, so only text can be
+removed: words are deleted from the text or replaced by a string, and the function is asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from heedful import rows as engine
+from heedful import targets
+from heedful import text as textlib
+from heedful.errors import HeedfulError
+from heedful.models.base import Masks, Meter
+from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
+
+Scores = Callable[[list[str]], Any]
+MASK = "[MASK]"
+
+
+class FunctionModel:
+    """Scores are (n,) or (n, C) numbers; with C > 1 each column is a label."""
+
+    kind = "function"
+    operators: tuple[str, ...] = ("delete", "mask")
+    window = None
+    capabilities = frozenset({"rows"})
+
+    def __init__(self, function: Scores, labels: Sequence[str] | None = None, name: str = "", mask: str = MASK) -> None:
+        self.function, self.mask = function, mask
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.meter = Meter()
+        self._labels = None if labels is None else tuple(labels)
+
+    def __repr__(self) -> str:
+        return f"<heedful model {self.name}: function>"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        if self._labels is None:
+            self._labels = tuple(f"score {i}" for i in range(self._scores(["a"]).shape[1]))
+        return self._labels
+
+    @property
+    def spent(self) -> Cost:
+        return self.meter.read()
+
+    def facts(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "labels": list(self.labels), "window": None, "class": "function"}
+
+    def encode(self, text: Any, long: str = "error") -> Encoded:
+        """Words are the tokens: the function's own tokens are its secret."""
+        if isinstance(text, Encoded):
+            return text
+        if not isinstance(text, str):
+            raise HeedfulError("a function explains single texts", f"not a {type(text).__name__}", "Give a string")
+        spans = textlib.split_words(text)
+        if not spans:
+            raise HeedfulError("the text is empty", fix="Give at least one word")
+        count = len(spans)
+        return Encoded(
+            text=text,
+            ids=tuple(range(count)),
+            tokens=tuple(text[start:end] for start, end in spans),
+            offsets=tuple(spans),
+            special=(False,) * count,
+            words=tuple(range(count)),
+            word_spans=tuple(spans),
+            segments=(0,) * count,
+        )
+
+    def target(self, x: Encoded, spec: Any = None) -> Target:
+        if isinstance(spec, Target):
+            return spec
+        scores = self._scores([x.text])[0]
+        return targets.for_classifier(spec, "regression", self.labels, int(scores.argmax()))
+
+    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
+        scores = self._scores([x.text])[0]
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self.labels[i], float(scores[i])) for i in order]
+
+    def trace(self, x: Encoded, target: Target) -> Trace:
+        raise HeedfulError(f"{self.name} is a function", "it shows neither gradients nor attention",
+                           "Use a method that needs rows only: occlusion, random")  # fmt: skip
+
+    def rows(
+        self,
+        x: Encoded,
+        target: Target,
+        keep: Masks,
+        operator: str | None = None,
+        unit: str = "word",
+        progress: Progress | None = None,
+        memory: dict[Any, float] | None = None,
+    ) -> Floats:
+        operator = operator or self.operators[0]
+        if operator not in self.operators:
+            raise HeedfulError(f"a function cannot remove words by {operator!r}",
+                               fix=f"Use one of: {', '.join(self.operators)}")  # fmt: skip
+        groups = x.units(unit)
+        keep = np.asarray(keep, dtype=bool)
+        if keep.ndim != 2 or keep.shape[1] != len(groups):
+            raise HeedfulError(f"keep has shape {keep.shape}, but the text has {len(groups)} {unit}s")
+        texts = [self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep]
+        started = time.perf_counter()
+        values, run = engine.evaluate(
+            [engine.Row(ids=(), text=text) for text in texts],
+            lambda chunk: self._targets([row.text for row in chunk], target),
+            memory=memory,
+            most=64,
+            progress=progress,
+        )
+        self.meter.forwards += len(texts)
+        self.meter.unique += len(run)
+        self.meter.seconds += time.perf_counter() - started
+        return values
+
+    def _without(self, x: Encoded, gone: set[int], operator: str) -> str:
+        """The text with some words out; deletion also takes the white space before each, so no gap is left."""
+        pieces, cursor = [], 0
+        for t, (start, end) in enumerate(x.offsets):
+            if t not in gone:
+                pieces.append(x.text[cursor:end])
+            elif operator == "mask":
+                pieces.append(x.text[cursor:start] + self.mask)
+            cursor = end
+        pieces.append(x.text[cursor:])
+        joined = "".join(pieces)
+        return joined.lstrip() if operator == "delete" and 0 in gone else joined
+
+    def _targets(self, texts: list[str], target: Target) -> Floats:
+        scores = self._scores(texts)
+        chosen = scores[:, target.index]
+        return chosen if target.contrast is None else chosen - scores[:, target.contrast]
+
+    def _scores(self, texts: list[str]) -> Floats:
+        """(n, C) float64, checked: a function that returns nonsense is told so at once."""
+        raw = np.asarray(self.function(texts), dtype=np.float64)
+        scores = raw[:, None] if raw.ndim == 1 else raw
+        if scores.ndim != 2 or len(scores) != len(texts):
+            raise HeedfulError(
+                f"{self.name} gave scores of shape {raw.shape} for {len(texts)} texts",
+                fix="Return one number, or one row of numbers, a text",
+            )
+        if not np.isfinite(scores).all():
+            raise HeedfulError(f"{self.name} gave NaN or infinity", f"for a text like {texts[0][:60]!r}")
+        return scores

@@ -1,0 +1,337 @@
+"""transformers models as a backend, through four doors only: `input_ids`, `attention_mask`, the
+attention-implementation switch, and forward hooks. No list of model classes: what a model can do is probed.
+
+Embeddings are read and replaced by a hook on the model's own input-embedding module, so models that take no
+`inputs_embeds` (BART's classifier), or that find padding by `input_ids` (GPT-2's), work all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Inputs, Output
+from heedful.models.scoped import eager_attention, first_broken_layer, hooked, seeded, untouched
+
+# strategy -> the options of transformers' generate that define it; None means "as the caller says"
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "greedy": {"do_sample": False, "num_beams": 1},
+    "sample": {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
+    "temperature": {"do_sample": True, "temperature": None, "top_k": 0, "top_p": 1.0},
+    "top-k": {"do_sample": True, "temperature": None, "top_k": None, "top_p": 1.0},
+    "top-p": {"do_sample": True, "temperature": None, "top_k": 0, "top_p": None},
+    "beam": {"do_sample": False, "num_beams": None},
+}
+UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
+
+
+class HFBackend:
+    """A transformers model, bit for bit unchanged."""
+
+    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        self.config = model.config
+        self._accepts = set(inspect.signature(model.forward).parameters)
+        self.kind = _kind(model)
+        self.labels = _labels(self.config) if self.kind in ("classifier", "multi-label", "regression") else ()
+        self.window = _window(model, tokenizer)
+        self._refuse_other_shapes()
+
+    def _refuse_other_shapes(self) -> None:
+        """A head that scores each token, or answers questions, gives no (rows, labels) logits."""
+        if not self.labels:
+            return
+        with untouched(self.model), torch.inference_mode():
+            out = self.model(**self._arguments(self._probe_inputs(1)))
+        logits = getattr(out, "logits", None)
+        if logits is None or logits.shape != (1, len(self.labels)):
+            raise HeedfulError(
+                f"{type(self.model).__name__} is neither a sequence classifier nor a language model",
+                fix="Wrap it: heedful.load(module, tokenizer=..., embed=..., forward=...)",
+            )
+
+    @cached_property
+    def embedding(self) -> nn.Module:
+        """The module that looks up the tokens of the text (the encoder's, where there are two)."""
+        owner = self.model.get_encoder() if self.config.is_encoder_decoder else self.model
+        module = owner.get_input_embeddings()
+        if module is None:
+            raise HeedfulError(f"{self.name} names no input embedding", "get_input_embeddings() gives nothing")
+        return module  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @cached_property
+    def vocabulary_mean(self) -> Tensor:
+        """(d,) mean of all token embeddings, as the embedding module gives them (with its scale)."""
+        count = int(self.embedding.num_embeddings)  # type: ignore[arg-type]
+        with torch.inference_mode(False), torch.no_grad():
+            return self.embedding(torch.arange(count, device=self.device)).mean(0)  # type: ignore[no-any-return]
+
+    # --- passes ------------------------------------------------------------------------------------
+
+    def _arguments(self, inputs: Inputs, **more: Any) -> dict[str, Any]:
+        wish = {
+            "input_ids": inputs.ids,
+            "attention_mask": inputs.mask,
+            "token_type_ids": inputs.type_ids,
+            "decoder_input_ids": inputs.answer,
+        }
+        arguments: dict[str, Any] = {
+            name: value.to(self.device)
+            for name, value in wish.items()
+            if value is not None and (name in self._accepts or name == "input_ids")
+        }
+        if "use_cache" in self._accepts or self.kind in ("causal-lm", "encoder-decoder"):
+            more["use_cache"] = False
+        if inputs.keep_positions is not None and "logits_to_keep" in self._accepts:
+            more["logits_to_keep"] = torch.tensor(inputs.keep_positions, device=self.device)
+        return arguments | more
+
+    def _kept(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """Only the positions asked for; a model that takes logits_to_keep gave no others."""
+        if inputs.keep_positions is None or "logits_to_keep" in self._accepts:
+            return logits
+        return logits[:, list(inputs.keep_positions)]
+
+    @contextmanager
+    def _embedding_hook(self, inputs: Inputs, leaf: list[Tensor] | None = None) -> Iterator[None]:
+        """Replace what the first lookup of the pass returns; with `leaf`, make it the start of the graph."""
+        calls = 0
+
+        def replace(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+            nonlocal calls
+            calls += 1
+            if calls > 1:  # a decoder that shares the encoder's embedding
+                return None
+            embeds = output if inputs.embeds is None else inputs.embeds.to(output)
+            if inputs.blank:
+                rows, positions = zip(*inputs.blank, strict=True)
+                embeds = embeds.index_put(
+                    (torch.tensor(rows), torch.tensor(positions)), self.vocabulary_mean.to(embeds)
+                )
+            if leaf is not None:
+                embeds = embeds.detach().clone().requires_grad_(True)
+                leaf.append(embeds)
+            return embeds
+
+        with hooked(self.embedding, replace):
+            yield
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Logits with the user's own attention implementation."""
+        with untouched(self.model):
+            if inputs.embeds is None and not inputs.blank:
+                return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
+            with self._embedding_hook(inputs):
+                return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
+
+    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
+        """One pass in eager attention with a graph from the embeddings and attention weights on."""
+        leaf: list[Tensor] = []
+        with (
+            untouched(self.model),
+            eager_attention(self.model) as before,
+            self._embedding_hook(inputs, leaf),
+        ):
+            out = self.model(**self._arguments(inputs, output_attentions=True, output_hidden_states=True))
+        if not leaf:
+            raise HeedfulError(f"{self.name} never called its input embedding", "gradients cannot be taken there")
+        notes = () if before in ("eager", "none") else (f"attention switched from {before} to eager for this pass",)
+        return _output(out, leaf[0], self._kept(out.logits, inputs), self.config.is_encoder_decoder, hidden, notes)
+
+    def find_nan(self, inputs: Inputs) -> str | None:
+        with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):
+            return first_broken_layer(self.model, lambda: self.model(**self._arguments(inputs)))
+
+    # --- what it can do ----------------------------------------------------------------------------
+
+    @cached_property
+    def _probe(self) -> frozenset[str]:
+        """Try everything once on two tokens: a capability is what came back, not what a class name says."""
+        inputs = self._probe_inputs(1)
+        found = {"generate"} if self.kind in ("causal-lm", "encoder-decoder") else set()
+        if self.kind != "encoder":
+            found.add("rows")
+        with torch.inference_mode(False), torch.enable_grad():
+            try:
+                out = self.traced(inputs)
+            except (HeedfulError, RuntimeError, TypeError, ValueError):
+                return frozenset(found)
+            maps = (*out.attentions, *out.cross)
+            grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
+        if grads[0] is not None:
+            found.add("gradients")
+        if maps and any(grad is not None for grad in grads[1:]):
+            found.add("attentions")
+        return frozenset(found)
+
+    def _probe_inputs(self, rows: int) -> Inputs:
+        ids = self.tokenizer("a b", verbose=False)["input_ids"] or [0, 0]
+        answer = None
+        if self.config.is_encoder_decoder and self.kind == "encoder-decoder":
+            answer = torch.full((rows, 1), self.special_id("decoder_start") or 0)
+        tensor = torch.tensor([ids] * rows)
+        return Inputs(tensor, torch.ones_like(tensor), answer=answer)
+
+    def offers(self) -> frozenset[str]:
+        return self._probe
+
+    @cached_property
+    def one_row_at_a_time(self) -> bool:
+        """Decoder classifiers without a padding token refuse batches."""
+        if self.kind in ("causal-lm", "encoder-decoder"):
+            return False
+        try:
+            with torch.inference_mode():
+                self.forward(self._probe_inputs(2))
+        except ValueError:
+            return True
+        return False
+
+    def special_id(self, name: str) -> int | None:
+        """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
+        if name == "decoder_start":
+            for holder in (self.config, getattr(self.model, "generation_config", None)):
+                start = getattr(holder, "decoder_start_token_id", None)
+                if start is not None:
+                    return int(start)
+            return self.special_id("bos") or self.special_id("pad")
+        found = getattr(self.tokenizer, f"{name}_token_id", None)
+        if found is None and name in ("pad", "bos", "eos"):
+            found = getattr(self.config, f"{name}_token_id", None)
+        if isinstance(found, list):
+            found = found[0]
+        return None if found is None else int(found)
+
+    def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
+        """New token ids. Options: max_new_tokens, temperature, top_k, top_p, beams."""
+        from transformers import GenerationConfig
+
+        settings = generation_settings(strategy, **options)
+        eos = getattr(self.model.generation_config, "eos_token_id", None)
+        config = GenerationConfig(
+            **settings,
+            eos_token_id=self.special_id("eos") if eos is None else eos,
+            pad_token_id=self.special_id("pad") if self.special_id("pad") is not None else self.special_id("eos"),
+            bos_token_id=self.special_id("bos"),
+            decoder_start_token_id=self.special_id("decoder_start") if self.config.is_encoder_decoder else None,
+        )
+        with untouched(self.model), torch.inference_mode(), seeded(seed):
+            out = self.model.generate(
+                inputs.ids.to(self.device), attention_mask=inputs.mask.to(self.device), generation_config=config
+            )
+        skip = 1 if self.config.is_encoder_decoder else inputs.ids.shape[1]
+        return [int(token) for token in out[0, skip:]]
+
+    def facts(self) -> dict[str, Any]:
+        parameters = list(self.model.parameters())
+        return {
+            "class": type(self.model).__name__,
+            "parameters": sum(p.numel() for p in parameters),
+            "dtype": str(parameters[0].dtype).removeprefix("torch."),
+            "attention": str(getattr(self.config, "_attn_implementation", "none")),
+            "fingerprint": fingerprint(self.model),
+        }
+
+
+def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
+    """The options of one decoding strategy for transformers' generate, with only what it uses."""
+    if strategy not in STRATEGIES:
+        raise HeedfulError(f"unknown strategy {strategy!r}", fix=f"Use one of: {', '.join(STRATEGIES)}")
+    defaults = {"max_new_tokens": 40, "temperature": 0.7, "top_k": 50, "top_p": 0.9, "beams": 4}
+    if unknown := set(options) - set(defaults):
+        raise HeedfulError(f"unknown generation options: {', '.join(sorted(unknown))}")
+    chosen = defaults | {key: value for key, value in options.items() if value is not None}
+    if strategy in ("top-k", "top-p") and options.get("temperature") is None:
+        chosen["temperature"] = 1.0
+    for key, low in (("max_new_tokens", 1), ("temperature", 1e-6), ("top_k", 1), ("top_p", 1e-6), ("beams", 1)):
+        if chosen[key] < low:
+            raise HeedfulError(f"{key} must be at least {low:g}, not {chosen[key]}")
+    names = {"num_beams": "beams"}
+    filled = {k: chosen[names.get(k, k)] if v is None else v for k, v in STRATEGIES[strategy].items()}
+    return filled | {"max_new_tokens": chosen["max_new_tokens"]}
+
+
+def _output(out: Any, embeds: Tensor, logits: Tensor, seq2seq: bool, hidden: bool, notes: tuple[str, ...]) -> Output:
+    states = out.decoder_hidden_states if seq2seq else out.hidden_states
+    if not seq2seq:
+        return Output(
+            logits,
+            embeds,
+            states[-1],
+            attentions=tuple(out.attentions or ()),
+            hidden=tuple(states) if hidden else (),
+            notes=notes,
+        )
+    return Output(
+        logits,
+        embeds,
+        states[-1],
+        attentions=tuple(out.encoder_attentions or ()),
+        cross=tuple(out.cross_attentions or ()),
+        decoder_attentions=tuple(out.decoder_attentions or ()),
+        hidden=tuple(out.encoder_hidden_states or ()) if hidden else (),
+        notes=notes,
+    )
+
+
+def _kind(model: Any) -> str:
+    """What the model predicts, from its config and from what it can do, not from its class name."""
+    config = model.config
+    if model.get_output_embeddings() is not None and model.can_generate():
+        return "encoder-decoder" if config.is_encoder_decoder else "causal-lm"
+    if model.get_output_embeddings() is not None:
+        raise HeedfulError(
+            f"{type(model).__name__} is a masked language model", "heedful explains classifiers and generators",
+            "Load a fine-tuned classifier, or a causal language model",
+        )  # fmt: skip
+    if model.base_model is model:
+        return "encoder"
+    if config.problem_type == "multi_label_classification":
+        return "multi-label"
+    return "regression" if config.problem_type == "regression" or config.num_labels == 1 else "classifier"
+
+
+def _labels(config: Any) -> tuple[str, ...]:
+    return tuple(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
+
+
+def _window(model: Any, tokenizer: Any) -> int | None:
+    """Most tokens the model reads: learned positions (less those a padding index shifts away) and the
+    tokenizer's own limit."""
+    config = model.config.get_text_config()
+    limits = [UNLIMITED]
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        shifted = [
+            m.padding_idx + 1
+            for m in model.modules()
+            if isinstance(m, nn.Embedding) and m.num_embeddings == positions and m.padding_idx is not None
+        ]  # RoBERTa: position ids start after the padding index
+        limits = [positions - max(shifted, default=0)]
+    stated = getattr(tokenizer, "model_max_length", None)
+    if isinstance(stated, int) and 0 < stated < 10**9:
+        limits.append(stated)
+    return min(limits)
+
+
+def fingerprint(module: nn.Module) -> str:
+    """A short hash of names, shapes and values (two sums a tensor): changes when any weight does."""
+    digest = hashlib.sha256()
+    with torch.no_grad():
+        for name, tensor in sorted(module.state_dict().items()):
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            values = tensor.detach().double() if tensor.is_floating_point() else tensor.detach().long()
+            digest.update(repr((values.sum().item(), values.abs().sum().item())).encode())
+    return digest.hexdigest()[:16]

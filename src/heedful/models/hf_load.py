@@ -1,0 +1,172 @@
+"""Load a transformers folder or hub id, safely: safetensors only, no remote code, errors before downloads.
+
+`allow_pickle=True` and `trust_remote_code=True` exist for users who insist; both are off by default because
+both run code from the model's author.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from heedful.errors import HeedfulError
+from heedful.models.hf import HFBackend
+from heedful.models.tokens import TokenModel
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+# suffix of config.architectures -> transformers' auto class: which head the weights were saved with
+TASKS = {
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForCausalLM": "AutoModelForCausalLM",
+    "LMHeadModel": "AutoModelForCausalLM",
+    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
+}
+TASK_NAMES = {
+    "classification": "AutoModelForSequenceClassification",
+    "causal-lm": "AutoModelForCausalLM",
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+    "encoder": "AutoModel",
+}
+
+
+def load_pretrained(
+    source: str | Path,
+    *,
+    name: str = "",
+    tokenizer: Any = None,
+    task: str | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+    local_only: bool = False,
+) -> TokenModel:
+    """A local folder, or a hub id when no such folder exists."""
+    folder = Path(source)
+    if folder.is_dir():
+        check_folder(folder, allow_pickle)
+    elif folder.exists():
+        raise HeedfulError(f"{source} is a file, not a model folder", fix="Give the folder that holds config.json")
+    elif not looks_like_hub_id(str(source)):
+        raise HeedfulError(f"there is no model {str(source)!r}", "no such folder, and not a hub id (owner/name)",
+                           "Try zoo:sentiment, or: heedful zoo list")  # fmt: skip
+    options = {"trust_remote_code": trust_remote_code, "local_files_only": local_only}
+    with quiet(), explained(str(source)):
+        import transformers
+
+        from heedful.models import mean_pool  # noqa: F401  registers zoo:prompt-injection's class
+
+        config = transformers.AutoConfig.from_pretrained(source, **options)
+        auto = getattr(transformers, auto_class(config, task))
+        model = auto.from_pretrained(source, config=config, use_safetensors=None if allow_pickle else True, **options)
+        tokenizer = tokenizer or load_tokenizer(source, options)
+    model.eval()
+    return TokenModel(HFBackend(model, tokenizer, name or str(source)), tokenizer)
+
+
+def check_folder(folder: Path, allow_pickle: bool) -> None:
+    """Say what is wrong with a folder before transformers tries to guess."""
+    config = folder / "config.json"
+    if not config.is_file():
+        raise HeedfulError(f"{folder} is not a model folder", "it has no config.json",
+                           "Save the model there with model.save_pretrained(...)")  # fmt: skip
+    try:
+        json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise HeedfulError(f"{config} is not valid JSON", str(error)) from None
+    if any(folder.glob("*.safetensors")):
+        return
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if not pickles:
+        raise HeedfulError(f"{folder} holds no weights", "there is no .safetensors file in it",
+                           "Save them with model.save_pretrained(...)")  # fmt: skip
+    if not allow_pickle:
+        raise HeedfulError(
+            f"{folder} holds pickle weights ({pickles[0]})",
+            "loading a pickle can run any code its author put in it",
+            "Convert it to safetensors, or say allow_pickle=True (--allow-pickle) if you trust the author",
+        )
+
+
+def auto_class(config: Any, task: str | None) -> str:
+    """The auto class for a task, or for the head the weights were saved with."""
+    if task is not None:
+        if task not in TASK_NAMES:
+            raise HeedfulError(f"unknown task {task!r}", fix=f"Use one of: {', '.join(TASK_NAMES)}")
+        return TASK_NAMES[task]
+    for architecture in config.architectures or ():
+        for suffix, auto in TASKS.items():
+            if architecture.endswith(suffix):
+                return auto
+    return "AutoModel"
+
+
+def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(source, **options)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise HeedfulError(
+            f"{source} has no tokenizer that loads",
+            first_line(error),
+            "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=...",
+        ) from error
+
+
+def looks_like_hub_id(source: str) -> bool:
+    """owner/name or name, in the characters hubs allow; a path with dots or slashes at its ends is no id."""
+    parts = source.split("/")
+    allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+    return len(parts) == 2 and all(part and set(part) <= allowed and part[0] not in "-." for part in parts)
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+@contextmanager
+def explained(source: str) -> Iterator[None]:
+    """transformers' loading errors as one sentence."""
+    try:
+        yield
+    except HeedfulError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        text = str(error)
+        if "trust_remote_code" in text:
+            raise HeedfulError(f"{source} needs code of its own", "heedful runs no code from a model's author",
+                               "Read that code, then pass trust_remote_code=True if you trust it") from error  # fmt: skip
+        if "safetensors" in text and "bin" in text:
+            raise HeedfulError(f"{source} has no safetensors weights", first_line(error),
+                               "Say allow_pickle=True (--allow-pickle) if you trust the author") from error  # fmt: skip
+        raise HeedfulError(f"cannot load {source}", first_line(error),
+                           "Check the name and the connection, or give a local folder") from error  # fmt: skip
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No log lines and no progress bars of transformers on the way in; settings put back after."""
+    import transformers
+    from transformers.utils import logging as hf_logging
+
+    level, bars = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
+    hub = logging.getLogger("huggingface_hub")
+    hub_level = hub.level
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    hub.setLevel(logging.ERROR)
+    parallel = os.environ.get("TOKENIZERS_PARALLELISM")
+    try:
+        yield
+    finally:
+        hf_logging.set_verbosity(level)
+        hub.setLevel(hub_level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
+        if parallel is None:
+            os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

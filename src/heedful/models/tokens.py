@@ -1,0 +1,318 @@
+"""A model that reads tokens: `Encoded` in, one number a row out. Works over any `Backend`.
+
+trace   one forward + backward of the user's own model: embeddings, attention weights, gradients of both
+rows    many masked rows, through the engine of heedful.rows
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful import rows as engine
+from heedful import targets
+from heedful.errors import HeedfulError
+from heedful.models import encode as encoding
+from heedful.models.base import Backend, Inputs, Masks, Meter
+from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
+
+GENERATORS = ("causal-lm", "encoder-decoder")
+
+
+class TokenModel:
+    """A transformer behind one door; see heedful.models.base.Model."""
+
+    def __init__(self, backend: Backend, tokenizer: Any) -> None:
+        self.backend, self.tokenizer = backend, tokenizer
+        self.name, self.kind = backend.name, backend.kind
+        self.labels, self.window = backend.labels, backend.window
+        self.meter = Meter()
+
+    def __repr__(self) -> str:
+        return f"<heedful model {self.name}: {self.kind}>"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self.backend.offers()
+
+    @property
+    def spent(self) -> Cost:
+        return self.meter.read()
+
+    @cached_property
+    def operators(self) -> tuple[str, ...]:
+        """What this tokenizer has a token for, the default first."""
+        lacks = {name for name in ("mask", "unk") if self._filler(name) is None}
+        return tuple(name for name in engine.OPERATORS if name not in lacks)
+
+    def facts(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "labels": list(self.labels), "window": self.window} | (
+            self.backend.facts()
+        )
+
+    def encode(self, text: Any, long: str = "error") -> Encoded:
+        if isinstance(text, Encoded):
+            return text
+        keep = "end" if self.kind == "causal-lm" else "start"
+        if long == "window" and keep == "end":
+            raise HeedfulError(
+                "windows do not suit a causal language model",
+                "its next token depends on the end of the text only as far as the window reaches",
+                "Use long='truncate', which keeps the end",
+            )
+        return encoding.fit(encoding.encode(self.tokenizer, text), self.window, long, keep=keep)
+
+    # --- targets -----------------------------------------------------------------------------------
+
+    def target(self, x: Encoded, spec: Any = None) -> Target:
+        if isinstance(spec, Target):
+            return spec
+        if self.kind == "encoder":
+            raise HeedfulError(
+                f"{self.name} makes no prediction",
+                "it is an encoder that returns hidden states, without a head",
+                "Load a classifier or a language model",
+            )
+        if self.kind not in GENERATORS:
+            logits = self.logits(x)
+            return targets.for_classifier(spec, self.kind, self.labels, int(logits.argmax()))
+        if self.kind == "encoder-decoder" and not targets.as_mapping(spec):
+            spec = {"sequence": self._answer(x)}
+        return targets.for_generator(spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax()))
+
+    def _ids_of(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _show(self, token: int) -> str:
+        return str(self.tokenizer.decode([token]))
+
+    def _answer(self, x: Encoded) -> list[int]:
+        ids: list[int] = self.backend.generate(  # type: ignore[attr-defined]
+            Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long)), max_new_tokens=32
+        )
+        return ids
+
+    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
+        """Labels with probabilities (values for regression), highest first; next tokens for language models."""
+        logits = self.logits(x)
+        if self.kind == "regression":
+            return [(label, float(value)) for label, value in zip(self.labels, logits, strict=True)]
+        shares = logits.sigmoid() if self.kind == "multi-label" else logits.softmax(-1)
+        top = shares.topk(min(k, len(shares)))
+        names = [self._show(int(i)) if self.kind in GENERATORS else self.labels[int(i)] for i in top.indices]
+        return list(zip(names, top.values.tolist(), strict=True))
+
+    def logits(self, x: Encoded | Sequence[int]) -> Tensor:
+        """Logits of one input: (C,) for classifiers, (V,) of the next token for language models."""
+        row = engine.Row(x.ids, x.type_ids) if isinstance(x, Encoded) else engine.Row(tuple(x))
+        probe = Target(kind="token" if self.kind in GENERATORS else "class")
+        return self._picked_logits([self._never_empty(row)], probe)[0]
+
+    # --- rows --------------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        x: Encoded,
+        target: Target,
+        keep: Masks,
+        operator: str | None = None,
+        unit: str = "word",
+        progress: Progress | None = None,
+        memory: engine.Memory | None = None,
+    ) -> Floats:
+        """Target value of each row of `keep` (n, d), d = number of units of x; see heedful.rows."""
+        operator = self._checked_operator(operator)
+        groups = x.units(unit)
+        keep = np.asarray(keep, dtype=bool)
+        if keep.ndim != 2 or keep.shape[1] != len(groups):
+            raise HeedfulError(f"keep has shape {keep.shape}, but the text has {len(groups)} {unit}s")
+        stop = len(x) if target.position is None else target.position
+        filler = self._filler(operator)
+        inputs = [
+            self._never_empty(
+                engine.removed(x, stop, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, filler)
+            )
+            for row in keep
+        ]
+        started = time.perf_counter()
+        values, run = engine.evaluate(
+            inputs,
+            lambda chunk: self._run(chunk, target),
+            memory=memory,
+            most=1 if self.backend.one_row_at_a_time else None,
+            progress=progress,
+        )
+        self.meter.forwards += len(inputs)
+        self.meter.unique += len(run)
+        self.meter.tokens += sum(map(len, run))
+        self.meter.seconds += time.perf_counter() - started
+        return values
+
+    def _checked_operator(self, operator: str | None) -> str:
+        operator = operator or self.operators[0]
+        if operator not in engine.OPERATORS:
+            raise HeedfulError(f"unknown operator {operator!r}", fix=f"Use one of: {', '.join(engine.OPERATORS)}")
+        if operator not in self.operators:
+            raise HeedfulError(
+                f"{self.name} has no {operator} token", fix=f"Use one of: {', '.join(self.operators)}"
+            )
+        return operator
+
+    def _filler(self, operator: str) -> int | None:
+        if operator not in ("mask", "unk"):
+            return None
+        filler = self.backend.special_id(operator)
+        # GPT-2 calls its end-of-text token "unknown": that is a control, not an unknown word
+        control = {self.backend.special_id(name) for name in ("bos", "eos")}
+        return None if filler in control else filler
+
+    def _never_empty(self, row: engine.Row) -> engine.Row:
+        """A language model needs something to read: nothing left means its beginning-of-text token."""
+        if self.kind != "causal-lm" or len(row.hidden) < len(row):
+            return row
+        begin = self.backend.special_id("bos")
+        begin = self.backend.special_id("eos") if begin is None else begin
+        if begin is None:
+            raise HeedfulError("nothing is left of the text, and the model has no beginning-of-text token")
+        return engine.Row((begin,))
+
+    def _run(self, chunk: list[engine.Row], target: Target) -> Floats:
+        values = target.score(self._picked_logits(chunk, target)).double()
+        return values.cpu().numpy()
+
+    def _picked_logits(self, chunk: list[engine.Row], target: Target) -> Tensor:
+        """(n, C), (n, V) or (n, L, V): the logits the target reads."""
+        inputs, places = self._batch(chunk, target)
+        with torch.inference_mode():
+            logits = self.backend.forward(inputs).float()
+            self._refuse_nan(logits, inputs)
+            return self._pick(logits, places, inputs.keep_positions, target.kind)
+
+    def _batch(self, chunk: list[engine.Row], target: Target) -> tuple[Inputs, Tensor | None]:
+        """Pad on the right; a causal model also reads the continuation whose probability is asked."""
+        tail = target.sequence[:-1] if self.kind == "causal-lm" else ()
+        rows = [(*row.ids, *tail) for row in chunk]
+        width, pad = max(map(len, rows)), self.backend.special_id("pad") or 0
+        ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        for i, row in enumerate(chunk):
+            mask[i, list(row.hidden)] = 0
+        types = None
+        if chunk[0].type_ids is not None:
+            types = torch.tensor([[*(row.type_ids or ()), *[0] * (width - len(row))] for row in chunk])
+        places = None
+        if self.kind == "causal-lm":
+            steps = torch.arange(len(tail) + 1 if target.kind == "sequence" else 1)
+            places = torch.tensor([len(row) - 1 for row in chunk])[:, None] + steps  # (n, L)
+        inputs = Inputs(
+            ids,
+            mask,
+            types,
+            answer=self._decoder_ids(target, len(chunk)),
+            blank=tuple((i, t) for i, row in enumerate(chunk) for t in row.blank),
+            keep_positions=None if places is None else tuple(places.unique().tolist()),
+        )
+        return inputs, places
+
+    def _decoder_ids(self, target: Target, count: int) -> Tensor | None:
+        if self.kind != "encoder-decoder":
+            return None
+        start = self.backend.special_id("decoder_start")
+        return torch.tensor([[start, *target.sequence[:-1]]] * count)
+
+    def _pick(self, logits: Tensor, places: Tensor | None, kept: tuple[int, ...] | None, kind: str) -> Tensor:
+        if self.kind == "encoder-decoder":
+            return logits if kind == "sequence" else logits[:, 0]
+        if places is None:
+            return logits
+        where = torch.searchsorted(torch.tensor(kept), places)  # position -> column of the kept logits
+        picked = logits.gather(1, where[..., None].expand(-1, -1, logits.shape[-1]).to(logits.device))
+        return picked if kind == "sequence" else picked[:, 0]
+
+    def _refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
+        if not bool(logits.isnan().any()):
+            return
+        layer = self.backend.find_nan(inputs)
+        raise HeedfulError(
+            f"{self.name} answers NaN for this text",
+            f"the first layer whose output holds a NaN is {layer}" if layer else "no layer could be blamed",
+            "Check the weights, and the dtype: half precision overflows easily",
+        )
+
+    # --- trace -------------------------------------------------------------------------------------
+
+    def trace(self, x: Encoded, target: Target, hidden: bool = False) -> Trace:
+        """One forward + backward. Scores of later tokens than the target's position are not in the graph."""
+        started = time.perf_counter()
+        stop = len(x) if target.position is None else target.position
+        row = engine.removed(x, stop, set(), "delete", None)
+        inputs, places = self._batch([row], target)
+        with torch.inference_mode(False), torch.enable_grad():
+            out = self.backend.traced(inputs, hidden=hidden)
+            logits = out.logits.float()
+            self._refuse_nan(logits, inputs)
+            score = target.score(self._pick(logits, places, inputs.keep_positions, target.kind))[0]
+            layers = (out.attentions, out.cross, out.decoder_attentions)
+            hidden_or_embeds = out.embeds if out.last_hidden is None else out.last_hidden
+            wrt = [out.embeds, hidden_or_embeds, *(a for group in layers for a in group)]
+            grads = torch.autograd.grad(score, wrt, allow_unused=True)
+        self._count_pass(len(row) + len(target.sequence[:-1]), time.perf_counter() - started)
+        filled = [torch.zeros_like(w) if g is None else g for w, g in zip(wrt, grads, strict=True)]
+        return _as_trace(x, target, score, out, filled, hidden)
+
+    def _count_pass(self, tokens: int, seconds: float) -> None:
+        self.meter.forwards += 1
+        self.meter.unique += 1
+        self.meter.backwards += 1
+        self.meter.tokens += tokens
+        self.meter.seconds += seconds
+
+    # --- generation --------------------------------------------------------------------------------
+
+    def generate(self, prompt: Any, strategy: str = "greedy", **options: Any) -> str:
+        """The continuation of a prompt; see heedful.models.hf.STRATEGIES for strategies and their options."""
+        if "generate" not in self.capabilities:
+            raise HeedfulError(f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model")
+        x = self.encode(prompt)
+        inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
+        ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+
+def _as_trace(x: Encoded, target: Target, score: Tensor, out: Any, grads: list[Tensor], hidden: bool) -> Trace:
+    """Batch dimension off, graph off, gradients matched with what they belong to."""
+    embeds_grad, hidden_grad, *rest = [grad[0].detach() for grad in grads]
+    counts = (len(out.attentions), len(out.cross), len(out.decoder_attentions))
+    first, second = counts[0], counts[0] + counts[1]
+    length = min(len(x), len(embeds_grad))  # the tokens of the text, without an appended continuation
+    if out.last_hidden is not None:
+        weight = hidden_grad.norm(dim=-1)  # (Q,)
+    else:  # no hidden states to look at: the rows of the last attention map that the target feels
+        weight = rest[first - 1].abs().sum((0, 2)) if first else hidden_grad.new_zeros(0)
+    return Trace(
+        x=x,
+        target=target,
+        output=score.item(),
+        embeds=_padded(out.embeds[0].detach()[:length], len(x)),
+        grad_embeds=_padded(embeds_grad[:length], len(x)),
+        attentions=tuple(a[0].detach() for a in out.attentions),
+        grad_attentions=tuple(rest[:first]),
+        readout=tuple((weight / weight.sum().clamp_min(1e-30)).tolist()),
+        hidden=tuple(h[0].detach() for h in out.hidden) if hidden else (),
+        cross=tuple(a[0].detach() for a in out.cross),
+        grad_cross=tuple(rest[first:second]),
+        decoder_attentions=tuple(a[0].detach() for a in out.decoder_attentions),
+        grad_decoder_attentions=tuple(rest[second:]),
+        notes=out.notes,
+    )
+
+
+def _padded(rows: Tensor, length: int) -> Tensor:
+    """Tokens after the target's position had no part in it: zero rows."""
+    return rows if len(rows) == length else torch.cat([rows, rows.new_zeros(length - len(rows), rows.shape[1])])

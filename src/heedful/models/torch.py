@@ -1,0 +1,143 @@
+"""Any nn.Module with two functions as a backend:
+
+    embed(ids)            (B, T) -> (B, T, d)
+    forward(embeds, mask) (B, T, d), (B, T) -> logits (B, C), or (logits, attentions)
+
+Attentions, where the module shows them, are one tensor or a list of one a layer, (B, H, Q, T) or, for a
+single query, (B, H, T). The removal operator "mean" is offered when the module has exactly one token table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Inputs, Output
+from heedful.models.hf import UNLIMITED, fingerprint
+from heedful.models.scoped import first_broken_layer, hooked, untouched
+
+Embed = Callable[[Tensor], Tensor]
+Forward = Callable[[Tensor, Tensor], Any]
+
+
+class TorchBackend:
+    """A classifier of the user's own making."""
+
+    kind = "classifier"
+    one_row_at_a_time = False
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        embed: Embed | None = None,
+        forward: Forward | None = None,
+        labels: Sequence[str] | None = None,
+        name: str = "",
+        window: int | None = None,
+    ) -> None:
+        self.module, self.tokenizer = module, tokenizer
+        self.embed = embed or getattr(module, "embed", None)
+        self._forward = forward or (lambda embeds, mask: module(inputs_embeds=embeds, attention_mask=mask))
+        if self.embed is None:
+            raise HeedfulError(
+                f"{type(module).__name__} shows no embedding function",
+                fix="Pass embed=..., a function from ids (B, T) to embeddings (B, T, d)",
+            )
+        self.name = name or type(module).__name__
+        stated = getattr(tokenizer, "model_max_length", UNLIMITED)
+        self.window = window or min(int(stated), UNLIMITED)
+        self.labels = tuple(labels) if labels is not None else self._guessed_labels()
+
+    def _guessed_labels(self) -> tuple[str, ...]:
+        ids = torch.tensor([self.tokenizer("a", verbose=False)["input_ids"]])
+        with torch.inference_mode():
+            logits = self.forward(Inputs(ids, torch.ones_like(ids)))
+        return tuple(f"label {i}" for i in range(logits.shape[-1]))
+
+    @property
+    def device(self) -> torch.device:
+        first = next(self.module.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
+
+    @cached_property
+    def table(self) -> nn.Embedding | None:
+        """The module's one token table, if there is exactly one."""
+        tables = [m for m in self.module.modules() if isinstance(m, nn.Embedding)]
+        whole = [m for m in tables if m.num_embeddings >= len(self.tokenizer)]
+        return whole[0] if len(whole) == 1 else None
+
+    def _blanking(self, inputs: Inputs) -> AbstractContextManager[None]:
+        if not inputs.blank:
+            return nullcontext()
+        table = self.table
+        if table is None:
+            raise HeedfulError(f"{self.name} has no single token table", "so a mean embedding is not defined")
+        rows, positions = zip(*inputs.blank, strict=True)
+
+        def blank(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            mean = table.weight.detach().mean(0).to(output)
+            return output.index_put((torch.tensor(rows), torch.tensor(positions)), mean)
+
+        return hooked(table, blank)
+
+    def _embeds(self, inputs: Inputs) -> Tensor:
+        assert self.embed is not None
+        with self._blanking(inputs):
+            return self.embed(inputs.ids.to(self.device)) if inputs.embeds is None else inputs.embeds
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        with untouched(self.module):
+            return _split(self._forward(self._embeds(inputs), inputs.mask.to(self.device)))[0]
+
+    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
+        with untouched(self.module):
+            embeds = self._embeds(inputs).detach().clone().requires_grad_(True)
+            logits, attentions = _split(self._forward(embeds, inputs.mask.to(self.device)))
+        return Output(logits, embeds, None, attentions=attentions)
+
+    def find_nan(self, inputs: Inputs) -> str | None:
+        with untouched(self.module), torch.no_grad():
+            return first_broken_layer(
+                self.module, lambda: self._forward(self._embeds(inputs), inputs.mask.to(self.device))
+            )
+
+    @cached_property
+    def _offers(self) -> frozenset[str]:
+        ids = torch.tensor([self.tokenizer("a b", verbose=False)["input_ids"]])
+        with torch.inference_mode(False), torch.enable_grad():
+            out = self.traced(Inputs(ids, torch.ones_like(ids)))
+            grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
+        found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
+        return frozenset(found | ({"attentions"} if any(g is not None for g in grads[1:]) else set()))
+
+    def offers(self) -> frozenset[str]:
+        return self._offers
+
+    def special_id(self, name: str) -> int | None:
+        found = getattr(self.tokenizer, f"{name}_token_id", None)
+        return None if found is None else int(found)
+
+    def facts(self) -> dict[str, Any]:
+        parameters = list(self.module.parameters())
+        return {
+            "class": type(self.module).__name__,
+            "parameters": sum(p.numel() for p in parameters),
+            "dtype": str(parameters[0].dtype).removeprefix("torch.") if parameters else "none",
+            "attention": "its own",
+            "fingerprint": fingerprint(self.module),
+        }
+
+
+def _split(result: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """(logits, attentions) from whatever a module returned; a single-query map (B, H, T) gets its Q = 1."""
+    logits, attentions = (result, ()) if isinstance(result, Tensor) else (result[0], result[1])
+    layers = (attentions,) if isinstance(attentions, Tensor) else tuple(attentions or ())
+    return logits, tuple(a[:, :, None] if a.ndim == 3 else a for a in layers)

@@ -1,0 +1,118 @@
+"""The masked-rows engine: masks over units and a removal operator in, target values out.
+
+Duplicates are run once, rows are sorted by length so that almost nothing is padding, cut into chunks by a
+token budget, and remembered for as long as the caller keeps the memory. Out of memory halves the chunk and
+goes on. Every perturbation method and every deletion metric draws from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from heedful.errors import HeedfulError
+from heedful.types import Encoded, Floats, Progress
+
+OPERATORS = {
+    "mask": "replaced by the mask token",
+    "unk": "replaced by the unknown-word token",
+    "delete": "taken out, what follows moves up",
+    "pad": "left in place but hidden from attention",
+    "mean": "replaced by the mean of all token embeddings",
+}
+CHUNK_TOKENS = 4096  # fits a small machine; larger gains nothing on a CPU
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model input: token ids, and the positions hidden from attention or blanked to the mean embedding."""
+
+    ids: tuple[int, ...]
+    type_ids: tuple[int, ...] | None = None
+    hidden: tuple[int, ...] = ()
+    blank: tuple[int, ...] = ()
+    text: str = ""  # for functions, which read text instead of ids
+
+    def __len__(self) -> int:
+        return len(self.ids) or len(self.text) // 4
+
+
+Memory = dict[Row, float]
+
+
+def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | None) -> Row:
+    """The first `stop` tokens of x without those in `gone`. `filler` is the token of "mask" and "unk"."""
+    types = None if x.type_ids is None else x.type_ids[:stop]
+    out = tuple(sorted(t for t in gone if t < stop))
+    if operator == "delete":
+        kept = [t for t in range(stop) if t not in gone]
+        return Row(
+            tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept)
+        )
+    if operator == "pad":
+        return Row(x.ids[:stop], types, hidden=out)
+    if operator == "mean":
+        return Row(x.ids[:stop], types, blank=out)
+    if filler is None:
+        raise HeedfulError(f"the tokenizer has no token for the operator {operator!r}")
+    return Row(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
+
+
+def chunks(rows: Sequence[Row], tokens: int, most: int | None = None) -> list[list[Row]]:
+    """Rows by length, longest first (so that running out of memory shows at once), cut so that
+    rows × longest row ≤ tokens."""
+    out: list[list[Row]] = []
+    for row in sorted(rows, key=len, reverse=True):
+        width = max(len(out[-1][0]), 1) if out else 0
+        if out and (len(out[-1]) + 1) * width <= tokens and (most is None or len(out[-1]) < most):
+            out[-1].append(row)
+        else:
+            out.append([row])
+    return out
+
+
+def evaluate(
+    rows: Sequence[Row],
+    run: Callable[[list[Row]], Floats],
+    *,
+    memory: Memory | None = None,
+    most: int | None = None,
+    progress: Progress | None = None,
+    tokens: int = CHUNK_TOKENS,
+) -> tuple[Floats, list[Row]]:
+    """(value of each row, rows that were really run). Finished chunks stay in `memory` if `run` is interrupted."""
+    known: Memory = {} if memory is None else memory
+    fresh = [row for row in dict.fromkeys(rows) if row not in known]
+    queue = chunks(fresh, tokens, most)
+    done = 0
+    while queue:
+        chunk = queue.pop(0)
+        try:
+            values = run(chunk)
+        except (MemoryError, RuntimeError) as error:
+            if len(chunk) == 1 or not out_of_memory(error):
+                raise
+            half = len(chunk) // 2
+            queue[:0] = [chunk[:half], chunk[half:]]
+            continue
+        known.update(zip(chunk, values.tolist(), strict=True))
+        done += len(chunk)
+        if progress is not None:
+            progress(done, len(fresh))
+    return np.array([known[row] for row in rows], dtype=np.float64), fresh
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """torch tells of memory in several ways; a CPU allocation failure is a plain RuntimeError."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def spread(values: Floats, groups: Sequence[Sequence[int]], length: int) -> Floats:
+    """Unit values as token scores: each unit's value split evenly over its tokens, zero elsewhere."""
+    scores = np.zeros(length)
+    for value, positions in zip(values, groups, strict=True):
+        scores[list(positions)] = value / len(positions)
+    return scores
