@@ -133,6 +133,9 @@ class Cost:
     tokens: int = 0
     seconds: float = 0.0
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+
     def __sub__(self, other: Cost) -> Cost:
         return Cost(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
 

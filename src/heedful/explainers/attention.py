@@ -1,0 +1,48 @@
+"""Raw attention: how much the position the answer is read from looks at each token, in one layer.
+
+    attention-avg   mean over heads of A[h, q, t]        attention-max   max over heads
+
+q is where the answer is read: [CLS], the last token, or all positions weighted by their share of the answer
+(`Trace.readout`). The usual baseline is the last layer. Encoder-decoders show cross-attention.
+Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target, Trace
+
+
+def answer_rows(trace: Trace, layer: int) -> Tensor:
+    """(H, T): each head's attention from where the answer is read, in one layer."""
+    layers = trace.cross or trace.attentions
+    if not -len(layers) <= layer < len(layers):
+        raise HeedfulError(f"there is no layer {layer}", f"the model has {len(layers)}, counted from 0")
+    maps = layers[layer].double()  # (H, Q, S)
+    weights = torch.tensor(trace.readout, dtype=maps.dtype, device=maps.device)  # (Q,)
+    rows = torch.einsum("q,hqs->hs", weights, maps)[:, : len(trace.x)]  # without an appended continuation
+    missing = len(trace.x) - rows.shape[1]  # tokens after the target's position were not read
+    return torch.nn.functional.pad(rows, (0, missing))
+
+
+def _attribution(trace: Trace, scores: Tensor) -> Attribution:
+    return Attribution(trace.x, trace.target, scores.cpu().numpy(), output=trace.output, notes=trace.notes)
+
+
+@explainer("attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False)
+def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+    """Attention from where the answer is read, averaged over the heads of one layer."""
+    trace = model.trace(x, target)
+    return _attribution(trace, answer_rows(trace, layer).mean(0))
+
+
+@explainer("attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False)
+def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+    """Attention from where the answer is read, the largest over the heads of one layer."""
+    trace = model.trace(x, target)
+    return _attribution(trace, answer_rows(trace, layer).amax(0))

@@ -1,0 +1,53 @@
+"""Gradients of the target with respect to the token embeddings e_t in R^d. With g_t = d f / d e_t:
+
+    grad-avg      mean_i g_ti            grad-l1   sum_i |g_ti|
+    grad-x-input  sum_i g_ti e_ti        grad-l2   sqrt(sum_i g_ti^2)
+
+True norms, without the 1/d of some lecture notes. Cost: one forward and backward, shared by all of them.
+Needs: gradients.
+
+Simonyan et al. 2014 (gradients); Shrikumar et al. 2016 (gradient x input); Denil et al. 2014 (text).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target, Trace
+
+
+def _attribution(trace: Trace, scores: Tensor) -> Attribution:
+    """(T,) scores of a trace."""
+    return Attribution(
+        trace.x, trace.target, scores.double().cpu().numpy(), output=trace.output, notes=trace.notes
+    )
+
+
+@explainer("grad-avg", needs={"gradients"}, cite="Simonyan et al. 2014")
+def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel."""
+    trace = model.trace(x, target)
+    return _attribution(trace, trace.grad_embeds.double().mean(-1))
+
+
+@explainer("grad-l1", needs={"gradients"}, cite="Simonyan et al. 2014", signed=False)
+def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
+    """L1 norm of the gradient: how strongly the output reacts to this token, in no direction."""
+    trace = model.trace(x, target)
+    return _attribution(trace, trace.grad_embeds.double().norm(p=1, dim=-1))
+
+
+@explainer("grad-l2", needs={"gradients"}, cite="Simonyan et al. 2014", signed=False)
+def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
+    """L2 norm of the gradient: how strongly the output reacts to this token, in no direction."""
+    trace = model.trace(x, target)
+    return _attribution(trace, trace.grad_embeds.double().norm(p=2, dim=-1))
+
+
+@explainer("grad-x-input", needs={"gradients"}, cite="Shrikumar et al. 2016")
+def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Gradient times embedding: the first-order effect of scaling this token's embedding to zero."""
+    trace = model.trace(x, target)
+    return _attribution(trace, (trace.grad_embeds.double() * trace.embeds.double()).sum(-1))

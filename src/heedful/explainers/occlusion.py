@@ -1,0 +1,35 @@
+"""Occlusion (leave one out): score of unit j = f(x) - f(x without j).
+
+Cost: one row a unit, and one for the text itself. Needs: rows. The removal operator is part of the answer:
+deleting a word and masking it are different questions.
+
+Zeiler & Fergus 2014; Li et al. 2016 (erasure, for text).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.rows import spread
+from heedful.types import Attribution, Encoded, Target
+
+
+@explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
+def occlusion(
+    model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"
+) -> Attribution:
+    """The drop of the output when this word alone is removed."""
+    groups = x.units(unit)
+    keep = np.ones((len(groups) + 1, len(groups)), dtype=bool)
+    np.fill_diagonal(keep[1:], False)
+    operator = operator or model.operators[0]
+    values = model.rows(x, target, keep, operator, unit)
+    return Attribution(
+        x,
+        target,
+        spread(values[0] - values[1:], groups, len(x)),
+        params={"operator": operator},
+        output=float(values[0]),
+    )

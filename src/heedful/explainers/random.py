@@ -1,0 +1,21 @@
+"""The control: scores drawn from N(0, 1), one a unit, spread over its tokens.
+
+Cost: none. Needs: nothing. Every number another method earns is read beside what this one earns by luck.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.rows import spread
+from heedful.types import Attribution, Encoded, Target
+
+
+@explainer("random", needs=set(), cite="control")
+def random(model: Model, x: Encoded, target: Target, *, unit: str = "word", seed: int = 0) -> Attribution:
+    """The control: what an explanation that knows nothing looks like."""
+    groups = x.units(unit)
+    values = np.random.default_rng(seed).standard_normal(len(groups))
+    return Attribution(x, target, spread(values, groups, len(x)))

@@ -1,0 +1,122 @@
+"""Explainers register themselves: a function, what it needs, whom it cites.
+
+    @explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
+    def occlusion(model, x, target, *, operator=None, seed=0) -> Attribution: ...
+
+Its keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point group
+"heedful.plugins": any module named there is imported before the list is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Model, missing
+from heedful.types import Attribution
+
+PLUGINS = "heedful.plugins"
+
+
+@dataclass(frozen=True)
+class Param:
+    """A keyword parameter of an explainer, as its signature tells it."""
+
+    name: str
+    default: Any
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """A registered method."""
+
+    name: str
+    run: Callable[..., Attribution]
+    needs: frozenset[str]
+    cite: str
+    summary: str
+    signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
+    params: Mapping[str, Param] = field(default_factory=dict)
+
+    def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
+        """Run it, with name, parameters and sign filled in."""
+        if unknown := set(params) - set(self.params):
+            known = ", ".join(self.params) or "none"
+            raise HeedfulError(f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"It takes: {known}")
+        found = self.run(model, x, target, **params)
+        settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
+        return replace(found, method=self.name, params=settled, signed=self.signed)
+
+
+_explainers: dict[str, Explainer] = {}
+
+
+def explainer(
+    name: str, *, needs: set[str], cite: str, signed: bool = True
+) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
+    """Register a function `(model, x, target, *, params...) -> Attribution`."""
+
+    def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:
+        if name in _explainers and _explainers[name].run.__module__ != function.__module__:
+            raise ValueError(f"two explainers are called {name!r}")
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        _explainers[name] = Explainer(
+            name, function, frozenset(needs), cite, summary, signed, _keyword_params(function)
+        )
+        return function
+
+    return register
+
+
+def _keyword_params(function: Callable[..., Any]) -> dict[str, Param]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: Param(p.name, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+@cache
+def _import_all() -> None:
+    from heedful import explainers as package
+
+    for module in iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")
+    for point in entry_points(group=PLUGINS):
+        point.load()
+
+
+def explainers() -> dict[str, Explainer]:
+    """Every registered explainer by name, the control last."""
+    _import_all()
+    return dict(sorted(_explainers.items(), key=lambda item: (item[0] == "random", item[0])))
+
+
+def get(name: str) -> Explainer:
+    found = explainers()
+    if name not in found:
+        close = difflib.get_close_matches(name, found, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise HeedfulError(f"unknown method {name!r}", fix=f"{hint}Known: {', '.join(found)}")
+    return found[name]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a model supports a method, and why not."""
+
+    method: str
+    ok: bool
+    why: str = ""
+
+
+def support(model: Model) -> list[Support]:
+    """What `heedful doctor` prints."""
+    reasons = {name: missing(model, entry.needs) for name, entry in explainers().items()}
+    return [Support(name, not why, why) for name, why in reasons.items()]
