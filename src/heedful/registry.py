@@ -51,7 +51,9 @@ class Explainer:
         """Run it, with name, parameters and sign filled in."""
         if unknown := set(params) - set(self.params):
             known = ", ".join(self.params) or "none"
-            raise HeedfulError(f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"It takes: {known}")
+            raise HeedfulError(
+                f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"It takes: {known}"
+            )
         found = self.run(model, x, target, **params)
         settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
         return replace(found, method=self.name, params=settled, signed=self.signed)

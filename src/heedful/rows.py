@@ -27,7 +27,7 @@ CHUNK_TOKENS = 4096  # fits a small machine; larger gains nothing on a CPU
 
 @dataclass(frozen=True)
 class Row:
-    """One model input: token ids, and the positions hidden from attention or blanked to the mean embedding."""
+    """One model input: token ids, and the positions hidden from attention or set to the mean embedding."""
 
     ids: tuple[int, ...]
     type_ids: tuple[int, ...] | None = None
@@ -48,9 +48,7 @@ def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | 
     out = tuple(sorted(t for t in gone if t < stop))
     if operator == "delete":
         kept = [t for t in range(stop) if t not in gone]
-        return Row(
-            tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept)
-        )
+        return Row(tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept))
     if operator == "pad":
         return Row(x.ids[:stop], types, hidden=out)
     if operator == "mean":
@@ -82,7 +80,7 @@ def evaluate(
     progress: Progress | None = None,
     tokens: int = CHUNK_TOKENS,
 ) -> tuple[Floats, list[Row]]:
-    """(value of each row, rows that were really run). Finished chunks stay in `memory` if `run` is interrupted."""
+    """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`."""
     known: Memory = {} if memory is None else memory
     fresh = [row for row in dict.fromkeys(rows) if row not in known]
     queue = chunks(fresh, tokens, most)

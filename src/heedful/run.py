@@ -21,6 +21,7 @@ from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.models import load
 from heedful.models.base import Masks, Model, require
+from heedful.rows import Memory
 from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Progress, Target, Trace
 
 
@@ -34,7 +35,7 @@ class Run:
     def __init__(self, model: Model, budget: int | None = None, progress: Progress | None = None) -> None:
         self.model, self.budget, self.progress = model, budget, progress
         self._traces: dict[tuple[Encoded, Target], Trace] = {}
-        self._rows: dict[tuple[Encoded, Target], dict[Any, float]] = {}
+        self._rows: dict[tuple[Encoded, Target], Memory] = {}
         self._remembered = Cost()  # asked for and found in memory
 
     def __getattr__(self, name: str) -> Any:
@@ -56,10 +57,12 @@ class Run:
         self, x: Encoded, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
     ) -> Floats:
         if self.budget is not None and len(keep) > self.budget:
-            raise BudgetSpentError(f"the budget has {self.budget:,} rows left and this method asks for {len(keep):,}")
+            raise BudgetSpentError(
+                f"the budget has {self.budget:,} rows left and this method asks for {len(keep):,}"
+            )
         memory = self._rows.setdefault((x, target), {})
         before = self.model.spent.unique
-        values = self.model.rows(x, target, keep, operator, unit, self.progress, memory)  # type: ignore[call-arg]
+        values = self.model.rows(x, target, keep, operator, unit, self.progress, memory)
         if self.budget is not None:
             self.budget -= self.model.spent.unique - before
         return values
@@ -93,13 +96,15 @@ def explain(
     _check_params(chosen, params or {})
     x = model.encode(text, long)
     x.units(unit)  # refuses an unknown unit before any work
-    pieces = textlib.windows(x, model.window) if model.window and len(x) > model.window else [(x, None)]
+    pieces = _pieces(x, model.window)
     wanted = _target(model, [piece for piece, _ in pieces], target)
     run = Run(model, budget, progress)
     found: list[Attribution] = []
     for entry in chosen:
         try:
-            found.append(_explain_pieces(run, entry, x, pieces, wanted, _settings(entry, unit, seed, params or {})))
+            found.append(
+                _explain_pieces(run, entry, x, pieces, wanted, _settings(entry, unit, seed, params or {}))
+            )
         except BudgetSpentError as error:
             refused[entry.name] = str(error)
     if not found:
@@ -109,11 +114,15 @@ def explain(
     return Comparison(tuple(found), facts, settings | {"seconds": time.perf_counter() - started}, refused)
 
 
-def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[registry.Explainer], dict[str, str]]:
+def _choose(
+    model: Model, methods: Iterable[str] | str | None
+) -> tuple[list[registry.Explainer], dict[str, str]]:
     """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
     if methods is None:
         support = registry.support(model)
-        return [registry.get(s.method) for s in support if s.ok], {s.method: s.why for s in support if not s.ok}
+        return [registry.get(s.method) for s in support if s.ok], {
+            s.method: s.why for s in support if not s.ok
+        }
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
@@ -123,15 +132,26 @@ def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[reg
     return chosen, {}
 
 
+Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
+
+
+def _pieces(x: Encoded, window: int | None) -> list[Piece]:
+    return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+
+
 def _check_params(chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]]) -> None:
     for name in set(params) - {entry.name for entry in chosen}:
-        raise HeedfulError(f"parameters were given for {name!r}, which does not run here",
-                           fix=f"Running: {', '.join(entry.name for entry in chosen)}")  # fmt: skip
+        raise HeedfulError(
+            f"parameters were given for {name!r}, which does not run here",
+            fix=f"Running: {', '.join(entry.name for entry in chosen)}",
+        )
 
 
 def _settings(entry: registry.Explainer, unit: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
     common = {"unit": unit, "seed": seed}
-    return {name: value for name, value in common.items() if name in entry.params} | dict(params.get(entry.name, {}))
+    return {name: value for name, value in common.items() if name in entry.params} | dict(
+        params.get(entry.name, {})
+    )
 
 
 def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
@@ -155,7 +175,7 @@ def _explain_pieces(
     run: Run,
     entry: registry.Explainer,
     x: Encoded,
-    pieces: list[tuple[Encoded, list[int] | None]],
+    pieces: list[Piece],
     target: Target,
     settings: dict[str, Any],
 ) -> Attribution:
@@ -166,7 +186,7 @@ def _explain_pieces(
     return replace(joined, cost=spent)
 
 
-def _join(x: Encoded, pieces: list[tuple[Encoded, list[int] | None]], parts: list[Attribution]) -> Attribution:
+def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
     scores = np.zeros(len(x))
     for (_, positions), part in zip(pieces, parts, strict=True):
         np.add.at(scores, positions, part.scores / len(parts))

@@ -28,7 +28,9 @@ def as_mapping(spec: Any) -> dict[str, Any]:
     if not isinstance(spec, Mapping):
         return {"label": spec}
     if unknown := set(spec) - KEYS:
-        raise HeedfulError(f"unknown target keys: {', '.join(sorted(unknown))}", fix=f"Known: {', '.join(sorted(KEYS))}")
+        raise HeedfulError(
+            f"unknown target keys: {', '.join(sorted(unknown))}", fix=f"Known: {', '.join(sorted(KEYS))}"
+        )
     return {key: value for key, value in spec.items() if value is not None}
 
 
@@ -113,7 +115,7 @@ def _position(position: Any, x: Encoded) -> int | None:
     if not isinstance(position, int) or not 1 <= position < len(x):
         raise HeedfulError(
             f"position {position!r} is not in the text",
-            f"it has {len(x)} tokens; a token is explained by those before it, so positions run from 1 to {len(x) - 1}",
+            f"a token is explained by those before it, so positions run from 1 to {len(x) - 1}",
         )
     return position
 

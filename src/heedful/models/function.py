@@ -29,7 +29,9 @@ class FunctionModel:
     window = None
     capabilities = frozenset({"rows"})
 
-    def __init__(self, function: Scores, labels: Sequence[str] | None = None, name: str = "", mask: str = MASK) -> None:
+    def __init__(
+        self, function: Scores, labels: Sequence[str] | None = None, name: str = "", mask: str = MASK
+    ) -> None:
         self.function, self.mask = function, mask
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.meter = Meter()
@@ -49,14 +51,22 @@ class FunctionModel:
         return self.meter.read()
 
     def facts(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "labels": list(self.labels), "window": None, "class": "function"}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "labels": list(self.labels),
+            "window": None,
+            "class": "function",
+        }
 
     def encode(self, text: Any, long: str = "error") -> Encoded:
         """Words are the tokens: the function's own tokens are its secret."""
         if isinstance(text, Encoded):
             return text
         if not isinstance(text, str):
-            raise HeedfulError("a function explains single texts", f"not a {type(text).__name__}", "Give a string")
+            raise HeedfulError(
+                "a function explains single texts", f"not a {type(text).__name__}", "Give a string"
+            )
         spans = textlib.split_words(text)
         if not spans:
             raise HeedfulError("the text is empty", fix="Give at least one word")
@@ -84,8 +94,11 @@ class FunctionModel:
         return [(self.labels[i], float(scores[i])) for i in order]
 
     def trace(self, x: Encoded, target: Target) -> Trace:
-        raise HeedfulError(f"{self.name} is a function", "it shows neither gradients nor attention",
-                           "Use a method that needs rows only: occlusion, random")  # fmt: skip
+        raise HeedfulError(
+            f"{self.name} is a function",
+            "it shows neither gradients nor attention",
+            "Use a method that needs rows only: occlusion, random",
+        )
 
     def rows(
         self,
@@ -95,17 +108,21 @@ class FunctionModel:
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: dict[Any, float] | None = None,
+        memory: engine.Memory | None = None,
     ) -> Floats:
         operator = operator or self.operators[0]
         if operator not in self.operators:
-            raise HeedfulError(f"a function cannot remove words by {operator!r}",
-                               fix=f"Use one of: {', '.join(self.operators)}")  # fmt: skip
+            raise HeedfulError(
+                f"a function cannot remove words by {operator!r}",
+                fix=f"Use one of: {', '.join(self.operators)}",
+            )
         groups = x.units(unit)
         keep = np.asarray(keep, dtype=bool)
         if keep.ndim != 2 or keep.shape[1] != len(groups):
             raise HeedfulError(f"keep has shape {keep.shape}, but the text has {len(groups)} {unit}s")
-        texts = [self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep]
+        texts = [
+            self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep
+        ]
         started = time.perf_counter()
         values, run = engine.evaluate(
             [engine.Row(ids=(), text=text) for text in texts],
@@ -120,7 +137,7 @@ class FunctionModel:
         return values
 
     def _without(self, x: Encoded, gone: set[int], operator: str) -> str:
-        """The text with some words out; deletion also takes the white space before each, so no gap is left."""
+        """The text with some words out; deletion takes the white space before each too, so no gap is left."""
         pieces, cursor = [], 0
         for t, (start, end) in enumerate(x.offsets):
             if t not in gone:

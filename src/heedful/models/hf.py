@@ -64,12 +64,15 @@ class HFBackend:
         owner = self.model.get_encoder() if self.config.is_encoder_decoder else self.model
         module = owner.get_input_embeddings()
         if module is None:
-            raise HeedfulError(f"{self.name} names no input embedding", "get_input_embeddings() gives nothing")
+            raise HeedfulError(
+                f"{self.name} names no input embedding", "get_input_embeddings() gives nothing"
+            )
         return module  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @cached_property
     def vocabulary_mean(self) -> Tensor:
@@ -146,9 +149,17 @@ class HFBackend:
         ):
             out = self.model(**self._arguments(inputs, output_attentions=True, output_hidden_states=True))
         if not leaf:
-            raise HeedfulError(f"{self.name} never called its input embedding", "gradients cannot be taken there")
-        notes = () if before in ("eager", "none") else (f"attention switched from {before} to eager for this pass",)
-        return _output(out, leaf[0], self._kept(out.logits, inputs), self.config.is_encoder_decoder, hidden, notes)
+            raise HeedfulError(
+                f"{self.name} never called its input embedding", "gradients cannot be taken there"
+            )
+        notes = (
+            ()
+            if before in ("eager", "none")
+            else (f"attention switched from {before} to eager for this pass",)
+        )
+        return _output(
+            out, leaf[0], self._kept(out.logits, inputs), self.config.is_encoder_decoder, hidden, notes
+        )
 
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):
@@ -223,13 +234,19 @@ class HFBackend:
         config = GenerationConfig(
             **settings,
             eos_token_id=self.special_id("eos") if eos is None else eos,
-            pad_token_id=self.special_id("pad") if self.special_id("pad") is not None else self.special_id("eos"),
+            pad_token_id=self.special_id("pad")
+            if self.special_id("pad") is not None
+            else self.special_id("eos"),
             bos_token_id=self.special_id("bos"),
-            decoder_start_token_id=self.special_id("decoder_start") if self.config.is_encoder_decoder else None,
+            decoder_start_token_id=self.special_id("decoder_start")
+            if self.config.is_encoder_decoder
+            else None,
         )
         with untouched(self.model), torch.inference_mode(), seeded(seed):
             out = self.model.generate(
-                inputs.ids.to(self.device), attention_mask=inputs.mask.to(self.device), generation_config=config
+                inputs.ids.to(self.device),
+                attention_mask=inputs.mask.to(self.device),
+                generation_config=config,
             )
         skip = 1 if self.config.is_encoder_decoder else inputs.ids.shape[1]
         return [int(token) for token in out[0, skip:]]
@@ -255,7 +272,13 @@ def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
     chosen = defaults | {key: value for key, value in options.items() if value is not None}
     if strategy in ("top-k", "top-p") and options.get("temperature") is None:
         chosen["temperature"] = 1.0
-    for key, low in (("max_new_tokens", 1), ("temperature", 1e-6), ("top_k", 1), ("top_p", 1e-6), ("beams", 1)):
+    for key, low in (
+        ("max_new_tokens", 1),
+        ("temperature", 1e-6),
+        ("top_k", 1),
+        ("top_p", 1e-6),
+        ("beams", 1),
+    ):
         if chosen[key] < low:
             raise HeedfulError(f"{key} must be at least {low:g}, not {chosen[key]}")
     names = {"num_beams": "beams"}
@@ -263,7 +286,9 @@ def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
     return filled | {"max_new_tokens": chosen["max_new_tokens"]}
 
 
-def _output(out: Any, embeds: Tensor, logits: Tensor, seq2seq: bool, hidden: bool, notes: tuple[str, ...]) -> Output:
+def _output(
+    out: Any, embeds: Tensor, logits: Tensor, seq2seq: bool, hidden: bool, notes: tuple[str, ...]
+) -> Output:
     states = out.decoder_hidden_states if seq2seq else out.hidden_states
     if not seq2seq:
         return Output(
@@ -293,9 +318,10 @@ def _kind(model: Any) -> str:
         return "encoder-decoder" if config.is_encoder_decoder else "causal-lm"
     if model.get_output_embeddings() is not None:
         raise HeedfulError(
-            f"{type(model).__name__} is a masked language model", "heedful explains classifiers and generators",
+            f"{type(model).__name__} is a masked language model",
+            "heedful explains classifiers and generators",
             "Load a fine-tuned classifier, or a causal language model",
-        )  # fmt: skip
+        )
     if model.base_model is model:
         return "encoder"
     if config.problem_type == "multi_label_classification":

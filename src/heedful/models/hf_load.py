@@ -49,10 +49,15 @@ def load_pretrained(
     if folder.is_dir():
         check_folder(folder, allow_pickle)
     elif folder.exists():
-        raise HeedfulError(f"{source} is a file, not a model folder", fix="Give the folder that holds config.json")
+        raise HeedfulError(
+            f"{source} is a file, not a model folder", fix="Give the folder that holds config.json"
+        )
     elif not looks_like_hub_id(str(source)):
-        raise HeedfulError(f"there is no model {str(source)!r}", "no such folder, and not a hub id (owner/name)",
-                           "Try zoo:sentiment, or: heedful zoo list")  # fmt: skip
+        raise HeedfulError(
+            f"there is no model {str(source)!r}",
+            "no such folder, and not a hub id (owner/name)",
+            "Try zoo:sentiment, or: heedful zoo list",
+        )
     options = {"trust_remote_code": trust_remote_code, "local_files_only": local_only}
     with quiet(), explained(str(source)):
         import transformers
@@ -61,7 +66,9 @@ def load_pretrained(
 
         config = transformers.AutoConfig.from_pretrained(source, **options)
         auto = getattr(transformers, auto_class(config, task))
-        model = auto.from_pretrained(source, config=config, use_safetensors=None if allow_pickle else True, **options)
+        model = auto.from_pretrained(
+            source, config=config, use_safetensors=None if allow_pickle else True, **options
+        )
         tokenizer = tokenizer or load_tokenizer(source, options)
     model.eval()
     return TokenModel(HFBackend(model, tokenizer, name or str(source)), tokenizer)
@@ -71,8 +78,11 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
     """Say what is wrong with a folder before transformers tries to guess."""
     config = folder / "config.json"
     if not config.is_file():
-        raise HeedfulError(f"{folder} is not a model folder", "it has no config.json",
-                           "Save the model there with model.save_pretrained(...)")  # fmt: skip
+        raise HeedfulError(
+            f"{folder} is not a model folder",
+            "it has no config.json",
+            "Save the model there with model.save_pretrained(...)",
+        )
     try:
         json.loads(config.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -81,8 +91,11 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
         return
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not pickles:
-        raise HeedfulError(f"{folder} holds no weights", "there is no .safetensors file in it",
-                           "Save them with model.save_pretrained(...)")  # fmt: skip
+        raise HeedfulError(
+            f"{folder} holds no weights",
+            "there is no .safetensors file in it",
+            "Save them with model.save_pretrained(...)",
+        )
     if not allow_pickle:
         raise HeedfulError(
             f"{folder} holds pickle weights ({pickles[0]})",
@@ -139,13 +152,22 @@ def explained(source: str) -> Iterator[None]:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         text = str(error)
         if "trust_remote_code" in text:
-            raise HeedfulError(f"{source} needs code of its own", "heedful runs no code from a model's author",
-                               "Read that code, then pass trust_remote_code=True if you trust it") from error  # fmt: skip
+            raise HeedfulError(
+                f"{source} needs code of its own",
+                "heedful runs no code from a model's author",
+                "Read that code, then pass trust_remote_code=True if you trust it",
+            ) from error
         if "safetensors" in text and "bin" in text:
-            raise HeedfulError(f"{source} has no safetensors weights", first_line(error),
-                               "Say allow_pickle=True (--allow-pickle) if you trust the author") from error  # fmt: skip
-        raise HeedfulError(f"cannot load {source}", first_line(error),
-                           "Check the name and the connection, or give a local folder") from error  # fmt: skip
+            raise HeedfulError(
+                f"{source} has no safetensors weights",
+                first_line(error),
+                "Say allow_pickle=True (--allow-pickle) if you trust the author",
+            ) from error
+        raise HeedfulError(
+            f"cannot load {source}",
+            first_line(error),
+            "Check the name and the connection, or give a local folder",
+        ) from error
 
 
 @contextmanager

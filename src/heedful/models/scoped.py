@@ -27,7 +27,7 @@ _HOOK_TABLES = (
 
 @contextmanager
 def untouched(module: nn.Module) -> Iterator[nn.Module]:
-    """Run in eval mode; afterwards every submodule has its old hooks, mode, attributes and attention setting."""
+    """Eval mode inside; outside, every submodule has its old hooks, mode, attributes and attention setting."""
     modules = list(module.modules())
     modes = [m.training for m in modules]
     names = [set(vars(m)) for m in modules]
@@ -66,7 +66,7 @@ def _attention_configs(module: nn.Module) -> list[Any]:
 
 @contextmanager
 def eager_attention(module: nn.Module) -> Iterator[str]:
-    """Switch to the attention that can show its weights; yields what was set before. Use inside `untouched`."""
+    """Switch to the attention that shows its weights; yields what was set before."""
     configs = _attention_configs(module)
     before = [config._attn_implementation_internal for config in configs]
     for config in configs:
@@ -123,7 +123,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's global generator seeded inside and put back outside, for library code that offers no other way."""
+    """torch's global generator seeded inside, put back outside: for library code that offers no other way."""
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

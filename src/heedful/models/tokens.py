@@ -84,7 +84,9 @@ class TokenModel:
             return targets.for_classifier(spec, self.kind, self.labels, int(logits.argmax()))
         if self.kind == "encoder-decoder" and not targets.as_mapping(spec):
             spec = {"sequence": self._answer(x)}
-        return targets.for_generator(spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax()))
+        return targets.for_generator(
+            spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax())
+        )
 
     def _ids_of(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
@@ -99,7 +101,7 @@ class TokenModel:
         return ids
 
     def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
-        """Labels with probabilities (values for regression), highest first; next tokens for language models."""
+        """Labels with probabilities (values for regression), highest first; a language model's next tokens."""
         logits = self.logits(x)
         if self.kind == "regression":
             return [(label, float(value)) for label, value in zip(self.labels, logits, strict=True)]
@@ -136,7 +138,9 @@ class TokenModel:
         filler = self._filler(operator)
         inputs = [
             self._never_empty(
-                engine.removed(x, stop, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, filler)
+                engine.removed(
+                    x, stop, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, filler
+                )
             )
             for row in keep
         ]
@@ -157,7 +161,9 @@ class TokenModel:
     def _checked_operator(self, operator: str | None) -> str:
         operator = operator or self.operators[0]
         if operator not in engine.OPERATORS:
-            raise HeedfulError(f"unknown operator {operator!r}", fix=f"Use one of: {', '.join(engine.OPERATORS)}")
+            raise HeedfulError(
+                f"unknown operator {operator!r}", fix=f"Use one of: {', '.join(engine.OPERATORS)}"
+            )
         if operator not in self.operators:
             raise HeedfulError(
                 f"{self.name} has no {operator} token", fix=f"Use one of: {', '.join(self.operators)}"
@@ -216,7 +222,7 @@ class TokenModel:
             types,
             answer=self._decoder_ids(target, len(chunk)),
             blank=tuple((i, t) for i, row in enumerate(chunk) for t in row.blank),
-            keep_positions=None if places is None else tuple(places.unique().tolist()),
+            keep_positions=None if places is None else tuple(sorted(set(places.flatten().tolist()))),
         )
         return inputs, places
 
@@ -278,14 +284,18 @@ class TokenModel:
     def generate(self, prompt: Any, strategy: str = "greedy", **options: Any) -> str:
         """The continuation of a prompt; see heedful.models.hf.STRATEGIES for strategies and their options."""
         if "generate" not in self.capabilities:
-            raise HeedfulError(f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model")
+            raise HeedfulError(
+                f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model"
+            )
         x = self.encode(prompt)
         inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
         ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
 
-def _as_trace(x: Encoded, target: Target, score: Tensor, out: Any, grads: list[Tensor], hidden: bool) -> Trace:
+def _as_trace(
+    x: Encoded, target: Target, score: Tensor, out: Any, grads: list[Tensor], hidden: bool
+) -> Trace:
     """Batch dimension off, graph off, gradients matched with what they belong to."""
     embeds_grad, hidden_grad, *rest = [grad[0].detach() for grad in grads]
     counts = (len(out.attentions), len(out.cross), len(out.decoder_attentions))
@@ -315,4 +325,6 @@ def _as_trace(x: Encoded, target: Target, score: Tensor, out: Any, grads: list[T
 
 def _padded(rows: Tensor, length: int) -> Tensor:
     """Tokens after the target's position had no part in it: zero rows."""
-    return rows if len(rows) == length else torch.cat([rows, rows.new_zeros(length - len(rows), rows.shape[1])])
+    return (
+        rows if len(rows) == length else torch.cat([rows, rows.new_zeros(length - len(rows), rows.shape[1])])
+    )

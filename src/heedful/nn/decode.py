@@ -42,7 +42,7 @@ def sample(logits: Float[Tensor, "*b V"], rng: torch.Generator) -> Int[Tensor, "
     return drawn.view(probs.shape[:-1])
 
 
-def temperature(logits: Float[Tensor, "*b V"], tau: float) -> Float[Tensor, "*b V"]:
+def temperature(logits: Float[Tensor, "*b V"], tau: float | int) -> Float[Tensor, "*b V"]:
     """logits / tau."""
     if not tau > 0:
         raise HeedfulError(f"temperature is {tau}, it must be above 0", fix="For temperature 0 use greedy")
@@ -57,10 +57,12 @@ def top_k(logits: Float[Tensor, "*b V"], k: int) -> Float[Tensor, "*b V"]:
     return logits.masked_fill(logits < worst, -math.inf)
 
 
-def nucleus(logits: Float[Tensor, "*b V"], p: float) -> Float[Tensor, "*b V"]:
+def nucleus(logits: Float[Tensor, "*b V"], p: float | int) -> Float[Tensor, "*b V"]:
     """-inf but for the smallest set of best tokens with mass >= p: a token stays if its betters have < p."""
     if not 0 < p <= 1:
         raise HeedfulError(f"nucleus needs 0 < p <= 1, got {p}")
+    if p == 1:
+        return logits  # all the mass; a rounded cumulative sum might drop the tail
     best, order = logits.sort(dim=-1, descending=True, stable=True)
     probs = best.softmax(-1)
     before = probs.cumsum(-1) - probs  # mass of the better tokens (*b, V)
@@ -101,7 +103,7 @@ def beam_search(
     beams: int,
     new_tokens: int,
     eos: int | None = None,
-    length_penalty: float = 1.0,
+    length_penalty: float | int = 1.0,
 ) -> list[Beam]:
     """The best finished sequences, best first, at most `beams`.
 
@@ -109,6 +111,8 @@ def beam_search(
     A continuation that ends counts only if it is among the first `beams`. The search stops when `beams` are
     finished and the best open one, at its present length, beats none of them.
     """
+    if beams < 1:
+        raise HeedfulError(f"beam search needs beams of at least 1, got {beams}")
     done: list[Beam] = []
     ids, totals = prompt[None], torch.zeros(1, device=prompt.device)  # (open, T), (open,)
     for length in range(1, new_tokens + 1):
@@ -128,7 +132,7 @@ def beam_search(
     return done or [Beam(prompt, 0.0)]
 
 
-STRATEGIES: dict[str, dict[str, float]] = {  # name -> its options and their defaults
+STRATEGIES: dict[str, dict[str, float | int]] = {  # name -> its options and their defaults
     "greedy": {},
     "sample": {},
     "temperature": {"temperature": 0.7},
@@ -138,7 +142,7 @@ STRATEGIES: dict[str, dict[str, float]] = {  # name -> its options and their def
 }
 
 
-def chooser(strategy: str, options: dict[str, float], rng: torch.Generator) -> Choose:
+def chooser(strategy: str, options: dict[str, float | int], rng: torch.Generator) -> Choose:
     """The one-step rule of a sampling strategy: warp, then draw."""
     tau = options.get("temperature", 1.0)
     if strategy == "top-k":
@@ -156,7 +160,7 @@ def generate(
     new_tokens: int = 20,
     eos: int | None = None,
     seed: int = 0,
-    **options: float,
+    **options: float | int,
 ) -> Int[Tensor, " T_out"]:
     """Prompt and continuation, by the name of a strategy; `options` are those of STRATEGIES."""
     if strategy not in STRATEGIES:

@@ -1,0 +1,71 @@
+"""How far two methods agree on which words matter: pairwise over the words of one text.
+
+    kendall    tau-b = (C - D) / sqrt((P - ties_a)(P - ties_b)),  P = n(n-1)/2 pairs of words
+    spearman   Pearson correlation of the two rank vectors (ties share their mean rank)
+    top-k      |top_k(a) & top_k(b)| / k, where top_k is `Attribution.top(k)`: the k largest |scores|
+
+Kendall and Spearman read the signed scores when both methods are signed, and absolute scores when either is
+unsigned (a norm or an attention weight has no direction to compare). A method that gives every word the same
+score, or a text of fewer than two words, has no ranking: the entry is nan.
+
+Cost: O(m^2 n log n) for m methods and n words; no model is run.
+Kendall 1938, 1945 (tau-b); Neely et al. 2021 on why low agreement does not say which method is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from heedful.errors import HeedfulError
+from heedful.types import Attribution, Comparison, Floats
+
+MEASURES = ("kendall", "spearman", "top-k")
+
+
+def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
+    """(methods, (m, m) agreement); the diagonal is 1, or nan for a method without a ranking."""
+    if measure not in MEASURES:
+        raise HeedfulError(f"No agreement measure {measure!r}", fix=f"Choose from: {', '.join(MEASURES)}")
+    if k < 1:
+        raise HeedfulError(f"top-k needs k of at least 1, not {k}")
+    methods = list(comparison)
+    scores = [word_scores(item) for item in comparison.attributions]  # m times (n,)
+    signed = [item.signed for item in comparison.attributions]
+    values = np.full((len(methods), len(methods)), math.nan)
+    for i in range(len(methods)):
+        for j in range(i, len(methods)):
+            keep_sign = signed[i] and signed[j] and measure != "top-k"
+            a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
+            values[i, j] = values[j, i] = _agree(a, b, measure, k)
+    return methods, values
+
+
+def word_scores(item: Attribution) -> Floats:
+    return np.array([word.score for word in item.words()], dtype=np.float64)
+
+
+def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar
+    if len(a) < 2 or any(not np.isfinite(v).all() or v.min() == v.max() for v in (a, b)):
+        return math.nan
+    if measure == "top-k":
+        size = min(k, len(a))
+        tops = [set(np.argsort(-v, kind="stable")[:size].tolist()) for v in (a, b)]
+        return len(tops[0] & tops[1]) / size
+    from scipy import stats
+
+    if measure == "kendall":
+        return float(stats.kendalltau(a, b, method="asymptotic").statistic)
+    return float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
+
+
+def chance_band(words: int) -> float:
+    """Half-width of the interval that holds 95 % of Kendall's tau between two independent rankings of n words.
+
+    Normal approximation, sd = sqrt(2(2n + 5) / (9n(n - 1))) (Kendall 1938); nan below five words, where it is
+    not usable.
+    """
+    if words < 5:
+        return math.nan
+    return 1.96 * math.sqrt(2 * (2 * words + 5) / (9 * words * (words - 1)))

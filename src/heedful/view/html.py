@@ -1,0 +1,82 @@
+"""One HTML file for a comparison, and the same body for notebooks.
+
+Nothing is fetched: styles and script stand in the page, and the Content-Security-Policy names them by hash and
+forbids all else, so text of the user that looks like a script is shown and cannot run. Readable with scripts off.
+The embedded JSON escapes <, > and &.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from importlib.resources import files
+
+from heedful._version import __version__
+from heedful.types import Comparison
+from heedful.view import sections
+from heedful.view.summary import predictions
+
+ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def component(name: str) -> str:
+    return files("heedful.view").joinpath("components", name).read_text(encoding="utf-8")
+
+
+def body(comparison: Comparison, size: int) -> str:
+    """Every section; `size` is the heading level of the prediction (1 on a page, 3 in a notebook)."""
+    parts = [sections.answer(comparison, size)]
+    if comparison.attributions:
+        drawn = (sections.methods, sections.numbers, sections.agreement, sections.cost)
+        parts += [draw(comparison, size + 1) for draw in drawn]
+    parts.append(sections.remarks(comparison, size + 1))
+    if comparison.attributions:
+        parts.append(sections.made(comparison, size + 1))
+    return "\n".join(text for text in parts if text)
+
+
+def page(comparison: Comparison) -> str:
+    """A self-contained HTML5 document."""
+    style = component("page.css") + component("report.css")
+    script = component("report.js")
+    data = json.dumps(comparison.to_dict(), allow_nan=False).translate(ESCAPES)
+    found = predictions(comparison)
+    title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="heedful {__version__}">
+<title>{sections.esc(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+<main class="heedful">
+{body(comparison, 1)}
+</main>
+<script type="application/json" id="heedful-data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def fragment(comparison: Comparison) -> str:
+    """The same body for a notebook cell: own id, styles that reach nothing else, no script."""
+    name = f"heedful-{secrets.token_hex(6)}"
+    style = component("report.css").replace(".heedful", f"#{name}")
+    extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
+    return f'<div id="{name}"><style>{style}{extra}</style>\n{body(comparison, 3)}\n</div>'
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,233 @@
+"""The parts of the report, each a function from a `Comparison` to HTML. Every string of the user is escaped.
+
+Levels: |share| is drawn in nine steps (classes l1 to l9), so no style attribute is needed and a strict
+Content-Security-Policy holds. Classes pos, neg and any are the three hues; pos and neg also differ by underline.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+
+from heedful.agreement import chance_band, matrix
+from heedful.types import Comparison, Word
+from heedful.view import repeat
+from heedful.view.columns import CONTROL, Column, columns, shown_unit, visible
+from heedful.view.summary import explained, notes, predictions, sentences, signed
+from heedful.view.terminal import strongest
+
+TABLE_ROWS = 300  # words in the table of numbers; the shaded text always has them all
+QUOTE = 400  # characters of the text repeated under the prediction
+
+
+def esc(text: object) -> str:
+    """Escaped, with controls made visible; line breaks and tabs stay."""
+    parts = str(text).replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(html.escape(visible(cell)) for cell in part.split("\t")) for part in parts)
+
+
+def level(share: float) -> int:
+    return min(9, math.ceil(abs(share) * 9 - 1e-9)) if math.isfinite(share) and abs(share) >= 0.05 else 0
+
+
+def hue(share: float, has_sign: bool) -> str:
+    return "any" if not has_sign else "pos" if share >= 0 else "neg"
+
+
+def part(name: str, title: str, lead: str, body: str, size: int) -> str:
+    """One section with its heading (h2 on the page, smaller in a notebook)."""
+    note = f'<p class="lead">{lead}</p>' if lead else ""
+    return f'<section class="part {name}"><h{size} class="title">{title}</h{size}>{note}{body}</section>'
+
+
+def table(head: Iterable[str], rows: Iterable[str], label: str, kind: str = "") -> str:
+    """A table that scrolls sideways by itself and can be reached with the keyboard."""
+    heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="{kind}">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def answer(comparison: Comparison, size: int) -> str:
+    found = predictions(comparison)
+    model = esc(comparison.model.get("name", "a model"))
+    lines = [f'<p class="kicker">Prediction of <b>{model}</b></p>']
+    if found:
+        (label, value, _), *others = found
+        lines.append(
+            f'<h{size} class="verdict"><bdi>{esc(label)}</bdi> <span class="chance">{esc(value)}</span></h{size}>'
+        )
+        if others:
+            items = "".join(f"<li><bdi>{esc(name)}</bdi> {esc(number)}</li>" for name, number, _ in others[:5])
+            more = f"<li>and {len(others) - 5} more</li>" if len(others) > 5 else ""
+            lines.append(f'<ul class="others">{items}{more}</ul>')
+    else:
+        lines.append(f'<h{size} class="verdict">Explanation</h{size}>')
+    if comparison.attributions:
+        text = comparison.x.text
+        short = text if len(text) <= QUOTE else text[:QUOTE] + " …"
+        lines.append(f'<p class="said" dir="auto">{esc(short)}</p>')
+        items = "".join(f"<li>{esc(sentence)}</li>" for sentence in sentences(comparison))
+        lines.append(f'<ul class="sentences">{items}</ul>')
+        lines.append(f'<p class="explained">Explained: {esc(explained(comparison))}.</p>')
+    return f"<header>{''.join(lines)}</header>"
+
+
+def legend(cols: Sequence[Column]) -> str:
+    steps = range(1, 10, 2)
+
+    def ramp(kind: str, levels: Iterable[int]) -> str:
+        return '<span class="ramp" aria-hidden="true">' + "".join(f'<i class="{kind} l{n}"></i>' for n in levels) + "</span>"
+
+    items = []
+    if any(col.item.signed for col in cols):
+        items.append(f"{ramp('pos', steps)} solid underline: towards the target")
+        items.append(f"{ramp('neg', steps)} dotted underline: away from it")
+    if any(not col.item.signed for col in cols):
+        items.append(f"{ramp('any', steps)} no underline: the method has no sign")
+    return '<ul class="legend">' + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
+
+
+def shaded(col: Column, text: str) -> str:
+    """The whole text with every word shaded by its share of the method's strongest word."""
+    out, at = [], 0
+    for index, word in enumerate(col.words):
+        share, shown = col.share(word), esc(text[word.start : word.end])
+        out.append(esc(text[at : word.start]) if word.start > at else "")
+        if level(share):
+            tip = f"{col.sign(word)}{col.number(word)}{' ± ' + col.error(word) if col.error(word) else ''} {col.unit}"
+            kind = hue(share, col.item.signed)
+            shown = f'<mark class="{kind} l{level(share)}" data-w="{index}" title="{esc(tip.strip())}">{shown}</mark>'
+        out.append(shown)
+        at = max(at, word.end)
+    return "".join([*out, esc(text[at:])])
+
+
+def methods(comparison: Comparison, size: int) -> str:
+    cols, blocks = columns(comparison), []
+    for col in cols:
+        tag = ' <span class="tag">control</span>' if col.method == CONTROL else ""
+        facts = ["signed" if col.item.signed else "no sign", f"strongest {col._show(col.top)} {col.unit}".strip()]
+        facts += [f"{100 * col.item.special_mass:.0f} % on special tokens"] if any(col.item.x.special) else []
+        facts += [f"{name} {value}" for name, value in col.item.params.items() if name == "operator"]
+        blocks.append(
+            f'<article class="method"><div><h{size + 1} class="name">{esc(col.method)}{tag}</h{size + 1}>'
+            f'<p class="facts">{" · ".join(f"<span>{esc(fact)}</span>" for fact in facts)}</p></div>'
+            f'<p class="text" dir="auto">{shaded(col, comparison.x.text)}</p></article>'
+        )
+    lead = (
+        "One colour scale for all: full colour is each method's own strongest "
+        f"{shown_unit(comparison)}, because their numbers have different units."
+    )
+    body = f'{legend(cols)}<div class="methods">{"".join(blocks)}</div>'
+    return part("shading", "The text as each method sees it", lead, body, size)
+
+
+def number_cell(col: Column, word: Word) -> str:
+    share, error, unsure = col.share(word), col.error(word), col.unsure(word)
+    mark = "? " if unsure else ""
+    text = f"{mark}{col.sign(word)}{col.number(word)}" + (f" <small>± {error}</small>" if error else "")
+    classes = f"{hue(share, col.item.signed)} l{level(share)}{' unsure' if unsure else ''}"
+    value = f"{word.score:.6g}" if math.isfinite(word.score) else "0"
+    return f'<td class="{classes}" data-v="{value}">{text}</td>'
+
+
+def numbers(comparison: Comparison, size: int) -> str:
+    cols, unit = columns(comparison), shown_unit(comparison)
+    kept, rows, before = strongest(cols, TABLE_ROWS), [], -1
+    for index in kept:
+        if index != before + 1:
+            rows.append(f'<tr class="gap"><th scope="row">⋯</th><td colspan="{len(cols)}"></td></tr>')
+        name = esc(cols[0].words[index].text.strip() or "␣")
+        cells = "".join(number_cell(col, col.words[index]) for col in cols)
+        rows.append(f'<tr data-w="{index}"><th scope="row"><bdi>{name}</bdi></th>{cells}</tr>')
+        before = index
+    heads = [unit, *(f"{esc(col.label)}<small>{col.unit or '&nbsp;'}</small>" for col in cols)]
+    lead = f"The score of a {unit} is the sum over its tokens, in the method's own unit."
+    if any(col.item.stderr is not None for col in cols):
+        lead += " ± is one standard error; ? marks a sign that is unsure, because the 95 % interval contains 0."
+    if len(kept) < len(cols[0].words):
+        lead += f" Shown are the {len(kept)} strongest of {len(cols[0].words)} {unit}s."
+    return part("numbers", "The numbers", lead, table(heads, rows, "Scores by word and method", "sortable"), size)
+
+
+def agreement(comparison: Comparison, size: int) -> str:
+    names, values = matrix(comparison, "kendall")
+    if len(names) < 2:
+        return ""
+    order = sorted(range(len(names)), key=lambda i: names[i] == CONTROL)
+    labels = [f"{esc(names[i])}{' (control)' if names[i] == CONTROL else ''}" for i in order]
+    rows = []
+    for label, i in zip(labels, order, strict=True):
+        cells = []
+        for j in order:
+            value = float(values[i, j])
+            shade = "" if i == j else f"{hue(value, True)} l{level(value)}"
+            cells.append(f'<td class="{shade}">{"·" if i == j else signed(value)}</td>')
+        rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
+    band = chance_band(len(comparison.x.word_spans))
+    lead = (
+        "Kendall τ between the rankings of the words: 1 is the same order, 0 unrelated, −1 reversed. Where a method "
+        "has no sign, sizes are compared. Methods can agree and all be wrong."
+    )
+    if not math.isnan(band):
+        lead += f" Chance alone stays within ±{band:.2f} for 95 of 100 pairs of rankings of this many words."
+    body = table(["", *labels], rows, "Agreement between methods")
+    return part("agreement", "Do the methods agree?", lead, body, size)
+
+
+def cost(comparison: Comparison, size: int) -> str:
+    rows = []
+    for col in columns(comparison):
+        spent = col.item.cost
+        counts = "".join(f"<td>{n:,}</td>" for n in (spent.forwards, spent.backwards, spent.unique, spent.tokens))
+        errors = [word.stderr / col.top for word in col.words if word.stderr is not None and col.top]
+        error = f"{100 * sum(errors) / len(errors):.1f} %" if errors else "–"
+        cells = f"<td>{spent.seconds:.2f}</td>{counts}<td>{error}</td><td>{100 * col.item.special_mass:.0f} %</td>"
+        rows.append(f'<tr><th scope="row">{esc(col.label)}</th>{cells}</tr>')
+    heads = ["method", "seconds", "forwards", "backwards", "rows run", "tokens", "mean standard error", "on special tokens"]
+    lead = (
+        "Rows of model input asked for, and really run after duplicates were taken out. The mean standard error is "
+        "relative to the method's strongest score; – means the method does not sample."
+    )
+    return part("cost", "What it cost", lead, table(heads, rows, "Cost by method"), size)
+
+
+def remarks(comparison: Comparison, size: int) -> str:
+    """Refused methods and notes, where there are any."""
+    out = ""
+    if comparison.refused:
+        rows = [
+            f'<tr><th scope="row">{esc(method)}</th><td class="wrap">{esc(why)}</td></tr>'
+            for method, why in comparison.refused.items()
+        ]
+        body = table(["method", '<span class="unseen">reason</span>'], rows, "Methods not run")
+        out += part("refused", "Not run, and why", "", body, size)
+    if comparison.attributions and notes(comparison):
+        rows = [f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
+                for who, text in notes(comparison)]  # fmt: skip
+        out += part("notes", "Notes", "", table(["from", '<span class="unseen">note</span>'], rows, "Notes"), size)
+    return out
+
+
+def made(comparison: Comparison, size: int) -> str:
+    model, settings = comparison.model, comparison.settings
+    facts = [(name, model.get(key)) for name, key in (
+        ("model", "name"), ("kind", "kind"), ("class", "class"), ("parameters", "parameters"),
+        ("window", "window"), ("fingerprint", "fingerprint"))]  # fmt: skip
+    facts += [("seed", settings.get("seed")), ("unit", settings.get("unit")), ("budget", settings.get("budget"))]
+    versions = settings.get("versions") or {}
+    facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
+    seconds = settings.get("seconds")
+    facts.append(("time", None if seconds is None else f"{seconds:.2f} seconds"))
+    shown = [(name, f"{value:,}" if isinstance(value, int) and name != "seed" else value)
+             for name, value in facts if value not in (None, "")]  # fmt: skip
+    rows = "".join(f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in shown)
+    blocks = [("Command line", repeat.command(comparison)), ("Python", repeat.python(comparison))]
+    code = "".join(
+        f'<div class="code"><p class="bar">{name}</p><pre dir="auto">{esc(text)}</pre></div>'
+        for name, text in blocks if text
+    )  # fmt: skip
+    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)

@@ -1,0 +1,204 @@
+"""The terminal: one row a word, one column a method, as many columns side by side as the width holds.
+
+    word      occlusion
+    great     ▲ 1.24 ±0.03  ██████      ▲ towards the target, ▼ away from it, △ ▽ the sign is unsure,
+    not       ▼ 0.31 ±0.02  █▌          no mark: the method has no sign
+
+Each column has its own scale: the longest bar is the method's own strongest word. Long texts show the strongest
+words and say how many are left out. Piped output is plain, and NO_COLOR is honoured (both by rich).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from heedful.agreement import matrix
+from heedful.types import Comparison, Word
+from heedful.view.columns import CONTROL, Column, columns, shown_unit, visible
+from heedful.view.summary import explained, notes, predictions, sentences, signed
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
+MARKS = {("+", False): "▲", ("−", False): "▼", ("+", True): "△", ("−", True): "▽"}
+ROWS = 40  # words shown of a long text
+
+
+def show(comparison: Comparison, console: Console | None = None, rows: int | None = ROWS) -> None:
+    """Print a comparison. `rows` is how many words of a long text are shown (None: all)."""
+    console = console or Console(highlight=False)
+    console.print(render(comparison, console.width, rows))
+
+
+def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
+    parts: list[RenderableType] = [*_header(comparison)]
+    if comparison.attributions:
+        parts += [Text(""), *_tables(comparison, width, rows), *_footer(comparison, width)]
+    parts += _notes(comparison)
+    return Group(*parts)
+
+
+def _header(comparison: Comparison) -> Iterator[RenderableType]:
+    model = visible(str(comparison.model.get("name", "model")))
+    found = predictions(comparison)
+    if found:
+        (label, value, _), *others = found
+        line = Text.assemble(model, " predicts ", (label, "bold"), "  ", (value, "bold"))
+        if others:
+            line.append("   " + "  ".join(f"{name} {number}" for name, number, _ in others[:4]), "dim")
+        yield line
+    if comparison.attributions:
+        yield Text(f"explained: {explained(comparison)}", "dim")
+        yield Text("")
+        for sentence in sentences(comparison):
+            yield Text(sentence)
+
+
+def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[RenderableType]:
+    """The words table, in as many blocks as the width needs."""
+    cols = columns(comparison)
+    kept = strongest(cols, rows)
+    total = len(cols[0].words)
+    names = [_name(word) for word in cols[0].words]
+    first = min(max((cell_len(names[i]) for i in kept), default=4), max(8, width // 4))
+    first = max(first, len(shown_unit(comparison)))
+    block: list[Column] = []
+    for col in cols:
+        if block and first + sum(_width(c) + 2 for c in [*block, col]) > width:
+            yield _table(block, names, kept, first, shown_unit(comparison))
+            yield Text("")
+            block = []
+        block.append(col)
+    yield _table(block, names, kept, first, shown_unit(comparison))
+    if len(kept) < total:
+        yield Text(f"{len(kept)} of {total} {shown_unit(comparison)}s shown: the strongest over all methods.", "dim")
+    yield Text(_legend(cols), "dim")
+
+
+def strongest(cols: list[Column], rows: int | None) -> list[int]:
+    """Indices, in reading order, of the words with the largest summed |share| over the methods."""
+    count = len(cols[0].words)
+    if rows is None or count <= rows:
+        return list(range(count))
+    weight = [sum(abs(c.share(c.words[i])) for c in cols if c.method != CONTROL) for i in range(count)]
+    return sorted(sorted(range(count), key=lambda i: -weight[i])[:rows])
+
+
+def _legend(cols: list[Column]) -> str:
+    parts = []
+    if any(c.item.signed for c in cols):
+        parts.append("▲ towards the target  ▼ away from it")
+    if any(c.unsure(word) for c in cols for word in c.words):
+        parts.append("△ ▽ the 95 % interval contains 0")
+    if any(not c.item.signed for c in cols):
+        parts.append("no mark: the method has no sign")
+    return "  ".join([*parts, "bars: share of the method's strongest word"])
+
+
+def _name(word: Word) -> str:
+    return visible(word.text.strip() or word.text) or "␣"
+
+
+def _numbers(col: Column, word: Word) -> str:
+    mark = MARKS.get((col.sign(word), col.unsure(word)), " ")
+    error = col.error(word)
+    return f"{mark} {col.number(word):>{_digits(col)}}" + (f" ±{error}" if error else "")
+
+
+def _digits(col: Column) -> int:
+    return max((len(col.number(word)) for word in col.words), default=1)
+
+
+def _text_width(col: Column) -> int:
+    return max((len(_numbers(col, word)) for word in col.words), default=1)
+
+
+def _bar_width(col: Column) -> int:
+    return max(5, min(9, len(col.label)) - 1 - _text_width(col))
+
+
+def _width(col: Column) -> int:
+    return _text_width(col) + 1 + _bar_width(col)
+
+
+def _cell(col: Column, word: Word) -> Text:
+    style = STYLES[col.sign(word)]
+    numbers = _numbers(col, word).ljust(_text_width(col))
+    return Text.assemble((numbers, style), " ", (bar(abs(col.share(word)), _bar_width(col)), style))
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of eighths of a character; anything above zero shows at least a sliver."""
+    eighths = min(8 * width, max(math.ceil(share * 8 * width - 1e-9), 0))
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _heading(col: Column, width: int) -> Text:
+    """The method's name, broken at its hyphens where the column is narrow."""
+    lines = [""]
+    for part in col.label.replace("-", "-\0").replace(" ", " \0").split("\0"):
+        if lines[-1] and len((lines[-1] + part).rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return Text("\n".join([*(line.rstrip() for line in lines), *([col.unit] if col.unit else [])]))
+
+
+def _table(block: list[Column], names: list[str], kept: list[int], first: int, unit: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", collapse_padding=True)
+    table.add_column(unit, width=first, no_wrap=True, overflow="ellipsis", vertical="bottom")
+    for col in block:
+        table.add_column(_heading(col, _width(col)), width=_width(col), no_wrap=True, vertical="bottom")
+    before = -1
+    for i in kept:
+        if i != before + 1:
+            table.add_row(Text("⋯", "dim"))
+        table.add_row(Text(names[i]), *(_cell(col, col.words[i]) for col in block))
+        before = i
+    if kept and kept[-1] != len(names) - 1:
+        table.add_row(Text("⋯", "dim"))
+    return table
+
+
+def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
+    """What each method cost, how much it put on special tokens, and its agreement with the control."""
+    methods, values = matrix(comparison, "kendall")
+    control = methods.index(CONTROL) if CONTROL in methods else None
+    heads = ["seconds", "forwards", "backwards", "rows run", "tokens", "on special tokens"]
+    heads += ["τ with control"] if control is not None else []
+    rows = []
+    for col in columns(comparison):
+        cost = col.item.cost
+        row = [f"{cost.seconds:.2f}", *(f"{n:,}" for n in (cost.forwards, cost.backwards, cost.unique, cost.tokens))]
+        row.append(f"{100 * col.item.special_mass:.0f} %")
+        if control is not None:
+            row.append("" if col.method == CONTROL else signed(float(values[methods.index(col.method), control])))
+        rows.append((col.method, row))
+    first = max(len(name) for name, _ in rows)
+    widths = [max(max(map(len, h.split())), *(len(row[i]) for _, row in rows)) for i, h in enumerate(heads)]
+    start = 0
+    while start < len(heads):
+        end = start + 1
+        while end < len(heads) and first + sum(w + 2 for w in widths[start : end + 1]) <= width:
+            end += 1
+        yield Text("")
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
+        table.add_column("cost" if start == 0 else "", width=first, vertical="bottom")
+        for head, size in zip(heads[start:end], widths[start:end], strict=True):
+            table.add_column(head, justify="right", width=size, vertical="bottom")
+        for name, row in rows:
+            table.add_row(Text(name), *map(Text, row[start:end]))
+        yield table
+        start = end
+
+
+def _notes(comparison: Comparison) -> Iterator[RenderableType]:
+    lines = notes(comparison) + [(f"{method} not run", visible(why)) for method, why in comparison.refused.items()]
+    if lines:
+        yield Text("")
+    for head, text in lines:
+        yield Text.assemble((f"{head}: ", "bold"), text)
