@@ -1,0 +1,44 @@
+"""The masked-rows engine against the loop people write: one row a call, and one padded batch a call."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bench.models import loaded, minilm_size, text_of
+from bench.timing import Ratio, compare
+from heedful.rows import removed
+
+ROWS = 128
+
+
+def run() -> list[Ratio]:
+    model, (module, tokenizer) = loaded(), minilm_size()
+    x = model.encode(text_of(128))
+    target = model.target(x)
+    groups = x.units("word")
+    rng = np.random.default_rng(0)
+    gone = rng.integers(1, len(groups), ROWS)  # LIME's removal counts: uniform
+    keep = np.stack([rng.permutation(len(groups)) >= count for count in gone])
+    texts = [
+        removed(x, len(x), {t for d in np.flatnonzero(~row) for t in groups[d]}, "delete", None).ids for row in keep
+    ]
+
+    def ours() -> None:
+        model.rows(x, target, keep, "delete")
+
+    def one_by_one() -> None:
+        with torch.inference_mode():
+            for ids in texts:
+                module(torch.tensor([ids]))
+
+    def padded() -> None:
+        with torch.inference_mode():
+            for start in range(0, ROWS, 64):
+                chunk = [{"input_ids": list(ids)} for ids in texts[start : start + 64]]
+                module(**tokenizer.pad(chunk, return_tensors="pt"))
+
+    return [
+        compare(f"{ROWS} deletion rows", "one row a call", ours, one_by_one, at_most=1.0, pairs=5),
+        compare(f"{ROWS} deletion rows", "batches of 64 in the order drawn", ours, padded, at_most=0.7, pairs=5),
+    ]
