@@ -120,7 +120,7 @@ class GPT2(nn.Module):
                     f"this GPT-2 has {field}={value!r}", f"nn.GPT2 computes with {known[0]!r} only"
                 )
         config = GPT2Config(c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd, c.resid_pdrop)
-        ours = cls(config)
+        ours = cls(config).to(model.dtype)
         ours.load_state_dict(_ours_of(model.state_dict(), config.layers))
         return ours.eval()
 
@@ -139,6 +139,7 @@ class GPT2(nn.Module):
         drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), c.dropout)
         with torch.random.fork_rng(devices=[]):
             theirs = GPT2LMHeadModel(TheirConfig(**sizes, **drops, bos_token_id=None, eos_token_id=None))
+        theirs.to(self.token.weight.dtype)
         theirs.load_state_dict(_theirs_of(self.state_dict(), c.layers))
         theirs.eval()
         return theirs
