@@ -39,7 +39,9 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> tuple[Tensor, T
         }
         for t in over:
             weights[s, t] = exps[t] / sum(exps.values())
-    out = torch.stack([sum(weights[s, t] * v[t] for t in range(len(k))) for s in range(len(q))])
+    out = torch.stack(
+        [sum((weights[s, t] * v[t] for t in range(len(k))), torch.zeros(v.shape[1])) for s in range(len(q))]
+    )
     return out, weights
 
 
@@ -104,10 +106,8 @@ def torch_twin(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
 @pytest.mark.parametrize("cross", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_multi_head_against_torch(cross: bool, masked: bool) -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        ours = MultiHeadAttention(D, H)
-        theirs = torch_twin(ours)
+    ours = MultiHeadAttention(D, H)
+    theirs = torch_twin(ours)
     x, context = normal(B, S, D, seed=5).float(), normal(B, T, D, seed=6).float()
     source = context if cross else x
     allowed = torch.rand(S, source.shape[1], generator=torch.Generator().manual_seed(7)) > 0.5
@@ -131,9 +131,7 @@ def test_fused_causal_is_the_masked_formula() -> None:
     ("positions", "equivariant"), [("none", True), ("sinusoidal", False), ("learned", False)]
 )
 def test_permutation_equivariance_without_positions_only(positions: str, equivariant: bool) -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        embed, block = Embeddings(50, D, T, positions).double(), Block(D, H).double()
+    embed, block = Embeddings(50, D, T, positions).double(), Block(D, H).double()
     ids = torch.tensor([[3, 9, 4, 1, 5, 9, 2]])
     order = torch.tensor([4, 0, 6, 1, 5, 3, 2])
     everywhere = torch.zeros(1, 1, T, T, dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ DRAWS = 20_000
 RARE = 1e-3  # a right sampler fails one seed in a thousand; the seeds are fixed
 
 
-def exact(tau: float = 1.0, k: int | None = None, p: float = 1.0) -> np.ndarray:
+def exact(tau: float = 1.0, k: int | None = None, p: float = 1.0) -> "np.ndarray[Any, Any]":
     """The distribution in float64, by the definitions: sort, keep, renormalise."""
     weights = np.exp(LOGITS.double().numpy() / tau)
     probs = weights / weights.sum()
@@ -29,12 +30,12 @@ def exact(tau: float = 1.0, k: int | None = None, p: float = 1.0) -> np.ndarray:
         if chosen and probs[chosen].sum() / probs[keep].sum() >= p:
             break
         chosen.append(int(i))
-    out = np.zeros_like(probs)
+    out: np.ndarray[Any, Any] = np.zeros_like(probs)
     out[chosen] = probs[chosen] / probs[chosen].sum()
     return out
 
 
-def p_value(drawn: torch.Tensor, probs: np.ndarray) -> float:
+def p_value(drawn: torch.Tensor, probs: "np.ndarray[Any, Any]") -> float:
     """Chi-square of the counts on the support; a draw outside of it is impossible, p = 0."""
     counts = np.bincount(drawn.numpy(), minlength=len(probs))
     support = probs > 0
@@ -61,7 +62,7 @@ CASES = [
 
 @pytest.mark.parametrize(("strategy", "options", "law"), CASES)
 def test_samples_follow_the_exact_distribution(
-    strategy: str, options: dict[str, float], law: dict[str, float]
+    strategy: str, options: dict[str, Any], law: dict[str, Any]
 ) -> None:
     """One long generation from a model that always says LOGITS: its tokens are independent draws."""
     ids = generate(
@@ -71,7 +72,7 @@ def test_samples_follow_the_exact_distribution(
     warped = temperature(rows, options.get("temperature", 1.0))
     warped = top_k(warped, int(options["k"])) if "k" in options else warped
     warped = nucleus(warped, options["p"]) if "p" in options else warped
-    probs = exact(**law)  # type: ignore[arg-type]
+    probs = exact(**law)
     assert p_value(ids[1:], probs) > RARE
     assert p_value(sample(warped, rng), probs) > RARE
 
@@ -133,11 +134,12 @@ def markov(ids: torch.Tensor) -> torch.Tensor:
 
 
 def score_of(prompt: list[int], tail: tuple[int, ...], penalty: float) -> float:
-    ids, total = list(prompt), 0.0
+    total: float = 0.0
+    ids = list(prompt)
     for token in tail:
-        total += markov(torch.tensor([ids]))[0].double().log_softmax(-1)[token].item()
+        total += float(markov(torch.tensor([ids]))[0].double().log_softmax(-1)[token])
         ids.append(token)
-    return total / len(tail) ** penalty
+    return float(total / len(tail) ** penalty)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
@@ -208,7 +210,7 @@ def test_every_strategy_stops_at_the_end_and_at_the_limit(strategy: str) -> None
         ("beam", {"beams": 0}, "at least 1"),
     ],
 )
-def test_mistakes_are_named(strategy: str, options: dict[str, float], words: str) -> None:
+def test_mistakes_are_named(strategy: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(HeedfulError, match=words):
         generate(markov, torch.tensor([0, 1]), strategy, **options)
 

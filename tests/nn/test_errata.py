@@ -139,7 +139,7 @@ def small() -> tuple[GPT2, Tensor]:
     rng = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for p in model.parameters():
-            p += 0.2 * torch.randn(p.shape, generator=rng, dtype=torch.float64)
+            p.add_(0.2 * torch.randn(p.shape, generator=rng, dtype=torch.float64))
     return model, torch.randint(40, (3, 12), generator=rng)
 
 

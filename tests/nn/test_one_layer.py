@@ -77,7 +77,7 @@ def test_gradient_is_the_closed_form_of_methods_1_2() -> None:
     m = model()
     e = m.embed(IDS[:1]).detach().requires_grad_()
     out = m.attend(inputs_embeds=e)
-    out.logits[0, 1].backward()
+    out.logits[0, 1].backward()  # type: ignore[no-untyped-call]
     x, want = e.detach()[0], torch.zeros(6, 8, dtype=torch.float64)
     for i in range(3):
         alpha, scale = out.attention[0, i].detach(), math.sqrt(m.config.d_att)

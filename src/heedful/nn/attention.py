@@ -27,8 +27,8 @@ from heedful.errors import HeedfulError
 class Attended(NamedTuple):
     """What attention returns: the mixed values and the weights that mixed them."""
 
-    out: Float[Tensor, "*batch S d_v"]
-    weights: Float[Tensor, "*batch S T"]
+    out: Float[Tensor, "*b S d_v"]
+    weights: Float[Tensor, "*bh S T"]  # multi-head: (B, H, S, T) beside out (B, S, width)
 
 
 def attention(

@@ -70,11 +70,18 @@ class GPT2(nn.Module):
         self, ids: Int[Tensor, "B T"], attention_mask: Shaped[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T vocab"]:
         """Logits of the next token at every position. `attention_mask` is 0 on padding."""
+        return F.linear(self.hidden(ids, attention_mask), self.token.weight)  # tied: logits = LN(h) E^T
+
+    def hidden(
+        self, ids: Int[Tensor, "B T"], attention_mask: Shaped[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T width"]:
+        """LN(h): what the output weights read."""
         x = self.embed(ids)
         mask = None if attention_mask is None else additive(visible(attention_mask), x.dtype)
         for block in self.blocks:
             x = block(x, mask)
-        return F.linear(self.norm(x), self.token.weight)  # tied: logits = LN(h) E^T
+        out: Tensor = self.norm(x)
+        return out
 
     def embed(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T width"]:
         """E[ids] + P[0..T-1]."""
@@ -106,12 +113,12 @@ class GPT2(nn.Module):
     @torch.inference_mode()
     def next_logits(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B vocab"]:
         """Logits after the last token, what `decode` wants; reads the last `context` tokens."""
-        logits: Tensor = self(ids[:, -self.config.context :])
-        return logits[:, -1]
+        last = self.hidden(ids[:, -self.config.context :])[:, -1]  # (B, width)
+        return F.linear(last, self.token.weight)
 
     @classmethod
     def from_transformers(cls, model: "GPT2LMHeadModel") -> "GPT2":
-        """The same weights (copied) in this class, in eval mode."""
+        """The same weights (copied) in this class, in eval mode; one dropout, that of the residual stream."""
         c: Any = model.config
         for field, known in EXPECTED.items():
             value = getattr(c, field)
@@ -145,7 +152,7 @@ class GPT2(nn.Module):
         return theirs
 
 
-# our name -> theirs; {} is the layer. Their Conv1D keeps weights (in, out), ours (out, in).
+# our name -> theirs. Their Conv1D keeps weights (in, out), ours (out, in).
 OUTER = {
     "token.weight": "transformer.wte.weight",
     "position.weight": "transformer.wpe.weight",
