@@ -53,6 +53,8 @@ def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -
         size = min(k, len(a))
         tops = [set(np.argsort(-v, kind="stable")[:size].tolist()) for v in (a, b)]
         return len(tops[0] & tops[1]) / size
+    if len(a) == 2:  # one pair, tied in neither: scipy divides by n - 2 here
+        return float(np.sign(a[1] - a[0]) * np.sign(b[1] - b[0]))
     from scipy import stats
 
     if measure == "kendall":
@@ -61,7 +63,7 @@ def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -
 
 
 def chance_band(words: int) -> float:
-    """Half-width of the interval that holds 95 % of Kendall's tau between two independent rankings of n words.
+    """Half-width of the interval that holds 95 % of Kendall's tau between two unrelated rankings of n words.
 
     Normal approximation, sd = sqrt(2(2n + 5) / (9n(n - 1))) (Kendall 1938); nan below five words, where it is
     not usable.

@@ -5,9 +5,9 @@
     run/scores.parquet    one row a method x token: method, position, token, word, start, end, score, stderr
 
 Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
-as null and an infinity as "Infinity" or "-Infinity". `words` and `special_mass` in the JSON are views for other
-readers; loading works them out again. Each file is written beside its place and renamed into it, the manifest
-last, so a folder is either whole or is refused when opened.
+as null and an infinity as "Infinity" or "-Infinity". `words` and `special_mass` in the JSON are views for
+other readers; loading works them out again. Each file is written beside its place and renamed into it, the
+manifest last, so a folder is either whole or is refused when opened.
 """
 
 from __future__ import annotations
@@ -193,7 +193,9 @@ def _parquet(comparison: Comparison) -> bytes:
         ("start", pa.int64()), ("end", pa.int64()), ("score", pa.float64()), ("stderr", pa.float64()),
     ]  # fmt: skip
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    table = pa.table([pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields))
+    table = pa.table(
+        [pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields)
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue())

@@ -1,9 +1,9 @@
 """One method as a column of a table: its numbers, its sign marks and its own scale.
 
-Scores of different methods have different units (a gradient's norm, an attention weight, a change of logit), so
-each is drawn relative to the method's own strongest word: share = score / max |score|, from -1 to 1.
+Scores of different methods have different units (a gradient's norm, an attention weight, a change of logit),
+so each is drawn relative to the method's own strongest word: share = score / max |score|, from -1 to 1.
 Sign marks: + pushes towards the target, − away from it. With a standard error, a score whose 95 % interval
-(± 1.96 standard errors) contains 0 has an unsure sign, and is marked so. Unsigned methods show no sign at all.
+(± 1.96 standard errors) contains 0 has an unsure sign and is marked so. Unsigned methods show no sign at all.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """"×10⁻³" where the numbers are printed in thousandths, else nothing."""
+        """ "×10⁻³" where the numbers are printed in thousandths, else nothing."""
         return f"×10{str(self.exponent).translate(SUPERSCRIPT)}" if self.exponent else ""
 
     def share(self, word: Word) -> float:
         return word.score / self.top if self.top and math.isfinite(word.score) else 0.0
 
     def sign(self, word: Word) -> str:
-        """"+", "−" or "" (unsigned method, zero or nan)."""
+        """ "+", "−" or "" (unsigned method, zero or nan)."""
         if not self.item.signed or not math.isfinite(word.score) or word.score == 0:
             return ""
         return "+" if word.score > 0 else "−"

@@ -1,8 +1,8 @@
 """One HTML file for a comparison, and the same body for notebooks.
 
-Nothing is fetched: styles and script stand in the page, and the Content-Security-Policy names them by hash and
-forbids all else, so text of the user that looks like a script is shown and cannot run. Readable with scripts off.
-The embedded JSON escapes <, > and &.
+Nothing is fetched: styles and script stand in the page, and the Content-Security-Policy names them by hash
+and forbids all else, so text of the user that looks like a script is shown and cannot run. Readable with
+scripts off. The embedded JSON escapes <, > and &.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ import hashlib
 import json
 import secrets
 from importlib.resources import files
+from typing import Any
 
 from heedful._version import __version__
 from heedful.types import Comparison
 from heedful.view import sections
 from heedful.view.summary import predictions
 
-ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+ESCAPES = {
+    ord("<"): "\\u003c",
+    ord(">"): "\\u003e",
+    ord("&"): "\\u0026",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
 
 
 def component(name: str) -> str:
@@ -41,7 +48,7 @@ def page(comparison: Comparison) -> str:
     """A self-contained HTML5 document."""
     style = component("page.css") + component("report.css")
     script = component("report.js")
-    data = json.dumps(comparison.to_dict(), allow_nan=False).translate(ESCAPES)
+    data = json.dumps(_numbers(comparison), allow_nan=False, separators=(",", ":")).translate(ESCAPES)
     found = predictions(comparison)
     title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
     policy = (
@@ -76,6 +83,14 @@ def fragment(comparison: Comparison) -> str:
     style = component("report.css").replace(".heedful", f"#{name}")
     extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
     return f'<div id="{name}"><style>{style}{extra}</style>\n{body(comparison, 3)}\n</div>'
+
+
+def _numbers(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as JSON without the word views, which the script works out again (half the size)."""
+    data = comparison.to_dict()
+    for item in data["attributions"]:
+        del item["words"]
+    return data
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,7 @@
 """How to get the same explanation again: the command line and the Python, written out from the settings.
 
-A model that came in as a Python object has no name that a command line could use; then only the Python is given,
-with a line that says what to put in its place.
+A model that came in as a Python object has no name that a command line could use; then only the Python is
+given, with a line that says what to put in its place.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ DEFAULTS: dict[str, Any] = {"unit": "word", "seed": 0, "budget": None, "long": "
 
 def _source(comparison: Comparison) -> str | None:
     """What `heedful.load` was given, when that was a name."""
-    source = comparison.settings.get("source", comparison.model.get("source"))
-    return source if isinstance(source, str) and source else None
+    name = str(comparison.model.get("name", ""))
+    source = comparison.settings.get("source") or (name if name.startswith("zoo:") else None)
+    return source if isinstance(source, str) else None
 
 
 def _text(comparison: Comparison) -> Any:
@@ -69,7 +70,11 @@ def command(comparison: Comparison) -> str | None:
 def python(comparison: Comparison) -> str:
     """A Python snippet that runs as it stands when the model has a name."""
     source, text = _source(comparison), _text(comparison)
-    load = f"model = heedful.load({source!r})" if source else "model = heedful.load(...)  # your own model object"
+    load = (
+        f"model = heedful.load({source!r})"
+        if source
+        else "model = heedful.load(...)  # your own model object"
+    )
     text = tuple(text) if _is_pair(text) else text
     target = _target(comparison)
     spec = target["label"] if list(target) == ["label"] else target

@@ -1,7 +1,8 @@
 """The parts of the report, each a function from a `Comparison` to HTML. Every string of the user is escaped.
 
 Levels: |share| is drawn in nine steps (classes l1 to l9), so no style attribute is needed and a strict
-Content-Security-Policy holds. Classes pos, neg and any are the three hues; pos and neg also differ by underline.
+Content-Security-Policy holds. Classes pos, neg and any are the three hues; pos and neg also differ by their
+underline.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ def answer(comparison: Comparison, size: int) -> str:
     lines = [f'<p class="kicker">Prediction of <b>{model}</b></p>']
     if found:
         (label, value, _), *others = found
-        lines.append(
-            f'<h{size} class="verdict"><bdi>{esc(label)}</bdi> <span class="chance">{esc(value)}</span></h{size}>'
-        )
+        value = f'<span class="chance">{esc(value)}</span>'
+        lines.append(f'<h{size} class="verdict"><bdi>{esc(label)}</bdi> {value}</h{size}>')
         if others:
-            items = "".join(f"<li><bdi>{esc(name)}</bdi> {esc(number)}</li>" for name, number, _ in others[:5])
+            items = "".join(
+                f"<li><bdi>{esc(name)}</bdi> {esc(number)}</li>" for name, number, _ in others[:5]
+            )
             more = f"<li>and {len(others) - 5} more</li>" if len(others) > 5 else ""
             lines.append(f'<ul class="others">{items}{more}</ul>')
     else:
@@ -79,7 +81,11 @@ def legend(cols: Sequence[Column]) -> str:
     steps = range(1, 10, 2)
 
     def ramp(kind: str, levels: Iterable[int]) -> str:
-        return '<span class="ramp" aria-hidden="true">' + "".join(f'<i class="{kind} l{n}"></i>' for n in levels) + "</span>"
+        return (
+            '<span class="ramp" aria-hidden="true">'
+            + "".join(f'<i class="{kind} l{n}"></i>' for n in levels)
+            + "</span>"
+        )
 
     items = []
     if any(col.item.signed for col in cols):
@@ -97,9 +103,10 @@ def shaded(col: Column, text: str) -> str:
         share, shown = col.share(word), esc(text[word.start : word.end])
         out.append(esc(text[at : word.start]) if word.start > at else "")
         if level(share):
-            tip = f"{col.sign(word)}{col.number(word)}{' ± ' + col.error(word) if col.error(word) else ''} {col.unit}"
-            kind = hue(share, col.item.signed)
-            shown = f'<mark class="{kind} l{level(share)}" data-w="{index}" title="{esc(tip.strip())}">{shown}</mark>'
+            error = f" ± {col.error(word)}" if col.error(word) else ""
+            tip = f"{col.sign(word)}{col.number(word)}{error} {col.unit}".strip()
+            kind = f"{hue(share, col.item.signed)} l{level(share)}"
+            shown = f'<mark class="{kind}" data-w="{index}" title="{tip}">{shown}</mark>'
         out.append(shown)
         at = max(at, word.end)
     return "".join([*out, esc(text[at:])])
@@ -109,7 +116,10 @@ def methods(comparison: Comparison, size: int) -> str:
     cols, blocks = columns(comparison), []
     for col in cols:
         tag = ' <span class="tag">control</span>' if col.method == CONTROL else ""
-        facts = ["signed" if col.item.signed else "no sign", f"strongest {col._show(col.top)} {col.unit}".strip()]
+        facts = [
+            "signed" if col.item.signed else "no sign",
+            f"strongest {col._show(col.top)} {col.unit}".strip(),
+        ]
         facts += [f"{100 * col.item.special_mass:.0f} % on special tokens"] if any(col.item.x.special) else []
         facts += [f"{name} {value}" for name, value in col.item.params.items() if name == "operator"]
         blocks.append(
@@ -144,13 +154,17 @@ def numbers(comparison: Comparison, size: int) -> str:
         cells = "".join(number_cell(col, col.words[index]) for col in cols)
         rows.append(f'<tr data-w="{index}"><th scope="row"><bdi>{name}</bdi></th>{cells}</tr>')
         before = index
-    heads = [unit, *(f"{esc(col.label)}<small>{col.unit or '&nbsp;'}</small>" for col in cols)]
+    heads = [unit, *(esc(col.label) + (f"<small>{col.unit}</small>" if col.unit else "") for col in cols)]
     lead = f"The score of a {unit} is the sum over its tokens, in the method's own unit."
     if any(col.item.stderr is not None for col in cols):
-        lead += " ± is one standard error; ? marks a sign that is unsure, because the 95 % interval contains 0."
+        lead += (
+            " ± is one standard error; ? marks a sign that is unsure, because the 95 % interval contains 0."
+        )
     if len(kept) < len(cols[0].words):
         lead += f" Shown are the {len(kept)} strongest of {len(cols[0].words)} {unit}s."
-    return part("numbers", "The numbers", lead, table(heads, rows, "Scores by word and method", "sortable"), size)
+    return part(
+        "numbers", "The numbers", lead, table(heads, rows, "Scores by word and method", "sortable"), size
+    )
 
 
 def agreement(comparison: Comparison, size: int) -> str:
@@ -169,8 +183,8 @@ def agreement(comparison: Comparison, size: int) -> str:
         rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
     band = chance_band(len(comparison.x.word_spans))
     lead = (
-        "Kendall τ between the rankings of the words: 1 is the same order, 0 unrelated, −1 reversed. Where a method "
-        "has no sign, sizes are compared. Methods can agree and all be wrong."
+        "Kendall τ between the rankings of the words: 1 is the same order, 0 unrelated, −1 reversed. Where a "
+        "method has no sign, sizes are compared. Methods can agree and all be wrong."
     )
     if not math.isnan(band):
         lead += f" Chance alone stays within ±{band:.2f} for 95 of 100 pairs of rankings of this many words."
@@ -182,15 +196,27 @@ def cost(comparison: Comparison, size: int) -> str:
     rows = []
     for col in columns(comparison):
         spent = col.item.cost
-        counts = "".join(f"<td>{n:,}</td>" for n in (spent.forwards, spent.backwards, spent.unique, spent.tokens))
+        counts = "".join(
+            f"<td>{n:,}</td>" for n in (spent.forwards, spent.backwards, spent.unique, spent.tokens)
+        )
         errors = [word.stderr / col.top for word in col.words if word.stderr is not None and col.top]
         error = f"{100 * sum(errors) / len(errors):.1f} %" if errors else "–"
-        cells = f"<td>{spent.seconds:.2f}</td>{counts}<td>{error}</td><td>{100 * col.item.special_mass:.0f} %</td>"
+        special = f"{100 * col.item.special_mass:.0f} %"
+        cells = f"<td>{spent.seconds:.2f}</td>{counts}<td>{error}</td><td>{special}</td>"
         rows.append(f'<tr><th scope="row">{esc(col.label)}</th>{cells}</tr>')
-    heads = ["method", "seconds", "forwards", "backwards", "rows run", "tokens", "mean standard error", "on special tokens"]
+    heads = [
+        "method",
+        "seconds",
+        "forwards",
+        "backwards",
+        "rows run",
+        "tokens",
+        "mean standard error",
+        "on special tokens",
+    ]
     lead = (
-        "Rows of model input asked for, and really run after duplicates were taken out. The mean standard error is "
-        "relative to the method's strongest score; – means the method does not sample."
+        "Rows of model input asked for, and really run after duplicates were taken out. The mean standard "
+        "error is relative to the method's strongest score; – means the method does not sample."
     )
     return part("cost", "What it cost", lead, table(heads, rows, "Cost by method"), size)
 
@@ -208,7 +234,9 @@ def remarks(comparison: Comparison, size: int) -> str:
     if comparison.attributions and notes(comparison):
         rows = [f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
                 for who, text in notes(comparison)]  # fmt: skip
-        out += part("notes", "Notes", "", table(["from", '<span class="unseen">note</span>'], rows, "Notes"), size)
+        out += part(
+            "notes", "Notes", "", table(["from", '<span class="unseen">note</span>'], rows, "Notes"), size
+        )
     return out
 
 
@@ -217,7 +245,11 @@ def made(comparison: Comparison, size: int) -> str:
     facts = [(name, model.get(key)) for name, key in (
         ("model", "name"), ("kind", "kind"), ("class", "class"), ("parameters", "parameters"),
         ("window", "window"), ("fingerprint", "fingerprint"))]  # fmt: skip
-    facts += [("seed", settings.get("seed")), ("unit", settings.get("unit")), ("budget", settings.get("budget"))]
+    facts += [
+        ("seed", settings.get("seed")),
+        ("unit", settings.get("unit")),
+        ("budget", settings.get("budget")),
+    ]
     versions = settings.get("versions") or {}
     facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
     seconds = settings.get("seconds")

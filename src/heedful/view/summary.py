@@ -1,7 +1,7 @@
 """The answer in plain sentences: what was predicted, which words most methods point at, how far they agree.
 
-Only what was measured is said. Agreement between methods is not evidence that any of them is right, so it always
-stands beside the random control and the band that chance alone would give.
+Only what was measured is said. Agreement between methods is not evidence that any of them is right, so it
+always stands beside the random control and the band that chance alone would give.
 """
 
 from __future__ import annotations
@@ -103,16 +103,21 @@ def _agreement(comparison: Comparison) -> list[str]:
         far = sum(abs(value) > band for value in pairs)
         chance = f"; {far} of {len(pairs)} lie outside the ±{band:.2f} that chance gives 95 % of the time"
         lines.append(
-            f"The methods' rankings of the words agree at a median Kendall τ of {_tau(pairs)} over {len(pairs)} "
-            f"{'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)"
+            f"The methods' rankings of the words agree at a median Kendall τ of {_tau(pairs)} over "
+            f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)"
             + ("." if math.isnan(band) else chance + ".")
         )
     if CONTROL not in methods:
-        return [*lines, "No random control was run, so nothing here says what an uninformed method looks like."]
+        return [
+            *lines,
+            "No random control was run, so nothing here says what an uninformed method looks like.",
+        ]
     control = [values[methods.index(CONTROL), i] for i in real]
     control = [value for value in control if math.isfinite(value)]
     if control:
-        lines.append(f"The random control, which knows nothing of the model, agrees with them at {_tau(control)}.")
+        lines.append(
+            f"The random control, which knows nothing of the model, agrees with them at {_tau(control)}."
+        )
     return lines
 
 

@@ -4,8 +4,8 @@
     great     ▲ 1.24 ±0.03  ██████      ▲ towards the target, ▼ away from it, △ ▽ the sign is unsure,
     not       ▼ 0.31 ±0.02  █▌          no mark: the method has no sign
 
-Each column has its own scale: the longest bar is the method's own strongest word. Long texts show the strongest
-words and say how many are left out. Piped output is plain, and NO_COLOR is honoured (both by rich).
+Each column has its own scale: the longest bar is the method's own strongest word. Long texts show the
+strongest words and say how many are left out. Piped output is plain, and NO_COLOR is honoured (both by rich).
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[Re
         block.append(col)
     yield _table(block, names, kept, first, shown_unit(comparison))
     if len(kept) < total:
-        yield Text(f"{len(kept)} of {total} {shown_unit(comparison)}s shown: the strongest over all methods.", "dim")
+        yield Text(
+            f"{len(kept)} of {total} {shown_unit(comparison)}s shown: the strongest over all methods.", "dim"
+        )
     yield Text(_legend(cols), "dim")
 
 
@@ -173,10 +175,15 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     rows = []
     for col in columns(comparison):
         cost = col.item.cost
-        row = [f"{cost.seconds:.2f}", *(f"{n:,}" for n in (cost.forwards, cost.backwards, cost.unique, cost.tokens))]
+        row = [
+            f"{cost.seconds:.2f}",
+            *(f"{n:,}" for n in (cost.forwards, cost.backwards, cost.unique, cost.tokens)),
+        ]
         row.append(f"{100 * col.item.special_mass:.0f} %")
         if control is not None:
-            row.append("" if col.method == CONTROL else signed(float(values[methods.index(col.method), control])))
+            row.append(
+                "" if col.method == CONTROL else signed(float(values[methods.index(col.method), control]))
+            )
         rows.append((col.method, row))
     first = max(len(name) for name, _ in rows)
     widths = [max(max(map(len, h.split())), *(len(row[i]) for _, row in rows)) for i, h in enumerate(heads)]
@@ -186,7 +193,9 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
         while end < len(heads) and first + sum(w + 2 for w in widths[start : end + 1]) <= width:
             end += 1
         yield Text("")
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
+        table = Table(
+            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True
+        )
         table.add_column("cost" if start == 0 else "", width=first, vertical="bottom")
         for head, size in zip(heads[start:end], widths[start:end], strict=True):
             table.add_column(head, justify="right", width=size, vertical="bottom")
@@ -197,7 +206,9 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
 
 
 def _notes(comparison: Comparison) -> Iterator[RenderableType]:
-    lines = notes(comparison) + [(f"{method} not run", visible(why)) for method, why in comparison.refused.items()]
+    lines = notes(comparison) + [
+        (f"{method} not run", visible(why)) for method, why in comparison.refused.items()
+    ]
     if lines:
         yield Text("")
     for head, text in lines:

@@ -50,8 +50,13 @@
   }
 
   const cell = (value) => (value === null ? "" : /[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
-  const csv = () => [["method", "word", "start", "end", "score", "stderr"],
-    ...data.attributions.flatMap((item) => item.words.map((w) => [item.method, w.text, w.start, w.end, w.score, w.stderr]))]
+  const words = (item) => {  // the score and error of a word are the sums over its tokens
+    const text = Array.from(data.x.text);  // offsets count code points
+    const sum = (values, word) => values && values.reduce((all, v, t) => (data.x.words[t] === word ? all + v : all), 0);
+    return data.x.word_spans.map(([start, end], word) =>
+      [item.method, text.slice(start, end).join(""), start, end, sum(item.scores, word), sum(item.stderr, word)]);
+  };
+  const csv = () => [["method", "word", "start", "end", "score", "stderr"], ...data.attributions.flatMap(words)]
     .map((row) => row.map(cell).join(",")).join("\n") + "\n";
   const save = (name, type, text) => {
     const link = document.createElement("a");
