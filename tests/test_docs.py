@@ -1,0 +1,31 @@
+"""Every Python block of the README and the docs runs, page by page, in one namespace a page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[str]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in blocks(page):
+        exec(compile(block, page.name, "exec"), namespace)
+    assert "heedful" in namespace or "GPT2" in namespace
+
+
+def test_links_between_pages_hold() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#:]+\.(?:md|png|html|svg))\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).is_file(), f"{page.name} links to {link}"
