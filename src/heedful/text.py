@@ -69,6 +69,8 @@ def repair_offsets(text: str, offsets: Sequence[Span], special: Sequence[bool]) 
             continue
         if start == end and previous_end < start and text[previous_end:start].isspace():
             start, end = previous_end, start
+        elif start == end == previous_end == 0 and text[:1] == " ":  # trimmed twice at the very start
+            end = 1
         repaired.append((start, end))
         previous_end = max(previous_end, end)
     return repaired

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ CAPABILITIES = {
 }
 
 
+@runtime_checkable
 class Model(Protocol):
     """The one door. `heedful.load` returns something of this shape, whatever went in."""
 
@@ -99,6 +100,7 @@ class Output:
     notes: tuple[str, ...] = ()
 
 
+@runtime_checkable
 class Backend(Protocol):
     """The torch side of a model: lookup, forward, and nothing that outlives the call."""
 

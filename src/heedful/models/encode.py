@@ -14,12 +14,11 @@ from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.types import Encoded, Span
 
-Text = str | tuple[str, str] | Sequence[Mapping[str, str]]
 PAIR_SEPARATOR = "\n"  # stands between the two parts in Encoded.text; belongs to no token
 
 
-def encode(tokenizer: Any, text: Text) -> Encoded:
-    """Tokenize without any truncation; `fit` decides what happens to texts that are too long."""
+def encode(tokenizer: Any, text: Any) -> Encoded:
+    """Tokenize a string, a pair or messages, without truncation: `fit` decides about long texts."""
     if not getattr(tokenizer, "is_fast", False):
         raise HeedfulError(
             f"the tokenizer {type(tokenizer).__name__} gives no character offsets",
@@ -31,7 +30,7 @@ def encode(tokenizer: Any, text: Text) -> Encoded:
     if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
         return _pair(tokenizer, _checked(text[0]), _checked(text[1]))
     if isinstance(text, Sequence) and text and all(isinstance(turn, Mapping) for turn in text):
-        return _chat(tokenizer, list(text))  # type: ignore[arg-type]
+        return _chat(tokenizer, list(text))
     raise HeedfulError(
         f"cannot read a text of type {type(text).__name__}",
         fix="Give a string, a pair (text, text) or a list of {'role': ..., 'content': ...} messages",
@@ -63,7 +62,7 @@ def _single(tokenizer: Any, text: str) -> Encoded:
         tokenizer,
         text,
         ids[start:],
-        batch["offset_mapping"][start:],
+        textlib.repair_offsets(text, batch["offset_mapping"][start:], special[start:]),
         special[start:],
         [-1 if flag else 0 for flag in special[start:]],
         None if type_ids is None else type_ids[start:],
@@ -77,9 +76,11 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
     special = [bool(flag) for flag in batch["special_tokens_mask"]]
     parts = batch.sequence_ids(0)
     shift = len(first) + len(PAIR_SEPARATOR)
+    in_first = textlib.repair_offsets(first, batch["offset_mapping"], [part != 0 for part in parts])
+    in_second = textlib.repair_offsets(second, batch["offset_mapping"], [part != 1 for part in parts])
     offsets = [
-        (start + shift, end + shift) if part == 1 else (start, end)
-        for (start, end), part in zip(batch["offset_mapping"], parts, strict=True)
+        (b[0] + shift, b[1] + shift) if part == 1 else a
+        for a, b, part in zip(in_first, in_second, parts, strict=True)
     ]
     segments = [-1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)]
     joined = first + PAIR_SEPARATOR + second
@@ -103,22 +104,48 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
     waiting = messages[-1]["role"] != "assistant"
     rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
     batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    turns = _content_spans(rendered, messages)
-    segments = [_turn_of(span, turns) for span in batch["offset_mapping"]]
+    spans = textlib.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
+    turns = _content_spans(tokenizer, rendered, messages, waiting)
+    segments = [_turn_of(span, turns) for span in spans]
     special = [segment < 0 for segment in segments]
+    spans = [(0, 0) if flag else span for span, flag in zip(spans, special, strict=True)]
     return _build(
-        tokenizer,
-        rendered,
-        batch["input_ids"],
-        batch["offset_mapping"],
-        special,
-        segments,
-        batch.get("token_type_ids"),
+        tokenizer, rendered, batch["input_ids"], spans, special, segments, batch.get("token_type_ids")
     )
 
 
-def _content_spans(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | None]:
-    """Where each message's content stands in the rendered text (templates may strip it)."""
+def _content_spans(
+    tokenizer: Any, rendered: str, messages: list[Mapping[str, str]], waiting: bool
+) -> list[Span | None]:
+    """Where each message's content stands in the rendered text.
+
+    The template is rendered once more with markers for contents; what stands between the markers is
+    scaffolding, so a content that reads like scaffolding ("user") is found where it really stands. A template
+    that reads its contents, and so writes something else around the markers, is searched from left to right.
+    """
+    markers = [f"\ue000{index}\ue001" for index in range(len(messages))]
+    marked = [{**turn, "content": marker} for turn, marker in zip(messages, markers, strict=True)]
+    frame = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=waiting)
+    for strip in (False, True):  # templates may strip what they are given
+        contents = [turn["content"].strip() if strip else turn["content"] for turn in messages]
+        if spans := _fill(frame, markers, contents, rendered):
+            return spans
+    return _search(rendered, messages)
+
+
+def _fill(frame: str, markers: list[str], contents: list[str], rendered: str) -> list[Span | None] | None:
+    """Spans of the contents when putting them in place of the markers gives the rendered text, else None."""
+    filled, spans = "", []
+    for marker, content in zip(markers, contents, strict=True):
+        before, found, frame = frame.partition(marker)
+        if not found or marker in frame:
+            return None
+        filled += before + content
+        spans.append((len(filled) - len(content), len(filled)) if content.strip() else None)
+    return spans if filled + frame == rendered else None
+
+
+def _search(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | None]:
     spans: list[Span | None] = []
     cursor = 0
     for turn in messages:
@@ -161,7 +188,7 @@ def _build(
         text=text,
         ids=tuple(int(token) for token in ids),
         tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
-        offsets=tuple(spans),
+        offsets=tuple(offsets),
         special=tuple(special),
         words=tuple(words),
         word_spans=tuple(word_spans),
@@ -186,8 +213,8 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
         return x
     if long == "error":
         raise HeedfulError(
-            f"the text has {len(x):,} tokens ({len(x.text):,} characters), the model reads at most {window:,}",
-            f"that is {len(x) - window:,} too many",
+            f"the text has {len(x):,} tokens ({len(x.text):,} characters)",
+            f"the model reads at most {window:,}: that is {len(x) - window:,} too many",
             "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
         )
     if long == "window":
