@@ -1,0 +1,229 @@
+"""The command line. Torch, transformers, scipy and pyarrow are imported inside commands, so help is quick.
+
+Results go to stdout, all else to stderr. A user's mistake is one line, "heedful: ...", and exit code 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, get_args
+
+import typer
+
+from heedful import cli_options as o
+from heedful._version import __version__
+from heedful.cli_io import console, note, put_json, quiet, read_chat, read_text, working, write
+from heedful.cli_zoo import app as zoo_app
+from heedful.errors import HeedfulError
+
+# Typer brings click along inside itself or beside itself, depending on its version.
+UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enable=False)
+app.add_typer(zoo_app, name="zoo")
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Explain transformer models and see which explanation to heed.
+
+    \b
+    heedful explain "the service is not bad"
+    heedful explain "the service is not bad" --html why.html
+    heedful generate "Once upon a time" --all
+    heedful doctor zoo:sentiment
+    """
+    if version:
+        print(f"heedful {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def explain(
+    text: o.Text = None,
+    model: o.Model = "zoo:sentiment",
+    pair: o.Pair = None,
+    chat: o.Chat = None,
+    method: o.Methods = None,
+    target: o.Target = None,
+    contrast: o.Contrast = None,
+    position: o.Position = None,
+    sequence: o.Sequence = None,
+    unit: o.Unit = "word",
+    operator: o.Operator = None,
+    param: o.Params = None,
+    seed: o.Seed = 0,
+    budget: o.Budget = None,
+    long: o.Long = "error",
+    html: o.Html = None,
+    save: o.Save = None,
+    full: o.Full = False,
+    as_json: o.AsJson = False,
+    as_csv: o.AsCsv = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Explain one prediction with several methods, side by side.
+
+    \b
+    heedful explain "the service is not bad"
+    heedful explain "the service is not bad" --method occlusion,grad-l2 --operator delete
+    heedful explain "not bad" --target negative --contrast positive --html why.html
+    heedful explain "Once upon a" --model zoo:lm --target " time"
+    echo "the food was fine" | heedful explain --json
+
+    The control method `random` is always run too: it shows what no knowledge of the model looks like.
+    """
+    from heedful.cli_explain import Wish, run, show
+
+    if as_json and as_csv:
+        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    if chat and (text or pair):
+        raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
+    said: Any = read_chat(chat) if chat else read_text(text)
+    if pair is not None:
+        said = (said, read_text(pair, "second text"))
+    wanted = {"label": target, "contrast": contrast, "position": position, "sequence": sequence}
+    wish = Wish(
+        model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle
+    )
+    quiet()
+    comparison = run(wish)
+    if save:
+        comparison.save(save)
+        note(f"saved {save}: heedful report {save}")
+    if html:
+        from heedful.view.html import page
+
+        write(html, page(comparison))
+    show(comparison, "json" if as_json else "csv" if as_csv else "text", full)
+
+
+@app.command()
+def generate(
+    prompt: o.Prompt = None,
+    model: o.Model = "zoo:lm",
+    strategy: o.Strategy = "greedy",
+    every: o.Every = False,
+    max_new_tokens: o.MaxNewTokens = 40,
+    temperature: o.Temperature = None,
+    top_k: o.TopK = 50,
+    top_p: o.TopP = 0.9,
+    beams: o.Beams = 4,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Continue a text with a language model.
+
+    \b
+    heedful generate "Once upon a time"
+    heedful generate "Once upon a time" --strategy top-p --top-p 0.8 --seed 3
+    heedful generate "Once upon a time" --all
+    """
+    said = read_text(prompt, "prompt")
+    quiet()
+    import heedful
+
+    options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    found: dict[str, str] = {}
+    with working(f"loading {model}") as progress:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        if "generate" not in loaded.capabilities:
+            raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+        chosen = get_args(o.Strategies) if every else (strategy,)
+        for count, name in enumerate(chosen):
+            progress(count, len(chosen))
+            found[name] = loaded.generate(said, strategy=name, beams=beams, seed=seed, **options)
+    if as_json:
+        put_json(
+            {
+                "model": loaded.facts(),
+                "prompt": said,
+                "seed": seed,
+                "options": options,
+                "continuations": found,
+            }
+        )
+        return
+    from heedful.cli_explain import show_continuations
+
+    show_continuations(found)
+
+
+@app.command()
+def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
+    """Say what a model is, which methods can explain it, and why the others cannot.
+
+    \b
+    heedful doctor zoo:sentiment
+    heedful doctor zoo:lm --json
+    """
+    quiet()
+    import heedful
+    from heedful import registry
+
+    with working(f"loading {model}"):
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        support = registry.support(loaded)
+    facts = {**loaded.facts(), "capabilities": sorted(loaded.capabilities)}
+    methods = [{"method": s.method, "ok": s.ok, "why": s.why} for s in support]
+    if as_json:
+        put_json({**facts, "methods": methods})
+        return
+    from heedful.view.doctor import render
+
+    console().print(render(facts, methods))
+
+
+@app.command()
+def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
+    """Make the page of a saved run; neither the model nor torch is needed.
+
+    \b
+    heedful explain "the service is not bad" --save run/
+    heedful report run/ --html why.html
+
+    Without --html the page is written into the run folder as report.html.
+    """
+    from heedful.types import Comparison
+    from heedful.view.html import page
+
+    comparison = Comparison.load(run)
+    if html or not as_json:
+        write(html or run / "report.html", page(comparison))
+    if as_json:
+        put_json(comparison.to_dict())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
+    try:
+        result = app(args=arguments, prog_name="heedful", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except HeedfulError as error:
+        return _mistake(str(error))
+    except UsageMistake as error:
+        return _mistake(error.format_message())  # type: ignore[attr-defined]
+    except typer.Exit as leaving:
+        return int(leaving.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:  # the reader of our pipe has left: say nothing, as other tools do
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _mistake(message: str) -> int:
+    from heedful.view.columns import visible
+
+    print(f"heedful: {visible(' '.join(message.split()))}", file=sys.stderr)
+    return 2

@@ -1,0 +1,140 @@
+"""What every command shares: reading text, quiet libraries, progress on stderr, one JSON document on stdout.
+
+Nothing here imports torch; rich is imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heedful.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
+
+
+def quiet() -> None:
+    """Libraries print to stderr what concerns developers; a command says only what concerns its user."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def note(message: str) -> None:
+    """A line for the reader, beside the result: on stderr."""
+    print(message, file=sys.stderr)
+
+
+def put_json(data: Any) -> None:
+    """Exactly one JSON document on stdout; ASCII where the terminal's encoding is not UTF-8."""
+    utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(data, ensure_ascii=not utf8, allow_nan=False, indent=1))
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False)
+
+
+def read_text(text: str | None, what: str = "text") -> str:
+    """The argument, or standard input for "-" or when it is piped and no argument is given."""
+    if text is None or text == "-":
+        if text is None and sys.stdin.isatty():
+            raise HeedfulError(
+                f"no {what} was given", fix=f"Type it in quotes, or pipe it: echo {what} | heedful"
+            )
+        text = _decoded(sys.stdin.buffer.read(4 * LIMIT + 1))
+    if not text.strip():
+        raise HeedfulError(f"the {what} is empty", fix="Give at least one word")
+    if len(text) > LIMIT:
+        raise HeedfulError(
+            f"the {what} has over {LIMIT:,} characters", "no model reads that much", "Shorten it"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise HeedfulError(f"the {what} is not valid UTF-8", fix="Convert it to UTF-8 first") from None
+    return text
+
+
+def _decoded(content: bytes) -> str:
+    """Standard input as text without its last line break; binary is refused."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start > 4 * LIMIT - 4:  # only the cut at the limit is at fault
+            raise HeedfulError(f"standard input has over {LIMIT:,} characters", fix="Shorten it") from None
+        byte = content[error.start]
+        raise HeedfulError(
+            "standard input is not UTF-8 text",
+            f"byte 0x{byte:02x} at position {error.start}",
+            "Pipe plain text",
+        ) from None
+    if "\0" in text:
+        raise HeedfulError("standard input is binary", "it contains NUL bytes", "Pipe plain text")
+    return text.rstrip("\r\n")
+
+
+def read_chat(file: str) -> list[dict[str, str]]:
+    """Chat messages from a JSON file: a list of {"role": ..., "content": ...}."""
+    shape = 'Write a list such as [{"role": "user", "content": "Hello"}]'
+    try:
+        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        messages = json.loads(content)
+    except OSError as error:
+        raise HeedfulError(f"cannot read {file}", error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+        raise HeedfulError(f"{file} is not JSON", str(error), shape) from None
+    ok = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
+    if not ok:
+        raise HeedfulError(f"{file} holds no chat messages", "", shape)
+    return [{"role": message["role"], "content": message["content"]} for message in messages]
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+
+
+def write(path: Path, content: str) -> None:
+    """Write a file the user named, making its folder."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {path}", error.strerror or str(error), "Name another file"
+        ) from None
+    note(f"wrote {path}")
+
+
+@contextmanager
+def working(message: str) -> Iterator[Callable[[int, int], None]]:
+    """A spinner with a count of rows and the time left, on a stderr that is a terminal; else silence."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*parts, TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(message, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,61 @@
+"""The options of the command line, each with its help; commands take them by these names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+option, argument = typer.Option, typer.Argument
+
+# shared
+Model = Annotated[str, option("--model", "-m", metavar="MODEL", help="zoo:NAME, a folder or a hub id.")]
+ModelName = Annotated[str, argument(metavar="MODEL", help="zoo:NAME, a folder or a hub id.")]
+AsJson = Annotated[bool, option("--json", help="Print one JSON document and nothing else.")]
+Seed = Annotated[int, option(help="Seed of everything that draws.")]
+Pickle = Annotated[bool, option("--allow-pickle", help="Load pickle weights. They can run code: trust them.")]
+Html = Annotated[Path | None, option(metavar="FILE", help="Write a self-contained HTML page.")]
+Folder = Annotated[Path, argument(metavar="RUN", help="A folder written by heedful explain --save.")]
+
+# explain
+Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]
+Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models of text pairs.")]
+Chat = Annotated[str | None, option(metavar="FILE", help="Chat messages (JSON) instead of a text.")]
+METHODS = "Repeat it, or separate by commas. Default: all the model supports."
+Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
+TARGET = "A label, its index, or a token. Default: the prediction."
+Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
+Contrast = Annotated[str | None, option(metavar="LABEL", help="Explain the target rather than this one.")]
+Position = Annotated[
+    int | None, option(metavar="N", help="Language models: explain the token at this place.")
+]
+Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: explain this continuation.")]
+Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
+Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, unk, pad or mean.")]
+PARAM = "A parameter of one method; repeatable."
+Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
+BUDGET = "Most model inputs that all removal methods together may run."
+Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
+Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
+Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
+Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line a method and word.")]
+
+# generate
+Prompt = Annotated[str | None, argument(metavar="PROMPT", help="How it begins; - or nothing reads stdin.")]
+Strategies = Literal["greedy", "sample", "temperature", "top-k", "top-p", "beam"]
+Strategy = Annotated[Strategies, option(help="How the next token is chosen.")]
+Every = Annotated[bool, option("--all", help="Every strategy, side by side.")]
+MaxNewTokens = Annotated[int, option(min=1, help="Tokens to write at most.")]
+WARMTH = "Below 1 sharper, above 1 flatter. Default: 0.7; 1 for top-k and top-p."
+Temperature = Annotated[float | None, option(metavar="T", help=WARMTH)]
+TopK = Annotated[int, option(min=1, help="top-k: sample from the k likeliest tokens.")]
+TopP = Annotated[float, option(min=0, max=1, help="top-p: from the likeliest that hold this much.")]
+Beams = Annotated[int, option(min=1, help="beam: continuations kept at every step.")]
+
+# zoo
+ZooName = Annotated[str, argument(metavar="NAME", help="A name of heedful zoo list, with or without zoo:.")]
+ZooNames = Annotated[list[str] | None, argument(metavar="NAME...", help="Names of heedful zoo list.")]
+ZooAll = Annotated[bool, option("--all", help="Every model of the zoo.")]
+Force = Annotated[bool, option("--force", help="Again, even if it is already here.")]
