@@ -17,8 +17,8 @@ from heedful.types import Encoded, Floats, Progress
 
 OPERATORS = {
     "mask": "replaced by the mask token",
-    "unk": "replaced by the unknown-word token",
     "delete": "taken out, what follows moves up",
+    "unk": "replaced by the unknown-word token",
     "pad": "left in place but hidden from attention",
     "mean": "replaced by the mean of all token embeddings",
 }

@@ -75,12 +75,12 @@ def for_generator(
     spec: Any,
     x: Encoded,
     tokenize: Callable[[str], list[int]],
-    show: Callable[[int], str],
+    show: Callable[[Sequence[int]], str],
     predicted: Callable[[int | None], int],
 ) -> Target:
     """Language models: a next token, an earlier token, or a continuation.
 
-    `tokenize` gives the ids of a piece of text, `show` the text of an id, `predicted(position)` the model's
+    `tokenize` gives the ids of a piece of text, `show` the text of ids, `predicted(position)` the model's
     own next token after the first `position` tokens (after all of them when None).
     """
     wish = as_mapping(spec)
@@ -90,7 +90,7 @@ def for_generator(
         ids = tokenize(wish["sequence"]) if isinstance(wish["sequence"], str) else list(wish["sequence"])
         if not ids:
             raise HeedfulError("the continuation to explain is empty")
-        return Target(kind="sequence", sequence=tuple(ids), label="".join(show(token) for token in ids))
+        return Target(kind="sequence", sequence=tuple(ids), label=show(ids))
     position = _position(wish.get("position"), x)
     if "label" in wish:
         index = token_index(wish["label"], tokenize)
@@ -98,14 +98,14 @@ def for_generator(
         index = x.ids[position] if position is not None else predicted(None)
     contrast = token_index(wish["contrast"], tokenize) if "contrast" in wish else None
     if contrast == index:
-        raise HeedfulError(f"{show(index)!r} cannot be contrasted with itself")
+        raise HeedfulError(f"{show([index])!r} cannot be contrasted with itself")
     return Target(
         kind="token",
         index=index,
-        label=show(index),
+        label=show([index]),
         position=position,
         contrast=contrast,
-        contrast_label="" if contrast is None else show(contrast),
+        contrast_label="" if contrast is None else show([contrast]),
     )
 
 

@@ -198,6 +198,13 @@ def _build(
     )
 
 
+def knows_unknown_words(tokenizer: Any) -> bool:
+    """Whether its unknown token ever stands for a word. Byte-level tokenizers name one (often a control such
+    as end-of-text) but can spell everything, so no model has seen it in place of a word."""
+    ids = tokenizer("𪚥 ꙮ ⸎", add_special_tokens=False, verbose=False)["input_ids"]  # in nobody's vocabulary
+    return tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
+
+
 LONG = ("error", "truncate", "window")
 
 

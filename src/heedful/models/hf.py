@@ -201,7 +201,7 @@ class HFBackend:
     @cached_property
     def one_row_at_a_time(self) -> bool:
         """Decoder classifiers without a padding token refuse batches."""
-        if self.kind in ("causal-lm", "encoder-decoder"):
+        if not self.labels:
             return False
         try:
             with torch.inference_mode():

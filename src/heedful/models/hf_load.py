@@ -114,6 +114,10 @@ def auto_class(config: Any, task: str | None) -> str:
         for suffix, auto in TASKS.items():
             if architecture.endswith(suffix):
                 return auto
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as registered
+
+    if type(config) in registered and registered[type(config)].__name__ in (config.architectures or ()):
+        return "AutoModelForSequenceClassification"  # a classifier registered under a name of its own
     return "AutoModel"
 
 

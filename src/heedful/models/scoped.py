@@ -27,7 +27,7 @@ _HOOK_TABLES = (
 
 @contextmanager
 def untouched(module: nn.Module) -> Iterator[nn.Module]:
-    """Eval mode inside; outside, every submodule has its old hooks, mode, attributes and attention setting."""
+    """Eval mode inside; outside, each submodule has its old hooks, mode, attributes and attention setting."""
     modules = list(module.modules())
     modes = [m.training for m in modules]
     names = [set(vars(m)) for m in modules]

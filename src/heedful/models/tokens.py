@@ -91,8 +91,8 @@ class TokenModel:
     def _ids_of(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def _show(self, token: int) -> str:
-        return str(self.tokenizer.decode([token]))
+    def _show(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids)))
 
     def _answer(self, x: Encoded) -> list[int]:
         ids: list[int] = self.backend.generate(  # type: ignore[attr-defined]
@@ -101,14 +101,14 @@ class TokenModel:
         return ids
 
     def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
-        """Labels with probabilities (values for regression), highest first; a language model's next tokens."""
+        """Labels (next tokens) with probabilities, highest first; values for regression."""
         logits = self.logits(x)
         if self.kind == "regression":
             return [(label, float(value)) for label, value in zip(self.labels, logits, strict=True)]
         shares = logits.sigmoid() if self.kind == "multi-label" else logits.softmax(-1)
         top = shares.topk(min(k, len(shares)))
-        names = [self._show(int(i)) if self.kind in GENERATORS else self.labels[int(i)] for i in top.indices]
-        return list(zip(names, top.values.tolist(), strict=True))
+        name = (lambda i: self._show([i])) if self.kind in GENERATORS else self.labels.__getitem__
+        return list(zip(map(name, top.indices.tolist()), top.values.tolist(), strict=True))
 
     def logits(self, x: Encoded | Sequence[int]) -> Tensor:
         """Logits of one input: (C,) for classifiers, (V,) of the next token for language models."""
@@ -173,10 +173,9 @@ class TokenModel:
     def _filler(self, operator: str) -> int | None:
         if operator not in ("mask", "unk"):
             return None
-        filler = self.backend.special_id(operator)
-        # GPT-2 calls its end-of-text token "unknown": that is a control, not an unknown word
-        control = {self.backend.special_id(name) for name in ("bos", "eos")}
-        return None if filler in control else filler
+        if operator == "unk" and not encoding.knows_unknown_words(self.tokenizer):
+            return None
+        return self.backend.special_id(operator)
 
     def _never_empty(self, row: engine.Row) -> engine.Row:
         """A language model needs something to read: nothing left means its beginning-of-text token."""
