@@ -86,12 +86,27 @@ def test_offline_is_named_and_no_address_is_shown(shop: Any, monkeypatch: pytest
     assert "secret" not in str(caught.value)
 
 
+def test_pips_reason_is_short_and_shows_no_address() -> None:
+    noise = (
+        "WARNING: something\nERROR: Could not fetch https://user:secret@index.example/simple/x: 500\nERROR: b"
+    )
+    assert carriers._pip_reason(noise) == "pip says: Could not fetch (address) 500"
+    assert len(carriers._pip_reason("ERROR: " + "long " * 1000)) < 250
+    assert carriers._pip_reason("") == "pip says: pip wrote no wheel of that name"
+
+
 def test_source_packages_are_never_built(shop: Any, tmp_path: Path) -> None:
-    """With only an sdist on offer its setup.py must not run, not even for metadata (the fixture checks)."""
+    """With only an sdist on offer its build code must not run, not even for metadata (the fixture checks)."""
     shop.close()
-    (tmp_path / "setup.py").write_text(shop.helper.MARKER.format(str(shop.marker)))
+    files = {  # a build backend of its own, without requirements: pip would run it even offline
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": shop.helper.MARKER.format(str(shop.marker)),
+        "PKG-INFO": "Metadata-Version: 2.1\nName: tiny-carrier\nVersion: 1.0\n",
+    }
     with tarfile.open(shop.index / "tiny_carrier-1.0.tar.gz", "w:gz") as archive:
-        archive.add(tmp_path / "setup.py", "tiny_carrier-1.0/setup.py")
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+            archive.add(tmp_path / name, f"tiny_carrier-1.0/{name}")
     with pytest.raises(HeedfulError, match="could not download"):
         fetch(shop)
 
