@@ -28,7 +28,7 @@ CORPORA = {
     "textbook": ["low login"],
     "repeats": ["aaaa aaa aa a", "abababab baba", "aaaaaaaaaaaaaaa"],
     "ties": ["ab cd ef gh", "ba dc fe hg"],
-    "many roads to one symbol": ["abc abc abc bc bc ab ab abcabc cab", "xabc bcx abx"],
+    "overlaps": ["abc abc abc bc bc ab ab abcabc cab", "xabc bcx abx"],
     "speeches": SENTENCES[:150],
     "odd": ODD * 3 + SENTENCES[:20],
 }
@@ -84,6 +84,14 @@ def test_the_textbook_example_step_by_step() -> None:
     assert one.decode(one.encode("low login")) == "low login"
     whole = [bpe.symbols[i] for i in bpe.encode("low login")]
     assert whole == ["low", " ", "login"], "with enough merges each word is one symbol"
+
+
+def test_a_special_spelt_like_a_merge_keeps_its_id() -> None:
+    ours = train_bpe(["low login"], 30, byte_level=False, specials=["<s>", "lo"])
+    vocab, merges = learnt(tokenizers_trained(["low login"], 30, False, ["<s>", "lo"]))
+    assert ours.vocab["lo"] == 1
+    assert ours.vocab == vocab
+    assert list(ours.merges) == merges
 
 
 def test_min_count_stops_the_training() -> None:

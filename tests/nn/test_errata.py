@@ -1,4 +1,4 @@
-"""Errata of the course on the architecture (METHODS, section 0): the slide's formula fails, ours holds."""
+"""Errata of the course on the architecture (docs/errata.md): the slide's formula fails, ours holds."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_e4_phi_needs_the_root_of_two_pi() -> None:
     slide, right = 1 / (2 * math.pi), 1 / math.sqrt(2 * math.pi)
     assert phi(math.inf, right) == pytest.approx(1), "a distribution function ends at 1"
     assert phi(math.inf, slide) == pytest.approx(0.3989, abs=1e-4)
-    assert phi(0, slide) == pytest.approx(0.199, abs=1e-3)  # METHODS' number
+    assert phi(0, slide) == pytest.approx(0.199, abs=1e-3)
     assert phi(0, right) == pytest.approx(0.5)
     for x in (-2.0, -0.3, 0.0, 1.0, 2.5):
         ours = gelu(torch.tensor(x, dtype=torch.float64)).item()

@@ -185,7 +185,7 @@ def cut(row: torch.Tensor, start: int, eos: int | None) -> list[int]:
 @pytest.fixture(scope="module")
 def pair() -> tuple[GPT2LMHeadModel, GPT2]:
     with torch.random.fork_rng(devices=[]):
-        theirs = their_model(seed=5, spread=8.0)
+        theirs = their_model(seed=5, spread=8.0).double()  # so that rounding decides no near tie
     return theirs, GPT2.from_transformers(theirs)
 
 

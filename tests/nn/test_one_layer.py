@@ -23,7 +23,7 @@ def model(**changes: object) -> OneLayerClassifier:
 
 @torch.no_grad()
 def by_hand(m: OneLayerClassifier, e: Tensor, keep: list[bool]) -> tuple[Tensor, Tensor]:
-    """METHODS 1.1 for one text, keys and values formed one by one."""
+    """The formula of the paper for one text, keys and values formed one by one."""
     logits, alphas = torch.zeros(m.config.classes, dtype=torch.float64), []
     for i in range(m.config.heads):
         q = m.query[i] @ e[0]

@@ -3,8 +3,8 @@
     A = softmax(Q K^T / sqrt(d) + M)        out = A V
 
 Q (S, d) queries, K (T, d) keys, V (T, d_v) values, M (S, T) additive mask: 0 where query s may look at key t,
--inf where it may not, so every row of A still sums to one (METHODS E5, E6: add, never multiply; allow t <= s,
-the diagonal included; divide by sqrt(d) always). Cost O(S T d). Needs: nothing but torch.
+-inf where it may not, so every row of A still sums to one (docs/errata.md, E5 and E6: add, never multiply;
+allow t <= s, the diagonal included; divide by sqrt(d) always). Cost O(S T d). Needs: nothing but torch.
 
 Single-query, self-, masked and cross-attention are this one function with other arguments:
 single-query has S = 1, self-attention takes Q, K, V from the same tokens, masked adds `causal_mask`, cross

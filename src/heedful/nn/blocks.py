@@ -1,9 +1,9 @@
 """What stands around attention: normalisation, the non-linearities, the MLP, and the pre-LN block.
 
     LayerNorm(x) = (x - mean x) / sqrt(var x + eps) * gamma + beta       over the last axis, biased variance
-    GELU(x)      = x Phi(x),  Phi(x) = 1/sqrt(2 pi) int_{-inf}^x exp(-t^2/2) dt  (METHODS E4)
-    SoLU(x)      = x * softmax(x)                                        (METHODS 8.3)
-    block:  x <- x + Attention(LN_1 x);   x <- x + MLP(LN_2 x)           (pre-LN, METHODS E10)
+    GELU(x)      = x Phi(x),  Phi(x) = 1/sqrt(2 pi) int_{-inf}^x exp(-t^2/2) dt  (docs/errata.md, E4)
+    SoLU(x)      = x * softmax(x)                                        (Elhage et al. 2022)
+    block:  x <- x + Attention(LN_1 x);   x <- x + MLP(LN_2 x)           (pre-LN; docs/errata.md, E10)
 
 The functions are the formulas; the modules call torch's fused twins of them, which the tests hold equal.
 

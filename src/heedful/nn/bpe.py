@@ -142,7 +142,7 @@ def train_bpe(
     symbols, merges = list(vocab), list[tuple[str, str]]()
     while len(vocab) < vocab_size and (pair := learner.best(min_count)) is not None:
         a, b = symbols[pair[0]], symbols[pair[1]]
-        if a + b not in vocab:  # two different pairs may spell the same symbol
+        if a + b not in vocab:  # a special may be spelt the same
             vocab[a + b] = len(symbols)
             symbols.append(a + b)
         merges.append((a, b))

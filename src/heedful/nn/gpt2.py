@@ -1,7 +1,7 @@
 """GPT-2: token + learned position embeddings, L pre-LN blocks, a final LayerNorm, tied output weights.
 
     h = E[ids] + P[0..T-1];   h <- block_l(h), l = 1..L;   logits = LN(h) E^T                 (T, vocab)
-    loss = - 1/(T-1) sum_t log softmax(logits_t)[x_{t+1}]          categorical cross entropy (METHODS E10)
+    loss = - 1/(T-1) sum_t log softmax(logits_t)[x_{t+1}]     categorical cross entropy (docs/errata.md, E10)
 
 The 124M model is `GPT2Config()`: vocabulary 50,257, context 1,024, 12 layers, 12 heads, width 768.
 Numbers equal transformers' GPT-2 (`from_transformers`, `to_transformers`).

@@ -1,4 +1,4 @@
-"""The one-layer attention classifier whose explanations have closed forms (METHODS 1.1).
+"""The one-layer attention classifier whose explanations have closed forms.
 
     e_t = E[x_t] + sinusoid(t)                                                            (T, d_e)
     head i:  q = W_q e_0,  k_t = W_k e_t,  v_t = W_v e_t,  alpha_t = softmax_u(q . k_u / sqrt(d_att))_t
