@@ -8,7 +8,7 @@ import torch
 
 import heedful
 from heedful.models import zoo
-from heedful.models.hf import fingerprint
+from heedful.models.hf_config import fingerprint
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,6 @@ Embeddings are read and replaced by a hook on the model's own input-embedding mo
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,18 +18,9 @@ from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Output
+from heedful.models.decoding import generation_settings
+from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.scoped import eager_attention, first_broken_layer, hooked, seeded, untouched
-
-# strategy -> the options of transformers' generate that define it; None means "as the caller says"
-STRATEGIES: dict[str, dict[str, Any]] = {
-    "greedy": {"do_sample": False, "num_beams": 1},
-    "sample": {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
-    "temperature": {"do_sample": True, "temperature": None, "top_k": 0, "top_p": 1.0},
-    "top-k": {"do_sample": True, "temperature": None, "top_k": None, "top_p": 1.0},
-    "top-p": {"do_sample": True, "temperature": None, "top_k": 0, "top_p": None},
-    "beam": {"do_sample": False, "num_beams": None},
-}
-UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
 
 
 class HFBackend:
@@ -40,9 +30,11 @@ class HFBackend:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.config = model.config
         self._accepts = set(inspect.signature(model.forward).parameters)
-        self.kind = _kind(model)
-        self.labels = _labels(self.config) if self.kind in ("classifier", "multi-label", "regression") else ()
-        self.window = _window(model, tokenizer)
+        self.kind = kind_of(model)
+        self.labels = (
+            labels_of(self.config) if self.kind in ("classifier", "multi-label", "regression") else ()
+        )
+        self.window = window_of(model, tokenizer)
         self._refuse_other_shapes()
 
     def _refuse_other_shapes(self) -> None:
@@ -74,12 +66,15 @@ class HFBackend:
         device: torch.device = next(self.model.parameters()).device
         return device
 
+    @property
+    def vocabulary(self) -> int:
+        return int(self.embedding.num_embeddings)  # type: ignore[arg-type]
+
     @cached_property
     def vocabulary_mean(self) -> Tensor:
         """(d,) mean of all token embeddings, as the embedding module gives them (with its scale)."""
-        count = int(self.embedding.num_embeddings)  # type: ignore[arg-type]
         with torch.inference_mode(False), torch.no_grad():
-            return self.embedding(torch.arange(count, device=self.device)).mean(0)  # type: ignore[no-any-return]
+            return self.embedding(torch.arange(self.vocabulary, device=self.device)).mean(0)  # type: ignore[no-any-return]
 
     # --- passes ------------------------------------------------------------------------------------
 
@@ -177,7 +172,7 @@ class HFBackend:
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 out = self.traced(inputs)
-            except (HeedfulError, RuntimeError, TypeError, ValueError):
+            except (HeedfulError, AttributeError, RuntimeError, TypeError, ValueError):
                 return frozenset(found)
             maps = (*out.attentions, *out.cross)
             grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
@@ -200,15 +195,23 @@ class HFBackend:
 
     @cached_property
     def one_row_at_a_time(self) -> bool:
-        """Decoder classifiers without a padding token refuse batches."""
+        """Some decoder classifiers refuse padded batches or read their answer from the padding: try one."""
         if not self.labels:
             return False
-        try:
-            with torch.inference_mode():
-                self.forward(self._probe_inputs(2))
-        except ValueError:
-            return True
-        return False
+        alone = self._probe_inputs(1)
+        width = alone.ids.shape[1]
+        pad = torch.full((1, 3), self.special_id("pad") or 0)
+        padded = Inputs(
+            torch.cat([alone.ids, pad], 1).repeat(2, 1), (torch.arange(width + 3) < width).long().repeat(2, 1)
+        )
+        with torch.inference_mode():
+            expected = self.forward(alone)[0]
+            try:
+                found = self.forward(padded)[0]
+            except (ValueError, RuntimeError):
+                return True
+        close = torch.finfo(found.dtype).eps ** 0.5  # far above rounding, far below another token's answer
+        return not torch.allclose(found, expected, rtol=close, atol=close * float(expected.abs().max()))
 
     def special_id(self, name: str) -> int | None:
         """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
@@ -217,13 +220,16 @@ class HFBackend:
                 start = getattr(holder, "decoder_start_token_id", None)
                 if start is not None:
                     return int(start)
-            return self.special_id("bos") or self.special_id("pad")
+            begin = self.special_id("bos")
+            return self.special_id("pad") if begin is None else begin
+        stated = getattr(self.config, f"{name}_token_id", None) if name in ("pad", "bos", "eos") else None
+        if isinstance(stated, list):
+            stated = stated[0]
         found = getattr(self.tokenizer, f"{name}_token_id", None)
-        if found is None and name in ("pad", "bos", "eos"):
-            found = getattr(self.config, f"{name}_token_id", None)
-        if isinstance(found, list):
-            found = found[0]
-        return None if found is None else int(found)
+        # classifiers and RoBERTa's positions know padding by the config's id, whatever the tokenizer pads with
+        if found is None or (name == "pad" and stated is not None and 0 <= stated < self.vocabulary):
+            found = stated
+        return None if found is None or found < 0 else int(found)
 
     def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
         """New token ids. Options: max_new_tokens, temperature, top_k, top_p, beams."""
@@ -262,30 +268,6 @@ class HFBackend:
         }
 
 
-def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
-    """The options of one decoding strategy for transformers' generate, with only what it uses."""
-    if strategy not in STRATEGIES:
-        raise HeedfulError(f"unknown strategy {strategy!r}", fix=f"Use one of: {', '.join(STRATEGIES)}")
-    defaults = {"max_new_tokens": 40, "temperature": 0.7, "top_k": 50, "top_p": 0.9, "beams": 4}
-    if unknown := set(options) - set(defaults):
-        raise HeedfulError(f"unknown generation options: {', '.join(sorted(unknown))}")
-    chosen = defaults | {key: value for key, value in options.items() if value is not None}
-    if strategy in ("top-k", "top-p") and options.get("temperature") is None:
-        chosen["temperature"] = 1.0
-    for key, low in (
-        ("max_new_tokens", 1),
-        ("temperature", 1e-6),
-        ("top_k", 1),
-        ("top_p", 1e-6),
-        ("beams", 1),
-    ):
-        if chosen[key] < low:
-            raise HeedfulError(f"{key} must be at least {low:g}, not {chosen[key]}")
-    names = {"num_beams": "beams"}
-    filled = {k: chosen[names.get(k, k)] if v is None else v for k, v in STRATEGIES[strategy].items()}
-    return filled | {"max_new_tokens": chosen["max_new_tokens"]}
-
-
 def _output(
     out: Any, embeds: Tensor, logits: Tensor, seq2seq: bool, hidden: bool, notes: tuple[str, ...]
 ) -> Output:
@@ -309,55 +291,3 @@ def _output(
         hidden=tuple(out.encoder_hidden_states or ()) if hidden else (),
         notes=notes,
     )
-
-
-def _kind(model: Any) -> str:
-    """What the model predicts, from its config and from what it can do, not from its class name."""
-    config = model.config
-    if model.get_output_embeddings() is not None and model.can_generate():
-        return "encoder-decoder" if config.is_encoder_decoder else "causal-lm"
-    if model.get_output_embeddings() is not None:
-        raise HeedfulError(
-            f"{type(model).__name__} is a masked language model",
-            "heedful explains classifiers and generators",
-            "Load a fine-tuned classifier, or a causal language model",
-        )
-    if model.base_model is model:
-        return "encoder"
-    if config.problem_type == "multi_label_classification":
-        return "multi-label"
-    return "regression" if config.problem_type == "regression" or config.num_labels == 1 else "classifier"
-
-
-def _labels(config: Any) -> tuple[str, ...]:
-    return tuple(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
-
-
-def _window(model: Any, tokenizer: Any) -> int | None:
-    """Most tokens the model reads: learned positions (less those a padding index shifts away) and the
-    tokenizer's own limit."""
-    config = model.config.get_text_config()
-    limits = [UNLIMITED]
-    positions = getattr(config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        shifted = [
-            m.padding_idx + 1
-            for m in model.modules()
-            if isinstance(m, nn.Embedding) and m.num_embeddings == positions and m.padding_idx is not None
-        ]  # RoBERTa: position ids start after the padding index
-        limits = [positions - max(shifted, default=0)]
-    stated = getattr(tokenizer, "model_max_length", None)
-    if isinstance(stated, int) and 0 < stated < 10**9:
-        limits.append(stated)
-    return min(limits)
-
-
-def fingerprint(module: nn.Module) -> str:
-    """A short hash of names, shapes and values (two sums a tensor): changes when any weight does."""
-    digest = hashlib.sha256()
-    with torch.no_grad():
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name}{tuple(tensor.shape)}".encode())
-            values = tensor.detach().double() if tensor.is_floating_point() else tensor.detach().long()
-            digest.update(repr((values.sum().item(), values.abs().sum().item())).encode())
-    return digest.hexdigest()[:16]

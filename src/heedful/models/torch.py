@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Output
-from heedful.models.hf import UNLIMITED, fingerprint
+from heedful.models.hf_config import UNLIMITED, fingerprint
 from heedful.models.scoped import first_broken_layer, hooked, untouched
 
 Embed = Callable[[Tensor], Tensor]

@@ -1,0 +1,67 @@
+"""What a transformers model is: what it predicts, its labels, how much it reads, a hash of its weights."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import nn
+
+from heedful.errors import HeedfulError
+
+UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
+
+
+def kind_of(model: Any) -> str:
+    """What the model predicts, from its config and from what it can do, not from its class name."""
+    config = model.config
+    if model.get_output_embeddings() is not None and model.can_generate():
+        return "encoder-decoder" if config.is_encoder_decoder else "causal-lm"
+    if model.get_output_embeddings() is not None:
+        raise HeedfulError(
+            f"{type(model).__name__} is a masked language model",
+            "heedful explains classifiers and generators",
+            "Load a fine-tuned classifier, or a causal language model",
+        )
+    if model.base_model is model:
+        return "encoder"
+    if config.problem_type == "multi_label_classification":
+        return "multi-label"
+    return "regression" if config.problem_type == "regression" or config.num_labels == 1 else "classifier"
+
+
+def labels_of(config: Any) -> tuple[str, ...]:
+    return tuple(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
+
+
+def window_of(model: Any, tokenizer: Any) -> int | None:
+    """Most tokens the model reads: learned positions (less those a padding index shifts away) and the
+    tokenizer's own limit."""
+    config = model.config.get_text_config()
+    limits = [UNLIMITED]
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        tokens = model.get_input_embeddings()
+        tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m is not tokens]
+        shifted = [
+            m.padding_idx + 1 for m in tables if m.num_embeddings == positions and m.padding_idx is not None
+        ]  # RoBERTa: position ids start after the padding index
+        limits = [positions - max(shifted, default=0)]
+    stated = getattr(tokenizer, "model_max_length", None)
+    if isinstance(stated, int) and 0 < stated < 10**9:
+        limits.append(stated)
+    return min(limits)
+
+
+def fingerprint(module: nn.Module) -> str:
+    """A short hash of names, shapes and values (two sums a tensor, one weighted by place): changes when any
+    weight does, and when two change places."""
+    digest = hashlib.sha256()
+    with torch.no_grad():
+        for name, tensor in sorted(module.state_dict().items()):
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            values = tensor.detach().double().flatten()
+            places = torch.linspace(1, 2, len(values), dtype=values.dtype, device=values.device)
+            digest.update(repr((values.abs().sum().item(), (values @ places).item())).encode())
+    return digest.hexdigest()[:16]
