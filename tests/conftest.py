@@ -32,7 +32,7 @@ def _fast(tokenizer: Tokenizer, **special: Any) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
-def _wordpiece(**options: Any) -> Any:
+def _wordpiece() -> Any:
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     t.normalizer, t.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
@@ -47,7 +47,7 @@ def _wordpiece(**options: Any) -> Any:
     names = dict(
         zip(("unk_token", "cls_token", "sep_token", "pad_token", "mask_token"), special, strict=True)
     )
-    return _fast(t, **names, **options)
+    return _fast(t, **names, model_input_names=["input_ids", "token_type_ids", "attention_mask"])
 
 
 def _byte_level(*, prefix: bool = False, trim: bool = True, roberta: bool = False) -> Any:
@@ -234,6 +234,7 @@ def _bart(kind: str) -> nn.Module:
         decoder_start_token_id=1,
         init_std=0.2,
         scale_embedding=True,
+        forced_eos_token_id=None,
         num_labels=3,
     )
 

@@ -49,8 +49,10 @@ def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | 
     if operator == "delete":
         kept = [t for t in range(stop) if t not in gone]
         return Row(tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept))
-    if operator == "pad":
-        return Row(x.ids[:stop], types, hidden=out)
+    if operator == "pad":  # hidden at the very end is not there: a decoder must not read its answer from it
+        stop = max((t + 1 for t in range(stop) if t not in gone), default=0)
+        types = None if types is None else types[:stop]
+        return Row(x.ids[:stop], types, hidden=tuple(t for t in out if t < stop))
     if operator == "mean":
         return Row(x.ids[:stop], types, blank=out)
     if filler is None:

@@ -53,7 +53,7 @@ def for_classifier(spec: Any, kind: str, labels: Sequence[str], predicted: int) 
     )
 
 
-def label_index(wish: int | str, labels: Sequence[str]) -> int:
+def label_index(wish: Any, labels: Sequence[str]) -> int:
     """A label by name (case-insensitive when that is unique) or by index."""
     known = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
     if isinstance(wish, str):
@@ -61,11 +61,13 @@ def label_index(wish: int | str, labels: Sequence[str]) -> int:
         folded = exact or [i for i, label in enumerate(labels) if label.casefold() == wish.casefold()]
         if len(folded) == 1:
             return folded[0]
-        if not wish.lstrip("-").isdigit():
+        if not wish.removeprefix("-").isdecimal():
             close = difflib.get_close_matches(wish, labels, n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""
             raise HeedfulError(f"unknown label {wish!r}", fix=f"{hint}The model's labels are: {known}")
         wish = int(wish)
+    if isinstance(wish, bool) or not isinstance(wish, int):
+        raise HeedfulError(f"{wish!r} is no label", fix=f"The model's labels are: {known}")
     if not 0 <= wish < len(labels):
         raise HeedfulError(f"there is no label {wish}", f"the model has {len(labels)}, counted from 0", known)
     return wish
@@ -77,6 +79,7 @@ def for_generator(
     tokenize: Callable[[str], list[int]],
     show: Callable[[Sequence[int]], str],
     predicted: Callable[[int | None], int],
+    vocabulary: int,
 ) -> Target:
     """Language models: a next token, an earlier token, or a continuation.
 
@@ -90,13 +93,14 @@ def for_generator(
         ids = tokenize(wish["sequence"]) if isinstance(wish["sequence"], str) else list(wish["sequence"])
         if not ids:
             raise HeedfulError("the continuation to explain is empty")
+        ids = [_known(token, vocabulary) for token in ids]
         return Target(kind="sequence", sequence=tuple(ids), label=show(ids))
     position = _position(wish.get("position"), x)
     if "label" in wish:
-        index = token_index(wish["label"], tokenize)
+        index = _known(token_index(wish["label"], tokenize), vocabulary)
     else:
         index = x.ids[position] if position is not None else predicted(None)
-    contrast = token_index(wish["contrast"], tokenize) if "contrast" in wish else None
+    contrast = _known(token_index(wish["contrast"], tokenize), vocabulary) if "contrast" in wish else None
     if contrast == index:
         raise HeedfulError(f"{show([index])!r} cannot be contrasted with itself")
     return Target(
@@ -107,6 +111,14 @@ def for_generator(
         contrast=contrast,
         contrast_label="" if contrast is None else show([contrast]),
     )
+
+
+def _known(token: Any, vocabulary: int) -> int:
+    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:
+        raise HeedfulError(
+            f"{token!r} is not in the vocabulary", f"it has {vocabulary:,} tokens, counted from 0"
+        )
+    return token
 
 
 def _position(position: Any, x: Encoded) -> int | None:
@@ -120,10 +132,10 @@ def _position(position: Any, x: Encoded) -> int | None:
     return position
 
 
-def token_index(wish: int | str, tokenize: Callable[[str], list[int]]) -> int:
+def token_index(wish: Any, tokenize: Callable[[str], list[int]]) -> int:
     """A token by id or by text; text that is several tokens is refused, with the way out."""
-    if isinstance(wish, int):
-        return wish
+    if not isinstance(wish, str):
+        return wish  # type: ignore[no-any-return]  # checked against the vocabulary by the caller
     ids = tokenize(wish)
     if len(ids) != 1:
         raise HeedfulError(

@@ -86,8 +86,8 @@ class Target:
         """(n, C) or (n, V) or (n, L, V) -> (n,)"""
         if self.kind == "sequence":
             logp = logits.log_softmax(-1)  # (n, L, V)
-            rows = logp.new_tensor(self.sequence).long()[None, :, None].expand(len(logp), -1, 1)
-            return logp.gather(-1, rows)[..., 0].sum(-1)
+            steps = range(len(self.sequence))
+            return logp[:, list(steps), list(self.sequence)].sum(-1)
         chosen = logits[:, self.index]
         return chosen if self.contrast is None else chosen - logits[:, self.contrast]
 

@@ -226,7 +226,7 @@ class HFBackend:
         if isinstance(stated, list):
             stated = stated[0]
         found = getattr(self.tokenizer, f"{name}_token_id", None)
-        # classifiers and RoBERTa's positions know padding by the config's id, whatever the tokenizer pads with
+        # classifiers and RoBERTa's positions know padding by the config's id, not by the tokenizer's
         if found is None or (name == "pad" and stated is not None and 0 <= stated < self.vocabulary):
             found = stated
         return None if found is None or found < 0 else int(found)

@@ -60,11 +60,11 @@ class TokenModel:
         if isinstance(text, Encoded):
             return text
         keep = "end" if self.kind == "causal-lm" else "start"
-        if long == "window" and keep == "end":
+        if long == "window" and self.kind in GENERATORS:
             raise HeedfulError(
-                "windows do not suit a causal language model",
-                "its next token depends on the end of the text only as far as the window reaches",
-                "Use long='truncate', which keeps the end",
+                f"windows do not suit a {self.kind}",
+                "what it writes depends on the text only as far as the window reaches",
+                f"Use long='truncate', which keeps the {keep}",
             )
         return encoding.fit(encoding.encode(self.tokenizer, text), self.window, long, keep=keep)
 
@@ -82,11 +82,31 @@ class TokenModel:
         if self.kind not in GENERATORS:
             logits = self.logits(x)
             return targets.for_classifier(spec, self.kind, self.labels, int(logits.argmax()))
-        if self.kind == "encoder-decoder" and not targets.as_mapping(spec):
-            spec = {"sequence": self._answer(x)}
-        return targets.for_generator(
-            spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax())
+        if self.kind == "encoder-decoder":
+            wish = targets.as_mapping(spec)
+            if "position" in wish:
+                raise HeedfulError(
+                    "an encoder-decoder writes its answer afresh",
+                    "a position in the text it reads is none in what it writes",
+                    "Name a token, or a sequence",
+                )
+            spec = wish or {"sequence": self._answer(x)}
+        size: int = self.backend.vocabulary  # type: ignore[attr-defined]
+        found = targets.for_generator(
+            spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax()), size
         )
+        self._check_fits(x, found)
+        return found
+
+    def _check_fits(self, x: Encoded, target: Target) -> None:
+        """A continuation is read too, all but its last token."""
+        read = len(x) if self.kind == "causal-lm" else 1
+        if self.window is not None and read + len(target.sequence) - 1 > self.window:
+            raise HeedfulError(
+                f"the text has {len(x):,} tokens and the continuation {len(target.sequence):,}",
+                f"the model reads at most {self.window:,}",
+                "Explain a shorter continuation",
+            )
 
     def _ids_of(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
@@ -178,14 +198,13 @@ class TokenModel:
         return self.backend.special_id(operator)
 
     def _never_empty(self, row: engine.Row) -> engine.Row:
-        """A language model needs something to read: nothing left means its beginning-of-text token."""
-        if self.kind != "causal-lm" or len(row.hidden) < len(row):
+        """A model needs something to read: nothing left means its first token, else a blank one."""
+        if len(row.hidden) < len(row):
             return row
-        begin = self.backend.special_id("bos")
-        begin = self.backend.special_id("eos") if begin is None else begin
-        if begin is None:
-            raise HeedfulError("nothing is left of the text, and the model has no beginning-of-text token")
-        return engine.Row((begin,))
+        for name in ("bos", "eos", "mask", "unk", "pad"):
+            if (begin := self.backend.special_id(name)) is not None:
+                return engine.Row((begin,), None if row.type_ids is None else (0,))
+        raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
 
     def _run(self, chunk: list[engine.Row], target: Target) -> Floats:
         values = target.score(self._picked_logits(chunk, target)).double()
@@ -195,7 +214,7 @@ class TokenModel:
         """(n, C), (n, V) or (n, L, V): the logits the target reads."""
         inputs, places = self._batch(chunk, target)
         with torch.inference_mode():
-            logits = self.backend.forward(inputs).float()
+            logits = _wide(self.backend.forward(inputs))
             self._refuse_nan(logits, inputs)
             return self._pick(logits, places, inputs.keep_positions, target.kind)
 
@@ -260,7 +279,7 @@ class TokenModel:
         inputs, places = self._batch([row], target)
         with torch.inference_mode(False), torch.enable_grad():
             out = self.backend.traced(inputs, hidden=hidden)
-            logits = out.logits.float()
+            logits = _wide(out.logits)
             self._refuse_nan(logits, inputs)
             score = target.score(self._pick(logits, places, inputs.keep_positions, target.kind))[0]
             layers = (out.attentions, out.cross, out.decoder_attentions)
@@ -281,15 +300,27 @@ class TokenModel:
     # --- generation --------------------------------------------------------------------------------
 
     def generate(self, prompt: Any, strategy: str = "greedy", **options: Any) -> str:
-        """The continuation of a prompt; see heedful.models.hf.STRATEGIES for strategies and their options."""
+        """The continuation of a prompt; see heedful.models.decoding.STRATEGIES for strategies and their options."""
         if "generate" not in self.capabilities:
             raise HeedfulError(
                 f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model"
             )
         x = self.encode(prompt)
+        more = options.get("max_new_tokens") or 40
+        if self.kind == "causal-lm" and self.window is not None and len(x) + more > self.window:
+            raise HeedfulError(
+                f"the prompt has {len(x):,} tokens and {more:,} more were asked for",
+                f"the model reads at most {self.window:,}",
+                f"Ask for at most {self.window - len(x):,}, or shorten the prompt",
+            )
         inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
         ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+
+def _wide(logits: Tensor) -> Tensor:
+    """At least float32: half precision is too coarse for sums of log-probabilities."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _as_trace(
