@@ -66,7 +66,7 @@ def table(hf: Any) -> Any:
     return (hf.get_encoder() if hf.config.is_encoder_decoder else hf).get_input_embeddings()
 
 
-# --- the whole text -------------------------------------------------------------------------------------
+# --- the whole text -----------------------------------------------------------------------------------
 
 
 def test_rows_trace_and_the_raw_model_agree(family: Any) -> None:
@@ -124,7 +124,7 @@ def test_text_pairs_reach_the_model_with_their_types(shared: Any) -> None:
     assert family.model.rows(x, target, keep, "delete")[0] == pytest.approx(float(without[0, 0]), **_approx())
 
 
-# --- removal, operator by operator -----------------------------------------------------------------------
+# --- removal, operator by operator --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operator", list(engine.OPERATORS))
@@ -257,7 +257,7 @@ def test_rows_refuse_wrong_masks_and_operators(shared: Any) -> None:
     )  # GPT-2 calls its end-of-text token unknown: a control, not a word
 
 
-# --- traces ---------------------------------------------------------------------------------------------
+# --- traces -------------------------------------------------------------------------------------------
 
 
 def test_gradients_against_finite_differences_in_float64(fresh: Any, family: Any) -> None:
@@ -353,9 +353,12 @@ def test_attention_gradients_against_a_changed_map(fresh: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "where"),
-    [("bert", 0), ("roberta", 0), ("distilbert", 0), ("gpt2-classifier", -1), ("llama-classifier", -1), ("gpt2", -1),
-     ("llama", -1), ("bart-classifier", -1), ("t5-classifier", -1), ("bert-regression", 0)],
-)  # fmt: skip
+    [
+        *((name, 0) for name in ("bert", "bert-regression", "roberta", "distilbert")),
+        *((name, -1) for name in ("gpt2", "gpt2-classifier", "llama", "llama-classifier")),
+        *((name, -1) for name in ("bart-classifier", "t5-classifier")),
+    ],
+)
 def test_readout_is_where_the_answer_is_read(shared: Any, name: str, where: int) -> None:
     family = shared(name)
     x = family.x()
@@ -392,7 +395,7 @@ def test_hidden_states_come_on_request(shared: Any) -> None:
         torch.testing.assert_close(a, b[0], **CLOSE)
 
 
-# --- targets of generators --------------------------------------------------------------------------------
+# --- targets of generators ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -488,7 +491,7 @@ def test_a_continuation_that_does_not_fit_the_window_is_refused(shared: Any) -> 
         family.model.target(x, {"sequence": [5] * (room + 2)})
 
 
-# --- kinds, labels, windows ---------------------------------------------------------------------------------
+# --- kinds, labels, windows ---------------------------------------------------------------------------
 
 
 def test_kinds(shared: Any) -> None:
@@ -529,12 +532,12 @@ def test_a_vocabulary_as_large_as_the_window_is_not_taken_for_positions(fresh: A
     import transformers
 
     tokenizer = fresh("bert").tokenizer
-    config = transformers.BertConfig(vocab_size=220, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-                                     intermediate_size=16, max_position_embeddings=220, pad_token_id=3)  # fmt: skip
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=220, max_position_embeddings=220, pad_token_id=3, **sizes)
     assert load((transformers.BertForSequenceClassification(config), tokenizer)).window == 220
 
 
-# --- other dtypes, NaN, generation ---------------------------------------------------------------------------
+# --- other dtypes, NaN, generation --------------------------------------------------------------------
 
 
 def test_half_precision(fresh: Any, family: Any) -> None:

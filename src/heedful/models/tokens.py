@@ -276,8 +276,8 @@ class TokenModel:
         started = time.perf_counter()
         stop = len(x) if target.position is None else target.position
         row = engine.removed(x, stop, set(), "delete", None)
-        inputs, places = self._batch([row], target)
         with torch.inference_mode(False), torch.enable_grad():
+            inputs, places = self._batch([row], target)
             out = self.backend.traced(inputs, hidden=hidden)
             logits = _wide(out.logits)
             self._refuse_nan(logits, inputs)
@@ -300,7 +300,7 @@ class TokenModel:
     # --- generation --------------------------------------------------------------------------------
 
     def generate(self, prompt: Any, strategy: str = "greedy", **options: Any) -> str:
-        """The continuation of a prompt; see heedful.models.decoding.STRATEGIES for strategies and their options."""
+        """The continuation of a prompt; strategies are in heedful.models.decoding."""
         if "generate" not in self.capabilities:
             raise HeedfulError(
                 f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model"
