@@ -124,7 +124,7 @@ def _known(token: Any, vocabulary: int) -> int:
 def _position(position: Any, x: Encoded) -> int | None:
     if position is None:
         return None
-    if not isinstance(position, int) or not 1 <= position < len(x):
+    if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position < len(x):
         raise HeedfulError(
             f"position {position!r} is not in the text",
             f"a token is explained by those before it, so positions run from 1 to {len(x) - 1}",
@@ -132,10 +132,10 @@ def _position(position: Any, x: Encoded) -> int | None:
     return position
 
 
-def token_index(wish: Any, tokenize: Callable[[str], list[int]]) -> int:
+def token_index(wish: Any, tokenize: Callable[[str], list[int]]) -> Any:
     """A token by id or by text; text that is several tokens is refused, with the way out."""
     if not isinstance(wish, str):
-        return wish  # type: ignore[no-any-return]  # checked against the vocabulary by the caller
+        return wish  # checked against the vocabulary by the caller
     ids = tokenize(wish)
     if len(ids) != 1:
         raise HeedfulError(

@@ -17,6 +17,7 @@ HOOKS = [
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
     "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs",
 ]  # fmt: skip
+METHODS = ["grad-l2", "grad-x-input", "attention-avg", "attention-max", "occlusion", "random"]
 FAMILIES = ["bert", "mean-pool", "gpt2", "gpt2-classifier", "llama", "t5", "bart", "bart-classifier"]
 
 
@@ -90,7 +91,7 @@ def entry_points(model: Any) -> dict[str, Callable[[], Any]]:
         "logits": lambda: model.logits(x),
         "target": lambda: model.target(x),
         "trace": lambda: model.trace(x, target, hidden=True),
-        "explain": lambda: heedful.explain(model, "the cat sat on the mat"),
+        "explain": lambda: heedful.explain(model, "the cat sat on the mat", METHODS),
     }
     calls |= {f"rows {op}": lambda op=op: model.rows(x, target, keep, op) for op in model.operators}
     if "generate" in model.capabilities:

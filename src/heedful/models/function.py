@@ -100,6 +100,12 @@ class FunctionModel:
             "Use a method that needs rows only: occlusion, random",
         )
 
+    def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Any:
+        return self.trace(x, target)  # refuses: a function has no embeddings
+
+    def gradients(self, x: Encoded, target: Target, embeds: Any) -> Any:
+        return self.trace(x, target)
+
     def rows(
         self,
         x: Encoded,
@@ -156,12 +162,23 @@ class FunctionModel:
 
     def _scores(self, texts: list[str]) -> Floats:
         """(n, C) float64, checked: a function that returns nonsense is told so at once."""
-        raw = np.asarray(self.function(texts), dtype=np.float64)
+        found = self.function(texts)
+        try:
+            raw = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise HeedfulError(
+                f"{self.name} gave no numbers, but a {type(found).__name__}",
+                fix="Return one number, or one row of numbers, a text",
+            ) from None
         scores = raw[:, None] if raw.ndim == 1 else raw
         if scores.ndim != 2 or len(scores) != len(texts):
             raise HeedfulError(
                 f"{self.name} gave scores of shape {raw.shape} for {len(texts)} texts",
                 fix="Return one number, or one row of numbers, a text",
+            )
+        if self._labels is not None and scores.shape[1] != len(self._labels):
+            raise HeedfulError(
+                f"{len(self._labels)} labels were given, but {self.name} gives {scores.shape[1]} scores"
             )
         if not np.isfinite(scores).all():
             raise HeedfulError(f"{self.name} gave NaN or infinity", f"for a text like {texts[0][:60]!r}")

@@ -1,0 +1,104 @@
+"""Explainers register themselves, are found by name, and are offered where a model has what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heedful import registry
+from heedful.errors import HeedfulError
+from heedful.models.base import require
+from heedful.types import Attribution
+
+
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registrations of a test are gone after it."""
+    registry.explainers()
+    monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
+
+
+def test_the_control_comes_last_and_everyone_cites() -> None:
+    found = registry.explainers()
+    assert list(found)[-1] == "random"
+    assert list(found)[:-1] == sorted(list(found)[:-1])
+    assert {
+        "grad-avg",
+        "grad-l1",
+        "grad-l2",
+        "grad-x-input",
+        "attention-avg",
+        "attention-max",
+        "occlusion",
+    } <= set(found)
+    assert all(entry.cite and entry.summary and "\n" not in entry.summary for entry in found.values())
+    unsigned = {"grad-l1", "grad-l2", "attention-avg", "attention-max"}
+    assert unsigned <= {name for name, entry in found.items() if not entry.signed}
+    assert all(found[name].signed for name in ("grad-avg", "grad-x-input", "occlusion", "random"))
+
+
+def test_unknown_methods_get_a_suggestion() -> None:
+    with pytest.raises(
+        HeedfulError, match=r"unknown method 'oclusion'.*Did you mean 'occlusion'\?.*Known: .*grad-l1"
+    ):
+        registry.get("oclusion")
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_a_function_becomes_a_method(shared: Any) -> None:
+    @registry.explainer("length", needs={"rows"}, cite="nobody", signed=False)
+    def length(model: Any, x: Any, target: Any, *, power: int = 1) -> Attribution:
+        """Longer words count more.
+
+        Not part of the summary.
+        """
+        return Attribution(
+            x, target, np.array([float(b - a) ** power for a, b in x.offsets]), params={"used": power}
+        )
+
+    entry = registry.get("length")
+    assert entry.summary == "Longer words count more."
+    assert {name: p.default for name, p in entry.params.items()} == {"power": 1}
+    family = shared("bert")
+    x = family.x("the cat sat")
+    found = entry(family.model, x, family.model.target(x), power=2)
+    assert found.scores.tolist() == [0, 9, 9, 9, 0]
+    assert (found.method, found.params, found.signed) == ("length", {"power": 2, "used": 2}, False)
+    with pytest.raises(HeedfulError, match=r"length has no parameter powr.*power"):
+        entry(family.model, x, family.model.target(x), powr=2)
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_two_methods_of_one_name_are_refused() -> None:
+    def impostor(model: Any, x: Any, target: Any) -> Attribution: ...
+
+    with pytest.raises(ValueError, match="two explainers are called 'occlusion'"):
+        registry.explainer("occlusion", needs=set(), cite="x")(impostor)
+
+
+def test_scores_of_the_wrong_length_are_refused(shared: Any) -> None:
+    x = shared("bert").x()
+    with pytest.raises(ValueError, match=r"\(3,\) scores for"):
+        Attribution(x, shared("bert").model.target(x), np.zeros(3))
+
+
+def test_support_says_what_is_missing(shared: Any) -> None:
+    from heedful.models.function import FunctionModel
+
+    model = FunctionModel(lambda texts: [0.0] * len(texts), name="mine")
+    table = {s.method: s for s in registry.support(model)}
+    assert table["occlusion"].ok
+    assert table["random"].ok
+    assert table["grad-l2"].why == (
+        "it needs gradients with respect to the token embeddings, which this model does not offer"
+    )
+    assert "attention weights" in table["attention-avg"].why
+    with pytest.raises(
+        HeedfulError, match=r"^grad-l2 cannot explain mine\. it needs gradients.*heedful doctor mine"
+    ):
+        require(model, frozenset({"gradients"}), "grad-l2")
+    assert {"grad-l2", "attention-avg", "occlusion"} <= {
+        s.method for s in registry.support(shared("bert").model) if s.ok
+    }
