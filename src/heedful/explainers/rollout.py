@@ -1,0 +1,101 @@
+"""Attention rollout: how much of each token is in the position the answer is read from, if every layer mixed
+tokens by its attention weights and nothing else.
+
+    Ahat^l = row-normalise(mean_h A_h^l + I)         the residual stream counts as much as the heads together
+    S = Ahat^N ... Ahat^1                            rows are queries, so the last layer stands leftmost
+    score = readout . S                              [CLS], the last token, or positions by their share
+
+Encoder-decoders: one system over answer and text tokens together. Encoder layers mix the text; in each
+decoder layer self-attention mixes the answer as above, then cross-attention C leaves every answer token half
+of what it was and gives it half of the encoder's end states: (x + sum_t C_t e_t) / 2. Rows over both still
+sum to one; the scores are the text's part, and a note says how much the answer kept. A layer with fewer
+queries than tokens (a pooling query) has no residual stream to add: its weights are taken as they are.
+
+Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+
+Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target, Trace
+
+
+def mixed(maps: Tensor) -> Tensor:
+    """(H, Q, T) -> (Q, T): heads averaged, residual added where there is one, rows normalised."""
+    mean = maps.double().mean(0)
+    if mean.shape[0] == mean.shape[1]:
+        mean = mean + torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
+    return mean / mean.sum(-1, keepdim=True)
+
+
+def steps(trace: Trace) -> list[Tensor]:
+    """The layers as row-stochastic matrices, bottom up; the last one is the read-out, (1, Q)."""
+    readout = torch.tensor([trace.readout], dtype=torch.float64)  # (1, Q)
+    if trace.cross:
+        return [*_joint_steps(trace), pad(readout, (0, trace.cross[0].shape[-1]))]
+    layers = [*(mixed(layer).cpu() for layer in trace.attentions), readout]
+    for below, above in pairwise(layers):
+        if above.shape[1] != below.shape[0]:
+            raise HeedfulError(
+                "the attention layers do not follow on one another",
+                f"one gives {below.shape[0]} positions and the next reads {above.shape[1]}",
+            )
+    return layers
+
+
+def _joint_steps(trace: Trace) -> list[Tensor]:
+    """Encoder-decoders: matrices over (answer, text), (A + T, A + T), the encoder's first."""
+    answer, source = trace.cross[0].shape[-2:]
+    still, fixed = torch.eye(answer, dtype=torch.float64), torch.eye(source, dtype=torch.float64)
+    found = [_side_by_side(still, mixed(layer).cpu()) for layer in trace.attentions]
+    for own, cross in zip(trace.decoder_attentions, trace.cross, strict=True):
+        found.append(_side_by_side(mixed(own).cpu(), fixed))
+        look = _side_by_side(still, fixed)
+        look[:answer, answer:] = cross.double().mean(0).cpu()
+        found.append(look / look.sum(-1, keepdim=True))
+    return found
+
+
+def _side_by_side(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices down the diagonal of one, zero elsewhere."""
+    return torch.cat([pad(first, (0, second.shape[1])), pad(second, (first.shape[1], 0))])
+
+
+def text_columns(trace: Trace) -> slice:
+    """Where the tokens of the text stand among a step's columns: after the answer of an encoder-decoder,
+    before the continuation of a decoder."""
+    start = trace.cross[0].shape[-2] if trace.cross else 0
+    return slice(start, start + len(trace.x))
+
+
+def roll(trace: Trace) -> Tensor:
+    """(N,) share of the answer in each text token; fewer than T tokens when the target stands earlier."""
+    total = reduce(lambda above, below: above @ below, reversed(steps(trace)))  # (1, N)
+    return total[0, text_columns(trace)]
+
+
+def as_attribution(trace: Trace, scores: Tensor, notes: tuple[str, ...] = ()) -> Attribution:
+    """Scores of a trace; tokens after the target's position had no part in it and score zero."""
+    full = pad(scores.double().cpu(), (0, len(trace.x) - len(scores)))
+    return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=(*trace.notes, *notes))
+
+
+@explainer("attention-rollout", needs={"attentions"}, cite="Abnar & Zuidema 2020", signed=False)
+def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Attention multiplied through all layers, residual stream included: what the answer is made of."""
+    trace = model.trace(x, target)
+    scores = roll(trace)
+    kept = sum(trace.readout) - float(scores.sum())
+    notes = (f"{kept:.0%} of the rollout stays on what was already written",) if kept > 1e-6 else ()
+    return as_attribution(trace, scores, notes)
