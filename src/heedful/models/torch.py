@@ -21,6 +21,7 @@ from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Output
 from heedful.models.hf_config import UNLIMITED, fingerprint
 from heedful.models.scoped import first_broken_layer, hooked, untouched
+from heedful.nn.one_layer import OneLayerClassifier
 
 Embed = Callable[[Tensor], Tensor]
 Forward = Callable[[Tensor, Tensor], Any]
@@ -116,7 +117,16 @@ class TorchBackend:
             out = self.traced(Inputs(ids, torch.ones_like(ids)))
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
         found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
-        return frozenset(found | ({"attentions"} if any(g is not None for g in grads[1:]) else set()))
+        found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
+        return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
+
+    def _is_one_layer(self, ids: Tensor, logits: Tensor) -> bool:
+        """The module is the textbook classifier, and `embed` and `forward` add nothing of their own."""
+        if not isinstance(self.module, OneLayerClassifier):
+            return False
+        with untouched(self.module), torch.no_grad():
+            bare = self.module.attend(ids.to(self.device), torch.ones_like(ids).to(self.device)).logits
+        return bool(torch.allclose(bare, logits.detach(), rtol=1e-4, atol=1e-6))
 
     def offers(self) -> frozenset[str]:
         return self._offers
