@@ -71,6 +71,8 @@ class Model(Protocol):
         progress: Progress | None = None,
         memory: Memory | None = None,
     ) -> Floats: ...
+    def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor: ...
+    def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]: ...
     def facts(self) -> dict[str, Any]: ...
 
 
@@ -117,11 +119,21 @@ class Backend(Protocol):
     def one_row_at_a_time(self) -> bool:
         """The model cannot tell padding from text."""
 
+    @property
+    def has_mean(self) -> bool:
+        """A mean token embedding is known, so the operator "mean" is defined."""
+
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits with the user's own (fast) attention."""
 
     def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass with a graph from embeddings and attention weights to the logits."""
+
+    def lookup(self, inputs: Inputs) -> Tensor:
+        """(B, T, d) embeddings the model would read."""
+
+    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Logits with a graph from the embeddings on, and those embeddings; the user's own attention."""
 
     def find_nan(self, inputs: Inputs) -> str | None: ...
     def offers(self) -> frozenset[str]: ...

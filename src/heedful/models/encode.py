@@ -19,12 +19,7 @@ PAIR_SEPARATOR = "\n"  # stands between the two parts in Encoded.text; belongs t
 
 def encode(tokenizer: Any, text: Any) -> Encoded:
     """Tokenize a string, a pair or messages, without truncation: `fit` decides about long texts."""
-    if not getattr(tokenizer, "is_fast", False):
-        raise HeedfulError(
-            f"the tokenizer {type(tokenizer).__name__} gives no character offsets",
-            "heedful needs a fast tokenizer to map tokens back to the text",
-            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True)",
-        )
+    require_fast(tokenizer)
     if isinstance(text, str):
         return _single(tokenizer, _checked(text))
     if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
@@ -35,6 +30,15 @@ def encode(tokenizer: Any, text: Any) -> Encoded:
         f"cannot read a text of type {type(text).__name__}",
         fix="Give a string, a pair (text, text) or a list of {'role': ..., 'content': ...} messages",
     )
+
+
+def require_fast(tokenizer: Any) -> None:
+    if not getattr(tokenizer, "is_fast", False):
+        raise HeedfulError(
+            f"the tokenizer {type(tokenizer).__name__} gives no character offsets",
+            "heedful needs a fast tokenizer to map tokens back to the text",
+            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True)",
+        )
 
 
 def _checked(text: str) -> str:

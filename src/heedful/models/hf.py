@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,8 @@ from heedful.models.scoped import eager_attention, first_broken_layer, hooked, s
 class HFBackend:
     """A transformers model, bit for bit unchanged."""
 
+    has_mean = True
+
     def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.config = model.config
@@ -41,9 +43,9 @@ class HFBackend:
         """A head that scores each token, or answers questions, gives no (rows, labels) logits."""
         if not self.labels:
             return
-        with untouched(self.model), torch.inference_mode():
-            out = self.model(**self._arguments(self._probe_inputs(1)))
-        logits = getattr(out, "logits", None)
+        logits = None
+        with untouched(self.model), torch.inference_mode(), suppress(ValueError, RuntimeError):
+            logits = getattr(self.model(**self._arguments(self._probe_inputs(1))), "logits", None)
         if logits is None or logits.shape != (1, len(self.labels)):
             raise HeedfulError(
                 f"{type(self.model).__name__} is neither a sequence classifier nor a language model",
@@ -102,6 +104,13 @@ class HFBackend:
             return logits
         return logits[:, list(inputs.keep_positions)]
 
+    def _blanked(self, embeds: Tensor, inputs: Inputs) -> Tensor:
+        if not inputs.blank:
+            return embeds
+        rows, positions = zip(*inputs.blank, strict=True)
+        mean = self.vocabulary_mean.to(embeds)
+        return embeds.index_put((torch.tensor(rows), torch.tensor(positions)), mean)
+
     @contextmanager
     def _embedding_hook(self, inputs: Inputs, leaf: list[Tensor] | None = None) -> Iterator[None]:
         """Replace what the first lookup of the pass returns; with `leaf`, make it the start of the graph."""
@@ -113,11 +122,7 @@ class HFBackend:
             if calls > 1:  # a decoder that shares the encoder's embedding
                 return None
             embeds = output if inputs.embeds is None else inputs.embeds.to(output)
-            if inputs.blank:
-                rows, positions = zip(*inputs.blank, strict=True)
-                embeds = embeds.index_put(
-                    (torch.tensor(rows), torch.tensor(positions)), self.vocabulary_mean.to(embeds)
-                )
+            embeds = self._blanked(embeds, inputs)
             if leaf is not None:
                 embeds = embeds.detach().clone().requires_grad_(True)
                 leaf.append(embeds)
@@ -155,6 +160,18 @@ class HFBackend:
         return _output(
             out, leaf[0], self._kept(out.logits, inputs), self.config.is_encoder_decoder, hidden, notes
         )
+
+    def lookup(self, inputs: Inputs) -> Tensor:
+        """(B, T, d) embeddings the model would read for these ids, blanked positions included."""
+        with untouched(self.model):
+            embeds = self.embedding(inputs.ids.to(self.device))
+            return self._blanked(embeds, inputs)
+
+    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """(logits, embeddings) of a pass with a graph, in the user's own attention implementation."""
+        leaf: list[Tensor] = []
+        with untouched(self.model), self._embedding_hook(inputs, leaf):
+            return self._kept(self.model(**self._arguments(inputs)).logits, inputs), leaf[0]
 
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):

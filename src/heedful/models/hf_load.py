@@ -66,12 +66,25 @@ def load_pretrained(
 
         config = transformers.AutoConfig.from_pretrained(source, **options)
         auto = getattr(transformers, auto_class(config, task))
-        model = auto.from_pretrained(
-            source, config=config, use_safetensors=None if allow_pickle else True, **options
+        safe = None if allow_pickle else True
+        model, report = auto.from_pretrained(
+            source, config=config, use_safetensors=safe, output_loading_info=True, **options
         )
+        refuse_missing(source, sorted(report["missing_keys"]), auto.__name__)
         tokenizer = tokenizer or load_tokenizer(source, options)
     model.eval()
     return TokenModel(HFBackend(model, tokenizer, name or str(source)), tokenizer)
+
+
+def refuse_missing(source: str | Path, missing: list[str], auto: str) -> None:
+    """transformers fills absent weights with random numbers; a headless encoder can do without its pooler."""
+    if missing and auto != "AutoModel":
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise HeedfulError(
+            f"the weights of {source} lack {missing[0]}{more}",
+            "what is missing would be random, and so would its explanation",
+            "Load a model that was trained for the task",
+        )
 
 
 def check_folder(folder: Path, allow_pickle: bool) -> None:
@@ -84,9 +97,11 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
             "Save the model there with model.save_pretrained(...)",
         )
     try:
-        json.loads(config.read_text(encoding="utf-8"))
+        facts = json.loads(config.read_text(encoding="utf-8"))
     except ValueError as error:
         raise HeedfulError(f"{config} is not valid JSON", str(error)) from None
+    if not isinstance(facts, dict):
+        raise HeedfulError(f"{config} is no model config", f"it holds a {type(facts).__name__}")
     if any(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
@@ -124,14 +139,14 @@ def auto_class(config: Any, task: str | None) -> str:
 def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
     import transformers
 
+    fix = "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=..."
     try:
-        return transformers.AutoTokenizer.from_pretrained(source, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        raise HeedfulError(
-            f"{source} has no tokenizer that loads",
-            first_line(error),
-            "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=...",
-        ) from error
+        raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # made from the config alone
+        raise HeedfulError(f"{source} has no tokenizer that loads", "there is no vocabulary", fix)
+    return tokenizer
 
 
 def looks_like_hub_id(source: str) -> bool:
@@ -153,7 +168,7 @@ def explained(source: str) -> Iterator[None]:
         yield
     except HeedfulError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except Exception as error:  # whatever a damaged or foreign folder made transformers raise
         text = str(error)
         if "trust_remote_code" in text:
             raise HeedfulError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,8 @@ from heedful import targets
 from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
 from heedful.models.base import Backend, Inputs, Masks, Meter
+from heedful.models.batch import batch, pick
+from heedful.models.tracing import as_trace
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 GENERATORS = ("causal-lm", "encoder-decoder")
@@ -29,6 +32,7 @@ class TokenModel:
     """A transformer behind one door; see heedful.models.base.Model."""
 
     def __init__(self, backend: Backend, tokenizer: Any) -> None:
+        encoding.require_fast(tokenizer)
         self.backend, self.tokenizer = backend, tokenizer
         self.name, self.kind = backend.name, backend.kind
         self.labels, self.window = backend.labels, backend.window
@@ -47,8 +51,9 @@ class TokenModel:
 
     @cached_property
     def operators(self) -> tuple[str, ...]:
-        """What this tokenizer has a token for, the default first."""
+        """What this tokenizer has a token for and the model a table for, the default first."""
         lacks = {name for name in ("mask", "unk") if self._filler(name) is None}
+        lacks |= set() if self.backend.has_mean else {"mean"}
         return tuple(name for name in engine.OPERATORS if name not in lacks)
 
     def facts(self) -> dict[str, Any]:
@@ -216,48 +221,17 @@ class TokenModel:
         with torch.inference_mode():
             logits = _wide(self.backend.forward(inputs))
             self._refuse_nan(logits, inputs)
-            return self._pick(logits, places, inputs.keep_positions, target.kind)
+            return self._pick(logits, places, inputs, target)
 
     def _batch(self, chunk: list[engine.Row], target: Target) -> tuple[Inputs, Tensor | None]:
-        """Pad on the right; a causal model also reads the continuation whose probability is asked."""
-        tail = target.sequence[:-1] if self.kind == "causal-lm" else ()
-        rows = [(*row.ids, *tail) for row in chunk]
-        width, pad = max(map(len, rows)), self.backend.special_id("pad") or 0
-        ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-        for i, row in enumerate(chunk):
-            mask[i, list(row.hidden)] = 0
-        types = None
-        if chunk[0].type_ids is not None:
-            types = torch.tensor([[*(row.type_ids or ()), *[0] * (width - len(row))] for row in chunk])
-        places = None
-        if self.kind == "causal-lm":
-            steps = torch.arange(len(tail) + 1 if target.kind == "sequence" else 1)
-            places = torch.tensor([len(row) - 1 for row in chunk])[:, None] + steps  # (n, L)
-        inputs = Inputs(
-            ids,
-            mask,
-            types,
-            answer=self._decoder_ids(target, len(chunk)),
-            blank=tuple((i, t) for i, row in enumerate(chunk) for t in row.blank),
-            keep_positions=None if places is None else tuple(sorted(set(places.flatten().tolist()))),
-        )
-        return inputs, places
+        special = self.backend.special_id
+        start = special("decoder_start") if self.kind == "encoder-decoder" else None
+        return batch(chunk, target, self.kind, special("pad") or 0, start)
 
-    def _decoder_ids(self, target: Target, count: int) -> Tensor | None:
-        if self.kind != "encoder-decoder":
-            return None
-        start = self.backend.special_id("decoder_start")
-        return torch.tensor([[start, *target.sequence[:-1]]] * count)
-
-    def _pick(self, logits: Tensor, places: Tensor | None, kept: tuple[int, ...] | None, kind: str) -> Tensor:
+    def _pick(self, logits: Tensor, places: Tensor | None, inputs: Inputs, target: Target) -> Tensor:
         if self.kind == "encoder-decoder":
-            return logits if kind == "sequence" else logits[:, 0]
-        if places is None:
-            return logits
-        where = torch.searchsorted(torch.tensor(kept), places)  # position -> column of the kept logits
-        picked = logits.gather(1, where[..., None].expand(-1, -1, logits.shape[-1]).to(logits.device))
-        return picked if kind == "sequence" else picked[:, 0]
+            return logits if target.kind == "sequence" else logits[:, 0]
+        return pick(logits, places, inputs.keep_positions, target)
 
     def _refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
         if not bool(logits.isnan().any()):
@@ -281,20 +255,59 @@ class TokenModel:
             out = self.backend.traced(inputs, hidden=hidden)
             logits = _wide(out.logits)
             self._refuse_nan(logits, inputs)
-            score = target.score(self._pick(logits, places, inputs.keep_positions, target.kind))[0]
+            score = target.score(self._pick(logits, places, inputs, target))[0]
             layers = (out.attentions, out.cross, out.decoder_attentions)
             hidden_or_embeds = out.embeds if out.last_hidden is None else out.last_hidden
             wrt = [out.embeds, hidden_or_embeds, *(a for group in layers for a in group)]
             grads = torch.autograd.grad(score, wrt, allow_unused=True)
         self._count_pass(len(row) + len(target.sequence[:-1]), time.perf_counter() - started)
         filled = [torch.zeros_like(w) if g is None else g for w, g in zip(wrt, grads, strict=True)]
-        return _as_trace(x, target, score, out, filled, hidden)
+        return as_trace(x, target, score, out, filled, hidden)
 
-    def _count_pass(self, tokens: int, seconds: float) -> None:
-        self.meter.forwards += 1
-        self.meter.unique += 1
-        self.meter.backwards += 1
-        self.meter.tokens += tokens
+    def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
+        """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
+        filler = None if by == "mean" or not replaced else self.backend.special_id(by)
+        if replaced and by != "mean" and filler is None:
+            raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
+        row = engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
+        inputs, _ = self._batch([row], replace(target, sequence=target.sequence[:1]))
+        with torch.inference_mode(False), torch.no_grad():
+            return self.backend.lookup(inputs)[0]
+
+    def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.
+
+        The user's own fast attention; chunks of rows, since a graph takes memory. Tokens after the target's
+        position get zero gradients; a continuation that is scored keeps its own embeddings.
+        """
+        started = time.perf_counter()
+        stop = len(x) if target.position is None else target.position
+        row = engine.removed(x, stop, set(), "delete", None)
+        size = 1 if self.backend.one_row_at_a_time else max(1, engine.CHUNK_TOKENS // 2 // len(row))
+        parts = [
+            self._graded([row] * len(part), target, part[:, :stop]) for part in torch.split(embeds, size)
+        ]
+        values = torch.cat([value for value, _ in parts])
+        grads = torch.cat([grad for _, grad in parts])
+        self._count_pass(len(row), time.perf_counter() - started, rows=len(embeds))
+        return values, torch.nn.functional.pad(grads, (0, 0, 0, len(x) - stop))
+
+    def _graded(self, rows: list[engine.Row], target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, places = self._batch(rows, target)
+        with torch.inference_mode(False), torch.enable_grad():
+            tail = self.backend.lookup(inputs)[:, embeds.shape[1] :]
+            logits, leaf = self.backend.graded(replace(inputs, embeds=torch.cat([embeds, tail], 1)))
+            logits = _wide(logits)
+            self._refuse_nan(logits, inputs)
+            values = target.score(self._pick(logits, places, inputs, target))
+            (grads,) = torch.autograd.grad(values.sum(), [leaf])
+        return values.detach().double(), grads[:, : embeds.shape[1]]
+
+    def _count_pass(self, tokens: int, seconds: float, rows: int = 1) -> None:
+        self.meter.forwards += rows
+        self.meter.unique += rows
+        self.meter.backwards += rows
+        self.meter.tokens += tokens * rows
         self.meter.seconds += seconds
 
     # --- generation --------------------------------------------------------------------------------
@@ -321,40 +334,3 @@ class TokenModel:
 def _wide(logits: Tensor) -> Tensor:
     """At least float32: half precision is too coarse for sums of log-probabilities."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def _as_trace(
-    x: Encoded, target: Target, score: Tensor, out: Any, grads: list[Tensor], hidden: bool
-) -> Trace:
-    """Batch dimension off, graph off, gradients matched with what they belong to."""
-    embeds_grad, hidden_grad, *rest = [grad[0].detach() for grad in grads]
-    counts = (len(out.attentions), len(out.cross), len(out.decoder_attentions))
-    first, second = counts[0], counts[0] + counts[1]
-    length = min(len(x), len(embeds_grad))  # the tokens of the text, without an appended continuation
-    if out.last_hidden is not None:
-        weight = hidden_grad.norm(dim=-1)  # (Q,)
-    else:  # no hidden states to look at: the rows of the last attention map that the target feels
-        weight = rest[first - 1].abs().sum((0, 2)) if first else hidden_grad.new_zeros(0)
-    return Trace(
-        x=x,
-        target=target,
-        output=score.item(),
-        embeds=_padded(out.embeds[0].detach()[:length], len(x)),
-        grad_embeds=_padded(embeds_grad[:length], len(x)),
-        attentions=tuple(a[0].detach() for a in out.attentions),
-        grad_attentions=tuple(rest[:first]),
-        readout=tuple((weight / weight.sum().clamp_min(1e-30)).tolist()),
-        hidden=tuple(h[0].detach() for h in out.hidden) if hidden else (),
-        cross=tuple(a[0].detach() for a in out.cross),
-        grad_cross=tuple(rest[first:second]),
-        decoder_attentions=tuple(a[0].detach() for a in out.decoder_attentions),
-        grad_decoder_attentions=tuple(rest[second:]),
-        notes=out.notes,
-    )
-
-
-def _padded(rows: Tensor, length: int) -> Tensor:
-    """Tokens after the target's position had no part in it: zero rows."""
-    return (
-        rows if len(rows) == length else torch.cat([rows, rows.new_zeros(length - len(rows), rows.shape[1])])
-    )

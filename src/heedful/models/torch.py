@@ -9,8 +9,8 @@ single query, (B, H, T). The removal operator "mean" is offered when the module 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -55,13 +55,21 @@ class TorchBackend:
         self.name = name or type(module).__name__
         stated = getattr(tokenizer, "model_max_length", UNLIMITED)
         self.window = window or min(int(stated), UNLIMITED)
-        self.labels = tuple(labels) if labels is not None else self._guessed_labels()
+        count = self._count_labels()
+        self.labels = tuple(labels) if labels is not None else tuple(f"label {i}" for i in range(count))
+        if len(self.labels) != count:
+            raise HeedfulError(f"{len(self.labels)} labels were given, but {self.name} gives {count} logits")
 
-    def _guessed_labels(self) -> tuple[str, ...]:
+    def _count_labels(self) -> int:
         ids = torch.tensor([self.tokenizer("a", verbose=False)["input_ids"]])
         with torch.inference_mode():
             logits = self.forward(Inputs(ids, torch.ones_like(ids)))
-        return tuple(f"label {i}" for i in range(logits.shape[-1]))
+        if logits.ndim != 2 or len(logits) != 1:
+            raise HeedfulError(
+                f"{self.name} gave logits of shape {tuple(logits.shape)} for one text",
+                fix="Return logits (B, C), or (logits, attentions)",
+            )
+        return int(logits.shape[1])
 
     @property
     def device(self) -> torch.device:
@@ -75,24 +83,47 @@ class TorchBackend:
         whole = [m for m in tables if m.num_embeddings >= len(self.tokenizer)]
         return whole[0] if len(whole) == 1 else None
 
-    def _blanking(self, inputs: Inputs) -> AbstractContextManager[None]:
+    @property
+    def has_mean(self) -> bool:
+        return self.table is not None
+
+    @contextmanager
+    def _blanking(self, inputs: Inputs) -> Iterator[None]:
         if not inputs.blank:
-            return nullcontext()
-        table = self.table
+            yield
+            return
+        table, calls = self.table, 0
         if table is None:
             raise HeedfulError(f"{self.name} has no single token table", "so a mean embedding is not defined")
         rows, positions = zip(*inputs.blank, strict=True)
 
         def blank(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            nonlocal calls
+            calls += 1
             mean = table.weight.detach().mean(0).to(output)
             return output.index_put((torch.tensor(rows), torch.tensor(positions)), mean)
 
-        return hooked(table, blank)
+        with hooked(table, blank):
+            yield
+        if not calls:
+            raise HeedfulError(
+                f"{self.name} looks its tokens up without calling its table",
+                "so no mean embedding can be put in",
+                "Use another operator",
+            )
 
     def _embeds(self, inputs: Inputs) -> Tensor:
         assert self.embed is not None
         with self._blanking(inputs):
             return self.embed(inputs.ids.to(self.device)) if inputs.embeds is None else inputs.embeds
+
+    def lookup(self, inputs: Inputs) -> Tensor:
+        with untouched(self.module):
+            return self._embeds(inputs)
+
+    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        out = self.traced(inputs)
+        return out.logits, out.embeds
 
     def forward(self, inputs: Inputs) -> Tensor:
         with untouched(self.module):
@@ -147,7 +178,7 @@ class TorchBackend:
 
 
 def _split(result: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """(logits, attentions) from whatever a module returned; a single-query map (B, H, T) gets its Q = 1."""
-    logits, attentions = (result, ()) if isinstance(result, Tensor) else (result[0], result[1])
-    layers = (attentions,) if isinstance(attentions, Tensor) else tuple(attentions or ())
-    return logits, tuple(a[:, :, None] if a.ndim == 3 else a for a in layers)
+    """(logits, attentions) from whatever a module returned; the very tensors, so that gradients find them."""
+    logits, *rest = (result,) if isinstance(result, Tensor) else result[:2]
+    attentions = rest[0] if rest else ()
+    return logits, (attentions,) if isinstance(attentions, Tensor) else tuple(attentions or ())
