@@ -127,7 +127,8 @@ def test_parquet_has_a_row_for_each_method_and_token(tmp_path: Path) -> None:
     rows = pq.read_table(save(example(), tmp_path) / "scores.parquet").to_pylist()
     assert len(rows) == 10
     assert rows[3] == {
-        "method": "lime", "position": 3, "token": "##d", "word": 1, "start": 6, "end": 7, "score": 3.0, "stderr": 0.1,
+        "method": "lime", "position": 3, "token": "##d", "word": 1,
+        "start": 6, "end": 7, "score": 3.0, "stderr": 0.1,
     }  # fmt: skip
     assert rows[5]["method"] == "random"
     assert rows[5]["stderr"] is None

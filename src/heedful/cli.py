@@ -24,10 +24,18 @@ app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enabl
 app.add_typer(zoo_app, name="zoo")
 
 
-@app.callback(invoke_without_command=True)
+def _version(wanted: bool) -> bool:
+    if wanted:
+        print(f"heedful {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
 def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Explain transformer models and see which explanation to heed.
 
@@ -37,10 +45,6 @@ def start(
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
     """
-    if version:
-        print(f"heedful {__version__}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @app.command()
@@ -205,8 +209,10 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
+    words = sys.argv[1:] if arguments is None else arguments
+    words = [*words, "--help"] if words in ([], ["zoo"]) else words
     try:
-        result = app(args=arguments, prog_name="heedful", standalone_mode=False)
+        result = app(args=words, prog_name="heedful", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except HeedfulError as error:

@@ -11,11 +11,11 @@ from heedful import cli_options as o
 from heedful.cli_io import console, note, put_json
 from heedful.errors import HeedfulError
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
+app = typer.Typer(rich_markup_mode=None)
 
 
-@app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
+@app.callback()
+def start() -> None:
     """Models to try things on: some come with heedful, real ones are pulled once and kept.
 
     \b
@@ -23,8 +23,6 @@ def start(context: typer.Context) -> None:
     heedful zoo card sentiment
     heedful zoo pull minilm
     """
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @app.command("list")

@@ -72,7 +72,7 @@ def column(item: Attribution, unit: str = "word") -> Column:
     top = max(sizes, default=0.0)
     power = math.floor(math.log10(top)) if top else 0
     exponent = 0 if -2 <= power < 4 else 3 * (power // 3)
-    return Column(item, words, top, exponent, min(3, max(0, 2 - (power - exponent))))
+    return Column(item, words, top, exponent, min(4, max(0, 2 - (power - exponent))))
 
 
 def columns(comparison: Comparison) -> list[Column]:

@@ -54,7 +54,8 @@ def table(head: Iterable[str], rows: Iterable[str], label: str, kind: str = "") 
 def answer(comparison: Comparison, size: int) -> str:
     found = predictions(comparison)
     model = esc(comparison.model.get("name", "a model"))
-    lines = [f'<p class="kicker">Prediction of <b>{model}</b></p>']
+    what = "Next token according to" if comparison.model.get("kind") == "causal-lm" else "Prediction of"
+    lines = [f'<p class="kicker">{what} <b>{model}</b></p>']
     if found:
         (label, value, _), *others = found
         value = f'<span class="chance">{esc(value)}</span>'

@@ -32,7 +32,7 @@ def percent(value: float) -> str:
 
 def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
     """(label, value as shown, share of a bar from 0 to 1), highest first."""
-    rows = [(visible(str(label)), float("nan") if value is None else float(value))
+    rows = [(visible(str(label)).strip() or "␣", float("nan") if value is None else float(value))
             for label, value in comparison.model.get("prediction") or ()]  # fmt: skip
     values = [value for _, value in rows]
     chances = all(0 <= value <= 1 for value in values) and (
@@ -87,7 +87,8 @@ def _strongest(ranked: list[Column], unit: str) -> str:
     common = [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
     place = "the strongest" if k == 1 else f"one of the {COUNTS[k]} strongest"
     if not common:
-        return f"No {unit} is {place} for most of the {len(ranked)} methods."
+        most = "both methods" if len(ranked) == 2 else f"most of the {len(ranked)} methods"
+        return f"No {unit} is {place} for {most}."
     first, *rest = [f"{words[i]} {{}}for {n} of {len(ranked)} methods" for i, n in common]
     return _join([first.format(f"is {place} {unit}s " if k > 1 else f"is {place} {unit} ")]
                  + [text.format("").removesuffix(" methods") for text in rest]) + "."  # fmt: skip
@@ -98,14 +99,15 @@ def _agreement(comparison: Comparison) -> list[str]:
     real = [i for i, method in enumerate(methods) if method != CONTROL]
     pairs = [values[i, j] for i, j in combinations(real, 2) if math.isfinite(values[i, j])]
     band = chance_band(len(comparison.x.word_spans))
+    if math.isnan(band):
+        return ["The text has fewer than five words: how far rankings of so few agree says nothing."]
     lines = []
     if pairs:
         far = sum(abs(value) > band for value in pairs)
-        chance = f"; {far} of {len(pairs)} lie outside the ±{band:.2f} that chance gives 95 % of the time"
+        chance = f"; {far} of {len(pairs)} lie outside the ±{band:.2f} that chance gives 95 % of the time."
         lines.append(
             f"The methods' rankings of the words agree at a median Kendall τ of {_tau(pairs)} over "
-            f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)"
-            + ("." if math.isnan(band) else chance + ".")
+            f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)" + chance
         )
     if CONTROL not in methods:
         return [
@@ -134,7 +136,7 @@ def notes(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _tau(values: list[float]) -> str:
     middle, low, high = (signed(value) for value in (median(values), min(values), max(values)))
-    return middle if len(values) == 1 else f"{middle} (from {low} to {high})"
+    return middle if low == high else f"{middle} (from {low} to {high})"
 
 
 def signed(value: float) -> str:

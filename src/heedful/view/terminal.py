@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -67,13 +68,13 @@ def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[Re
     names = [_name(word) for word in cols[0].words]
     first = min(max((cell_len(names[i]) for i in kept), default=4), max(8, width // 4))
     first = max(first, len(shown_unit(comparison)))
-    block: list[Column] = []
-    for col in cols:
-        if block and first + sum(_width(c) + 2 for c in [*block, col]) > width:
+    block: list[Layout] = []
+    for layout in map(_layout, cols):
+        if block and first + sum(each.width + 2 for each in [*block, layout]) > width:
             yield _table(block, names, kept, first, shown_unit(comparison))
             yield Text("")
             block = []
-        block.append(col)
+        block.append(layout)
     yield _table(block, names, kept, first, shown_unit(comparison))
     if len(kept) < total:
         yield Text(
@@ -106,32 +107,38 @@ def _name(word: Word) -> str:
     return visible(word.text.strip() or word.text) or "␣"
 
 
-def _numbers(col: Column, word: Word) -> str:
+@dataclass(frozen=True)
+class Layout:
+    """A column with the widths of its parts, measured once."""
+
+    col: Column
+    digits: int  # of the number
+    text: int  # mark, number and error
+    bar: int
+
+    @property
+    def width(self) -> int:
+        return self.text + 1 + self.bar
+
+    def numbers(self, word: Word) -> str:
+        return _numbers(self.col, word, self.digits)
+
+    def cell(self, word: Word) -> Text:
+        style = STYLES[self.col.sign(word)]
+        drawn = bar(abs(self.col.share(word)), self.bar)
+        return Text.assemble((self.numbers(word).ljust(self.text), style), " ", (drawn, style))
+
+
+def _layout(col: Column) -> Layout:
+    digits = max((len(col.number(word)) for word in col.words), default=1)
+    text = max((len(_numbers(col, word, digits)) for word in col.words), default=1)
+    return Layout(col, digits, text, max(5, min(9, len(col.label)) - 1 - text))
+
+
+def _numbers(col: Column, word: Word, digits: int) -> str:
     mark = MARKS.get((col.sign(word), col.unsure(word)), " ")
     error = col.error(word)
-    return f"{mark} {col.number(word):>{_digits(col)}}" + (f" ±{error}" if error else "")
-
-
-def _digits(col: Column) -> int:
-    return max((len(col.number(word)) for word in col.words), default=1)
-
-
-def _text_width(col: Column) -> int:
-    return max((len(_numbers(col, word)) for word in col.words), default=1)
-
-
-def _bar_width(col: Column) -> int:
-    return max(5, min(9, len(col.label)) - 1 - _text_width(col))
-
-
-def _width(col: Column) -> int:
-    return _text_width(col) + 1 + _bar_width(col)
-
-
-def _cell(col: Column, word: Word) -> Text:
-    style = STYLES[col.sign(word)]
-    numbers = _numbers(col, word).ljust(_text_width(col))
-    return Text.assemble((numbers, style), " ", (bar(abs(col.share(word)), _bar_width(col)), style))
+    return f"{mark} {col.number(word):>{digits}}" + (f" ±{error}" if error else "")
 
 
 def bar(share: float, width: int) -> str:
@@ -150,16 +157,17 @@ def _heading(col: Column, width: int) -> Text:
     return Text("\n".join([*(line.rstrip() for line in lines), *([col.unit] if col.unit else [])]))
 
 
-def _table(block: list[Column], names: list[str], kept: list[int], first: int, unit: str) -> Table:
+def _table(block: list[Layout], names: list[str], kept: list[int], first: int, unit: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", collapse_padding=True)
     table.add_column(unit, width=first, no_wrap=True, overflow="ellipsis", vertical="bottom")
-    for col in block:
-        table.add_column(_heading(col, _width(col)), width=_width(col), no_wrap=True, vertical="bottom")
+    for each in block:
+        heading = _heading(each.col, each.width)
+        table.add_column(heading, width=each.width, no_wrap=True, vertical="bottom")
     before = -1
     for i in kept:
         if i != before + 1:
             table.add_row(Text("⋯", "dim"))
-        table.add_row(Text(names[i]), *(_cell(col, col.words[i]) for col in block))
+        table.add_row(Text(names[i]), *(each.cell(each.col.words[i]) for each in block))
         before = i
     if kept and kept[-1] != len(names) - 1:
         table.add_row(Text("⋯", "dim"))

@@ -1,0 +1,382 @@
+"""The command line: one JSON document, one clear line for a mistake, quick help, examples that work."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heedful
+from heedful.cli import app, main
+from heedful.types import Comparison
+
+TEXT = "the service is not bad and the food is great"
+COMMANDS = [
+    "",
+    "explain",
+    "generate",
+    "doctor",
+    "report",
+    "zoo",
+    "zoo list",
+    "zoo pull",
+    "zoo card",
+    "zoo path",
+]
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any]) -> Any:
+    """Every model name loads a tiny random one: BERT, or GPT-2 for names with "lm"."""
+    monkeypatch.setattr(
+        heedful, "load", lambda name, **_: shared("gpt2" if "lm" in name else "bert").model, raising=False
+    )
+    return shared("bert").model
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+
+def run(*arguments: str) -> int:
+    return main(list(arguments))
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that must fail as a user's mistake; return its one line."""
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("heedful: ")
+    assert err.count("\n") == 1
+    return err
+
+
+# --- help ------------------------------------------------------------------------------------------
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    code = (
+        "import sys; from heedful.cli import main\n"
+        f"for words in {[*COMMANDS]!r}:\n    assert main([*words.split(), '--help']) == 0\n"
+        "assert main(['--version']) == 0\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'pyarrow', 'tokenizers', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "heedful 0." in done.stdout
+
+
+def test_module_runs_as_the_script_does() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "heedful", "nonsense"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "heedful: No such command 'nonsense'.\n"
+
+
+def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    assert "Commands:" in capsys.readouterr().out
+    assert run("zoo") == 0
+    assert "pull" in capsys.readouterr().out
+
+
+def examples() -> list[str]:
+    """Every example line of every --help."""
+    commands = [app.registered_callback, *app.registered_commands]
+    helps = [command.callback.__doc__ or "" for command in commands if command and command.callback]
+    return [
+        line.strip() for text in helps for line in text.splitlines() if re.match(r" *(heedful|echo) ", line)
+    ]
+
+
+@pytest.mark.parametrize("line", sorted(set(examples())))
+def test_examples_of_the_help_work_when_pasted(
+    line: str, toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if line.startswith("echo"):
+        said, line = line.split("|")
+        pipe(monkeypatch, shlex.split(said)[1].encode())
+    if line.startswith("heedful report"):
+        assert run("explain", TEXT, "--save", "run/") == 0
+    arguments = shlex.split(line)[1:]
+    arguments = [" the" if word == " time" else word for word in arguments]  # a token of the toy vocabulary
+    assert run(*arguments) == 0, capsys.readouterr().err
+
+
+# --- explain ---------------------------------------------------------------------------------------
+
+
+def test_json_is_one_document_and_everything_else_is_on_stderr(
+    toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, folder = tmp_path / "new" / "why.html", tmp_path / "run"
+    assert (
+        run("explain", TEXT, "--json", "--html", str(page), "--save", str(folder), "--method", "occlusion")
+        == 0
+    )
+    out, err = capsys.readouterr()
+    data = json.loads(out)
+    assert [item["method"] for item in data["attributions"]] == ["occlusion", "random"]
+    assert "why.html" in err
+    assert "<!DOCTYPE html>" in page.read_text()
+    assert Comparison.load(folder).to_dict() == data
+
+
+def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", TEXT, "--json", "--method", "occlusion,grad-l2", "--method", "random",
+               "--seed", "7", "--target", "negative", "--contrast", "positive", "--operator", "delete") == 0  # fmt: skip
+    data = json.loads(capsys.readouterr().out)
+    expected = heedful.explain(
+        toy, TEXT, ["occlusion", "grad-l2", "random"], {"label": "negative", "contrast": "positive"}, seed=7,
+        params={"occlusion": {"operator": "delete"}},
+    )  # fmt: skip
+    for item in data["attributions"]:
+        assert item["scores"] == pytest.approx(expected[item["method"]].scores.tolist(), abs=1e-9)
+    assert data["target"]["name"] == "negative rather than positive"
+    assert data["settings"]["params"] == {"occlusion": {"operator": "delete"}}
+
+
+def test_the_command_on_the_page_repeats_the_run(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from heedful.cli_explain import Wish
+    from heedful.cli_explain import run as explain
+    from heedful.view.repeat import command, python
+
+    pair, target = ("it's", "-b <c>"), {"label": "negative"}
+    wish = Wish("zoo:sentiment", pair, ["occlusion"], target, "token", "unk", [], 3, 99, "truncate", False)
+    first = explain(wish)
+    line = command(first)
+    assert line is not None
+    assert run(*shlex.split(line)[1:], "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["attributions"][0]["scores"] == pytest.approx(first["occlusion"].scores.tolist(), abs=1e-9)
+    names: dict[str, Any] = {}
+    exec(python(first).replace('cmp.to_html("why.html")', ""), names)
+    assert names["cmp"]["occlusion"].scores.tolist() == pytest.approx(
+        first["occlusion"].scores.tolist(), abs=1e-9
+    )
+
+
+def test_text_from_standard_input(
+    toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["explain"], ["explain", "-"]):
+        pipe(monkeypatch, b"\xef\xbb\xbfthe food is great\r\n")
+        assert run(*arguments, "--json", "--method", "random") == 0
+        assert json.loads(capsys.readouterr().out)["x"]["text"] == "the food is great"
+
+
+def test_csv_has_a_line_for_each_method_and_word(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", TEXT, "--csv", "--method", "occlusion") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "method,word,start,end,score,stderr"
+    assert len(lines) == 1 + 2 * len(TEXT.split())
+    assert [line.split(",")[0] for line in lines[1:]] == ["occlusion"] * 10 + ["random"] * 10
+
+
+def test_text_view_is_plain_when_piped(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", TEXT) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "(control)" in out
+
+
+def test_chat_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from heedful.cli_io import read_chat
+
+    file = tmp_path / "chat.json"
+    file.write_text('[{"role": "user", "content": "hi", "name": "x"}]')
+    assert read_chat(str(file)) == [{"role": "user", "content": "hi"}]
+    for content, said in (
+        ("{", "not JSON"),
+        ("[]", "no chat"),
+        ('["x"]', "no chat"),
+        ('[{"role": 1}]', "no chat"),
+    ):
+        file.write_text(content)
+        assert said in mistake(capsys, "explain", "--chat", str(file))
+    assert "No such file" in mistake(capsys, "explain", "--chat", str(tmp_path / "none.json"))
+    assert "takes the place" in mistake(capsys, "explain", "text", "--chat", str(file))
+
+
+# --- mistakes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", ""], "the text is empty"),
+        (["explain", " \n "], "the text is empty"),
+        (["explain", "a\udcff"], "not valid UTF-8"),
+        (["explain", "x", "--unit", "letter"], "'word', 'token', 'sentence'"),
+        (["explain", "x", "--seed", "one"], "--seed"),
+        (["explain", "x", "--budget", "0"], "--budget"),
+        (["explain", "x", "--long", "cut"], "'error', 'truncate', 'window'"),
+        (["explain", "x", "--nonsense"], "--nonsense"),
+        (["explain", "x", "--method", "oclusion"], "Did you mean 'occlusion'"),
+        (["explain", "x", "--method", ","], "no method was named"),
+        (["explain", "x", "--json", "--csv"], "Choose one"),
+        (["explain", "x", "--target", "splendid"], "negative, positive"),
+        (["explain", "x", "--target", "positive", "--contrast", "positive"], "contrasted with itself"),
+        (["explain", "x", "--method", "grad-l2", "--operator", "mask"], "none of these methods removes"),
+        (["explain", "x", "--operator", "hide"], "hide"),
+        (["explain", "x", "--param", "occlusion"], "METHOD.NAME=VALUE"),
+        (["explain", "x", "--param", "occlusion.colour=3", "--method", "occlusion"], "no parameter colour"),
+        (["explain", "x " * 200], "the model reads at most 64"),
+        (["generate", "x", "--model", "zoo:sentiment"], "cannot write text"),
+        (["generate", "x", "--strategy", "luck"], "greedy"),
+        (["generate", "x", "--top-p", "2"], "--top-p"),
+        (["doctor"], "MODEL"),
+        (["report", "no-such-run"], "no-such-run"),
+        (["zoo", "pull"], "no model was named"),
+        (["zoo", "card", "sentimnt"], "did you mean sentiment"),
+        (["zoo", "path", "nothing"], "zoo list"),
+        (["explian"], "explain"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    toy: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert said in mistake(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the text is empty"),
+        (b"\x7fELF\x02\x01\xff", "not UTF-8 text. byte 0xff at position 6"),
+        (b"abc\0def", "binary"),
+        ("café".encode("latin-1"), "byte 0xe9 at position 3"),
+    ],
+)
+def test_standard_input_that_is_no_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+) -> None:
+    pipe(monkeypatch, content)
+    assert said in mistake(capsys, "explain")
+
+
+def test_models_that_cannot_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for source in (str(tmp_path), str(tmp_path / "none"), "zoo:nothing", ""):
+        mistake(capsys, "doctor", source)
+        mistake(capsys, "explain", "x", "--model", source)
+
+
+def test_a_page_that_cannot_be_written(toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot write" in mistake(capsys, "explain", "x", "--method", "random", "--html", str(tmp_path))
+
+
+def test_a_million_characters_are_refused_with_their_number(
+    tmp_path: Path, shared: Callable[[str], Any]
+) -> None:
+    """In a process of its own: the type checks of the tests would make this slow."""
+    shared("bert").hf.save_pretrained(tmp_path)
+    shared("bert").tokenizer.save_pretrained(tmp_path)
+    command = [sys.executable, "-m", "heedful", "explain", "--model", str(tmp_path)]
+    done = subprocess.run(command, input=b"words " * 200_000, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"heedful: the text has ")
+    assert b"(1,200,000 characters)" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_more_than_ten_million_characters_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe(monkeypatch, b"word " * 2_100_000)
+    assert "over 10,000,000 characters" in mistake(capsys, "explain")
+
+
+def test_ctrl_c_is_quiet(
+    toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(heedful, "explain", stop, raising=False)
+    assert run("explain", "x") == 130
+    assert capsys.readouterr() == ("", "")
+
+
+# --- the other commands ----------------------------------------------------------------------------
+
+
+def test_generate_every_strategy(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["greedy", "sample", "temperature", "top-k", "top-p", "beam"]
+    assert run("generate", "the", "--all", "--max-new-tokens", "4", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert list(data["continuations"]) == names
+    assert run("generate", "the", "--all", "--max-new-tokens", "4") == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^{name} ", shown, re.M) for name in names)
+    assert run("generate", "the", "--max-new-tokens", "4", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["continuations"] == {"greedy": data["continuations"]["greedy"]}
+
+
+def test_doctor_gives_the_table_and_the_reasons(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from heedful.models.function import FunctionModel
+
+    def shout(texts: list[str]) -> list[float]:
+        return [float(len(text)) for text in texts]
+
+    monkeypatch.setattr(heedful, "load", lambda *_, **__: FunctionModel(shout), raising=False)
+    assert run("doctor", "anything", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    found = {row["method"]: row for row in data["methods"]}
+    assert (data["kind"], data["capabilities"]) == ("function", ["rows"])
+    assert found["occlusion"]["ok"]
+    assert not found["grad-l2"]["ok"]
+    assert "gradients" in found["grad-l2"]["why"]
+    assert run("doctor", "anything") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^grad-l2 +no +it needs gradients", shown, re.M)
+    assert re.search(r"^occlusion +yes", shown, re.M)
+
+
+def test_report_needs_no_model(toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder = tmp_path / "run"
+    assert run("explain", TEXT, "--save", str(run_folder), "--method", "occlusion", "--json") == 0
+    saved = json.loads(capsys.readouterr().out)
+    code = (
+        "import sys; from heedful.cli import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or ('torch imported' if 'torch' in sys.modules else 0))"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "report",
+        str(run_folder),
+        "--html",
+        str(tmp_path / "why.html"),
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == saved
+    assert "<mark" in (tmp_path / "why.html").read_text()
+    assert run("report", str(run_folder)) == 0
+    assert (run_folder / "report.html").exists()
+
+
+def test_zoo_list_has_every_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("zoo", "list", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"one-layer", "sentiment", "lm"} <= {row["name"] for row in rows if row["embedded"]}
+    assert run("zoo", "list") == 0
+    assert "zoo:sentiment" in capsys.readouterr().out

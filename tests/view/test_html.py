@@ -1,0 +1,202 @@
+"""The page and the notebook fragment: self-contained, valid, safe with hostile text, true to the scores."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from heedful.store import comparison_from_dict
+from heedful.types import Comparison
+from heedful.view.html import fragment, page
+from heedful.view.summary import percent, sentences
+
+Make = Callable[..., Comparison]
+VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
+
+
+class Reader(HTMLParser):
+    """Collects elements and text, and insists that every element is closed in order."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice on {tag}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        place = self.open[-1] if self.open else ""
+        self.texts[place] = self.texts.get(place, "") + data
+        if place == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+
+    @property
+    def said(self) -> str:
+        return " ".join(text for place, text in self.texts.items() if place not in ("script", "style"))
+
+
+def test_page_is_one_document_with_everything_inside(make: Make) -> None:
+    source = page(make())
+    reader = Reader(source)
+    assert source.startswith("<!DOCTYPE html>")
+    tags = [tag for tag, _ in reader.elements]
+    for once in ("html", "head", "title", "body", "main", "h1"):
+        assert tags.count(once) == 1, once
+    assert not {"link", "img", "iframe", "object", "form"} & set(tags)
+    for tag, attrs in reader.elements:
+        assert not {"src", "href", "style"} & set(attrs), (tag, attrs)
+        assert not [name for name in attrs if name.startswith("on")]
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", source)
+
+
+def test_policy_names_exactly_the_page_s_own_style_and_script(make: Make) -> None:
+    reader = Reader(page(make()))
+    policy = next(a["content"] for t, a in reader.elements if t == "meta" and "http-equiv" in a) or ""
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+    def name(text: str) -> str:
+        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    code = next(text for attrs, text in reader.scripts if not attrs)
+    assert f"script-src '{name(code)}'" in policy
+    assert f"style-src '{name(reader.texts['style'])}'" in policy
+
+
+def test_hostile_text_is_shown_and_never_run(hostile: Comparison) -> None:
+    for source in (page(hostile), fragment(hostile)):
+        reader = Reader(source)
+        assert "img" not in {tag for tag, _ in reader.elements}
+        assert "i" not in {tag for tag, attrs in reader.elements if "class" not in attrs}
+        assert "<img src=x onerror=alert(1)>" in reader.said
+        assert "</title><script>alert(2)</script>" in reader.said
+        assert "\0" not in source
+        assert "\u202e" not in source
+    assert len(Reader(page(hostile)).scripts) == 2
+    assert Reader(fragment(hostile)).scripts == []
+
+
+def test_embedded_json_is_the_comparison_and_cannot_close_its_script(hostile: Comparison) -> None:
+    reader = Reader(page(hostile))
+    content = next(text for attrs, text in reader.scripts if attrs.get("type") == "application/json")
+    assert not set(content) & set("<>&\u2028\u2029")
+    data = json.loads(content)
+    back = comparison_from_dict(data)
+    assert back.x == hostile.x
+    assert back["lime"].scores.tolist() == hostile["lime"].scores.tolist()
+
+
+def test_every_section_is_there(make: Make) -> None:
+    said = Reader(page(make(refused={"lime-exact": "needs one layer"}))).said
+    titles = ("The text as each method sees it", "The numbers", "Do the methods agree?", "What it cost")
+    facts = ("positive", "93.0 %", "needs one layer", "attention switched to eager", "zoo:toy", "control")
+    more = ("Not run, and why", "Notes", "How this was made", "heedful explain", "heedful.load('zoo:toy')")
+    for part in (*titles, *facts, *more):
+        assert part in said, part
+
+
+def test_numbers_on_the_page_are_the_scores(make: Make) -> None:
+    comparison = make()
+    cells = [float(a["data-v"] or "nan") for t, a in Reader(page(comparison)).elements if "data-v" in a]
+    order = [item.words() for item in comparison.attributions]
+    expected = [words[i].score for i in range(len(order[0])) for words in order]
+    assert cells == pytest.approx(expected, rel=1e-5)
+
+
+def test_shade_and_underline_follow_size_and_sign(make: Make) -> None:
+    comparison = make(methods=[("grad-x-input", True, False)])
+    words = comparison["grad-x-input"].words()
+    strongest = max(abs(word.score) for word in words)
+    marks = {
+        int(a["data-w"] or -1): (a["class"] or "").split()
+        for t, a in Reader(page(comparison)).elements
+        if t == "mark"
+    }
+    for index, word in enumerate(words):
+        share = abs(word.score) / strongest
+        if share >= 0.05:
+            kind, level = marks[index]
+            assert kind == ("pos" if word.score > 0 else "neg")
+            assert (int(level[1:]) - 1) / 9 <= share <= int(level[1:]) / 9 + 1e-6
+        else:
+            assert index not in marks
+    unsigned = make(methods=[("grad-l2", False, False)])
+    kinds = {(a["class"] or "").split()[0] for t, a in Reader(page(unsigned)).elements if t == "mark"}
+    assert kinds == {"any"}
+
+
+def test_text_is_complete_between_the_marks(make: Make) -> None:
+    text = "  two  spaces,\nand a line — שלום  "
+    source = page(make(text))
+    shown = re.findall(r'<p class="text" dir="auto">(.*?)</p>', source, re.S)
+    assert len(shown) == 6
+    assert {re.sub("<[^>]+>", "", part) for part in shown} == {text}
+
+
+def test_two_fragments_do_not_disturb_each_other(make: Make) -> None:
+    both = fragment(make()) + fragment(make())
+    ids = [attrs["id"] for _, attrs in Reader(both).elements if "id" in attrs]
+    assert len(ids) == 2
+    assert len(set(ids)) == 2
+    for name, style in zip(ids, re.findall("<style>(.*?)</style>", both, re.S), strict=True):
+        flat = re.sub(r"/\*.*?\*/", "", style, flags=re.S)
+        flat = re.sub(r"@media[^{]*\{", "", flat)
+        for rule in re.findall(r"([^{}]+)\{", flat):
+            for selector in re.split(r",(?![^(]*\))", rule):
+                assert f"#{name}" in selector, selector
+
+
+def test_never_says_faithful(make: Make) -> None:
+    for source in (page(make()), fragment(make()), " ".join(sentences(make()))):
+        assert "faithful" not in source.lower()
+
+
+def test_sentences_name_the_words_of_most_methods(make: Make) -> None:
+    lines = sentences(make())
+    assert len(lines) == 3
+    assert "random control" in lines[2]
+    assert (
+        "No random control" in sentences(make(methods=[("lime", True, True), ("grad-l2", False, False)]))[-1]
+    )
+
+
+def test_a_probability_is_never_rounded_to_certainty() -> None:
+    assert [percent(p) for p in (0.99999, 0.999, 0.5, 1e-9, 0.0, 1.0)] == [
+        "> 99.9 %", "99.9 %", "50.0 %", "< 0.1 %", "0.0 %", "100.0 %",
+    ]  # fmt: skip
+
+
+def test_regression_is_not_shown_as_a_probability(make: Make) -> None:
+    model = {"name": "r", "kind": "regression", "prediction": [["score", 0.73]]}
+    assert "0.73" in Reader(page(make(model=model))).texts["span"]
+    assert "73.0 %" not in page(make(model=model))
+
+
+def test_a_long_text_makes_a_small_page(make: Make) -> None:
+    source = page(make(" ".join(f"word{i}" for i in range(512))))
+    assert len(source.encode()) < 2_000_000
+    assert "300 strongest of 512 words" in source
+
+
+def test_all_methods_refused_is_still_a_page() -> None:
+    Reader(page(Comparison((), {"name": "m"}, {}, {"lime": "no rows"})))
