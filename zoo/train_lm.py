@@ -127,7 +127,7 @@ def train(model: GPT2, documents: Documents, validation: Documents, args: argpar
             resume.save(args.work / "checkpoint.pt", step + 1, model, steps, rng)
         if (step + 1) % 500 == 0:
             model.eval()
-            value = perplexity([log_probabilities(model, d[:2000], CONTEXT) for d in validation])
+            value = perplexity([log_probabilities(model, d[:2000], CONTEXT - 1) for d in validation])
             model.train()
             print(f"step {step + 1} validation perplexity {value:.2f}", flush=True)
     model.eval()
@@ -159,7 +159,7 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--steps", type=int, default=2_500)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--vocab", type=int, default=4_096)
     parser.add_argument("--layers", type=int, default=4)
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=4e-3, help="AdamW")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--decay", type=float, default=0.1)
-    parser.add_argument("--cool", type=int, default=2_000, help="last steps, the rate falls to 0")
+    parser.add_argument("--cool", type=int, default=1_500, help="last steps, the rate falls to 0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=Path("zoo-work/lm"))
     parser.add_argument("--out", type=Path, default=export.ZOO / "lm")

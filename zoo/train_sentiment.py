@@ -219,7 +219,7 @@ def measure(folder: Path, args: argparse.Namespace, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--stages", default="128:1.5,256:0.8,512:0.7", help="length:epochs, in order")
+    parser.add_argument("--stages", default="128:1.5,256:0.5,512:0.4", help="length:epochs, in order")
     parser.add_argument("--vocab", type=int, default=16_000)
     parser.add_argument("--tokens", type=int, default=6_144, help="padded tokens a batch")
     parser.add_argument("--lr", type=float, default=7e-4)
@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.15)
     parser.add_argument("--smoothing", type=float, default=0.05)
     parser.add_argument("--warmup", type=int, default=300)
-    parser.add_argument("--cool", type=int, default=2_500, help="last steps, over which the rate falls to 0")
+    parser.add_argument("--cool", type=int, default=1_500, help="last steps, over which the rate falls to 0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=Path("zoo-work/sentiment"))
     parser.add_argument("--out", type=Path, default=export.ZOO / "sentiment")
