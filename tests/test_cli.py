@@ -135,8 +135,9 @@ def test_json_is_one_document_and_everything_else_is_on_stderr(
 
 
 def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", TEXT, "--json", "--method", "occlusion,grad-l2", "--method", "random",
-               "--seed", "7", "--target", "negative", "--contrast", "positive", "--operator", "delete") == 0  # fmt: skip
+    methods = ["--method", "occlusion,grad-l2", "--method", "random", "--operator", "delete"]
+    target = ["--target", "negative", "--contrast", "positive"]
+    assert run("explain", TEXT, "--json", *methods, *target, "--seed", "7") == 0
     data = json.loads(capsys.readouterr().out)
     expected = heedful.explain(
         toy, TEXT, ["occlusion", "grad-l2", "random"], {"label": "negative", "contrast": "positive"}, seed=7,
