@@ -1,0 +1,77 @@
+"""Gradient x attention relevance: attention that the target feels, carried through the layers.
+
+    Abar = mean_h (dA * A)^+                      dA = gradient of the target with respect to the weights A
+    self-attention       R <- R + Abar R          R starts as I, last layer leftmost
+    decoder self         R_aa <- R_aa + Abar R_aa,  R_at <- R_at + Abar R_at        a: answer, t: text
+    cross-attention      R_at <- R_at + Rbar_aa^T Abar Rbar_tt,     Rbar = I + row-normalise(R - I)
+    score                readout . (R - I), for encoder-decoders readout . R_at
+
+Rows of R - I that are all zero stay zero in Rbar (0 / 0). The I that every position starts with is left out
+of the score: it is the same for every target, and would put the last token of a decoder first whatever it
+says (the authors' code overwrites that entry of [CLS] too). A pooling query has no I to begin with.
+
+Cost: one forward and backward, shared with every other method that reads the trace.
+Needs: attentions (with gradients).
+
+Chefer, Gur & Wolf, Generic Attention-model Explainability, ICCV 2021.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target, Trace
+
+
+def felt(maps: Tensor, grads: Tensor) -> Tensor:
+    """(H, Q, T) and its gradient -> (Q, T): mean over heads of the positive part of their product."""
+    return (maps.double() * grads.double()).clamp_min(0).mean(0)
+
+
+def normalised(r: Tensor) -> Tensor:
+    """(N, N) -> I + row-normalise(R - I); rows that are nothing but I stay so."""
+    eye = torch.eye(len(r), dtype=r.dtype, device=r.device)
+    sums = (r - eye).sum(-1, keepdim=True)
+    return eye + torch.where(sums > 0, (r - eye) / sums.clamp_min(torch.finfo(r.dtype).tiny), 0.0)
+
+
+def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> Tensor:
+    """(Q, N) R - I after a stack of self-attention layers, each as wide as its maps."""
+    gained = torch.zeros(maps[0].shape[-1], maps[0].shape[-1], dtype=torch.float64, device=maps[0].device)
+    for layer, grad in zip(maps, grads, strict=True):
+        bar = felt(layer, grad)
+        step = bar + bar @ gained  # Abar R, with R = I + gained
+        gained = gained + step if bar.shape[0] == bar.shape[1] else step
+    return gained
+
+
+def relevance(trace: Trace) -> Tensor:
+    """(N,) relevance of each token that the answer was read from."""
+    readout = torch.tensor(trace.readout, dtype=torch.float64, device=trace.embeds.device)  # (Q,)
+    text = _stack(trace.attentions, trace.grad_attentions)
+    if not trace.cross:
+        return (readout @ text)[: len(trace.x)]
+    answer, length = trace.cross[0].shape[-2:]
+    eye = torch.eye(answer, dtype=torch.float64, device=readout.device)
+    r_aa, r_at = eye, eye.new_zeros(answer, length)
+    r_tt = text + torch.eye(length, dtype=torch.float64, device=readout.device)
+    own = zip(trace.decoder_attentions, trace.grad_decoder_attentions, strict=True)
+    cross = zip(trace.cross, trace.grad_cross, strict=True)
+    for self_pair, cross_pair in zip(own, cross, strict=True):
+        bar = felt(*self_pair)
+        r_aa, r_at = r_aa + bar @ r_aa, r_at + bar @ r_at
+        r_at = r_at + normalised(r_aa).T @ felt(*cross_pair) @ normalised(r_tt)
+    return readout @ r_at
+
+
+@explainer("chefer", needs={"attentions", "gradients"}, cite="Chefer, Gur & Wolf 2021 (ICCV)", signed=False)
+def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Attention weighted by the target's gradient, positive part, carried through all layers."""
+    trace = model.trace(x, target)
+    scores = relevance(trace)
+    full = pad(scores.cpu(), (0, len(x) - len(scores)))  # after the target's position: zero
+    return Attribution(x, target, full.numpy(), output=trace.output, notes=trace.notes)
