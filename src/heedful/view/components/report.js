@@ -18,8 +18,14 @@
     const body = table.tBodies[0];
     const before = [...body.rows];
     table.tHead.rows[0].querySelectorAll("th").forEach((head, column) => {
-      const button = document.createElement("button");
-      button.type = "button";
+      const button = document.createElement("span");  // a <button> is left blank in printed repeated heads
+      button.setAttribute("role", "button");
+      button.tabIndex = 0;
+      button.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        button.click();
+      });
       button.title = column ? "Sort by the size of the score; again for reading order" : "Reading order";
       button.append(...head.childNodes);
       head.append(button);
