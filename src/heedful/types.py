@@ -70,6 +70,7 @@ class Target:
     regression  (n, C)              output `index`
     token       (n, V)              logit of token `index` at `position`
     sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
+    margin      (n, C) or (n, V)    logit of `index` less the largest other: positive while it is predicted
 
     `contrast` turns it into "A rather than B": the difference of the two logits (or of the two sums).
     """
@@ -89,6 +90,11 @@ class Target:
             steps = range(len(self.sequence))
             return logp[:, list(steps), list(self.sequence)].sum(-1)
         chosen = logits[:, self.index]
+        if self.kind == "margin":
+            others = [i for i in range(logits.shape[1]) if i != self.index]
+            best: Any = logits[:, others].max(-1)
+            largest: Tensor = getattr(best, "values", best)  # torch gives (values, indices), numpy the values
+            return chosen - largest
         return chosen if self.contrast is None else chosen - logits[:, self.contrast]
 
     @property

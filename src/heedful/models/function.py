@@ -156,9 +156,7 @@ class FunctionModel:
         return joined.lstrip() if operator == "delete" and 0 in gone else joined
 
     def _targets(self, texts: list[str], target: Target) -> Floats:
-        scores = self._scores(texts)
-        chosen = scores[:, target.index]
-        return chosen if target.contrast is None else chosen - scores[:, target.contrast]
+        return target.score(self._scores(texts))  # type: ignore[arg-type, return-value]
 
     def _scores(self, texts: list[str]) -> Floats:
         """(n, C) float64, checked: a function that returns nonsense is told so at once."""

@@ -1,0 +1,100 @@
+"""Search: the deletion order that makes the output fall fastest, by beam search over removed sets.
+
+A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets whose area
+so far is largest. No explanation can be expected to do better on a deletion metric, which is its purpose: it
+is the ceiling other methods are measured against, and it is fitted to that metric, so never judge it by it.
+
+Scores are ranks, (d - k) / d for the unit removed k-th: only the order means something.
+Cost: at most beam * d rows a step, `depth` steps; sets met twice are run once. Units left after `depth` steps
+follow by their single drop. Needs: rows. Zhou & Shah 2022 (the solvability of interpretability metrics).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.rows import spread
+from heedful.types import Attribution, Encoded, Floats, Target
+
+
+@dataclass(frozen=True)
+class Order:
+    """Units removed so far, in order, and the area they have earned."""
+
+    removed: tuple[int, ...] = ()
+    area: float = 0.0
+
+
+@explainer("search", needs={"rows"}, cite="Zhou & Shah 2022", signed=False)
+def search(
+    model: Model,
+    x: Encoded,
+    target: Target,
+    *,
+    operator: str | None = None,
+    unit: str = "word",
+    beam: int = 3,
+    depth: int = 16,
+) -> Attribution:
+    """The best deletion order a beam search finds: the ceiling for deletion metrics."""
+    if beam < 1 or depth < 1:
+        raise HeedfulError("beam and depth must be at least 1")
+    groups = x.units(unit)
+    operator = operator or model.operators[0]
+    whole = float(model.rows(x, target, np.ones((1, len(groups)), dtype=bool), operator, unit)[0])
+    orders = [Order()]
+    singles = np.zeros(len(groups))
+    for step in range(min(depth, len(groups))):
+        grown = _grow(orders, len(groups))
+        values = model.rows(x, target, _masks(grown, len(groups)), operator, unit)
+        if step == 0:
+            singles = whole - values  # grown in unit order
+        orders = _best(grown, whole - values, beam)
+    order = _completed(orders[0].removed, singles)
+    ranks = np.empty(len(groups))
+    ranks[order] = (len(groups) - np.arange(len(groups))) / len(groups)
+    mean = orders[0].area / len(orders[0].removed)
+    note = f"scores are ranks; mean drop over the first {len(orders[0].removed)} removals: {mean:.3g}"
+    return Attribution(
+        x,
+        target,
+        spread(ranks, groups, len(x)),
+        params={"operator": operator},
+        output=whole,
+        notes=(note, "fitted to deletion: do not judge it by a deletion metric"),
+    )
+
+
+def _grow(orders: list[Order], count: int) -> list[Order]:
+    """Every order with one more unit; of two that removed the same set, the better one."""
+    best: dict[frozenset[int], Order] = {}
+    for order in orders:
+        for unit in range(count):
+            if unit not in order.removed:
+                grown = Order((*order.removed, unit), order.area)
+                known = best.setdefault(frozenset(grown.removed), grown)
+                if grown.area > known.area:
+                    best[frozenset(grown.removed)] = grown
+    return list(best.values())
+
+
+def _masks(orders: list[Order], count: int) -> np.ndarray:
+    keep = np.ones((len(orders), count), dtype=bool)
+    for row, order in zip(keep, orders, strict=True):
+        row[list(order.removed)] = False
+    return keep
+
+
+def _best(orders: list[Order], drops: Floats, beam: int) -> list[Order]:
+    scored = [Order(order.removed, order.area + float(d)) for order, d in zip(orders, drops, strict=True)]
+    return sorted(scored, key=lambda order: -order.area)[:beam]
+
+
+def _completed(removed: tuple[int, ...], singles: Floats) -> list[int]:
+    rest = [unit for unit in np.argsort(-singles, kind="stable").tolist() if unit not in removed]
+    return [*removed, *rest]
