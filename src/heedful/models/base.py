@@ -27,6 +27,7 @@ CAPABILITIES = {
     "gradients": "gradients with respect to the token embeddings",
     "attentions": "attention weights",
     "generate": "text generation",
+    "values": "one stack of layers whose attention goes through transformers' attention switch",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
 

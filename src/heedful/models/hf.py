@@ -8,7 +8,7 @@ Embeddings are read and replaced by a hook on the model's own input-embedding mo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from heedful.models.base import Inputs, Output
 from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.scoped import eager_attention, first_broken_layer, hooked, seeded, untouched
+from heedful.models.zeroing import can_zero
 
 
 class HFBackend:
@@ -173,6 +174,10 @@ class HFBackend:
         with untouched(self.model), self._embedding_hook(inputs, leaf):
             return self._kept(self.model(**self._arguments(inputs)).logits, inputs), leaf[0]
 
+    def runner(self, inputs: Inputs) -> Callable[[], Any]:
+        """A plain pass, for those who look inside by hooks."""
+        return lambda: self.model(**self._arguments(inputs))
+
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):
             return first_broken_layer(self.model, lambda: self.model(**self._arguments(inputs)))
@@ -197,6 +202,12 @@ class HFBackend:
             found.add("gradients")
         if maps and any(grad is not None for grad in grads[1:]):
             found.add("attentions")
+        if (
+            out.attentions
+            and not out.cross
+            and can_zero(self.model, self.runner(inputs), len(out.attentions))
+        ):
+            found.add("values")
         return frozenset(found)
 
     def _probe_inputs(self, rows: int) -> Inputs:

@@ -8,7 +8,7 @@ inside. Parameters are never written, gradients are taken with `torch.autograd.g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -65,17 +65,22 @@ def _attention_configs(module: nn.Module) -> list[Any]:
 
 
 @contextmanager
-def eager_attention(module: nn.Module) -> Iterator[str]:
-    """Switch to the attention that shows its weights; yields what was set before."""
+def set_attention(module: nn.Module, implementation: str) -> Iterator[str]:
+    """Switch every attention of the module; yields what was set before."""
     configs = _attention_configs(module)
     before = [config._attn_implementation_internal for config in configs]
     for config in configs:
-        config._attn_implementation_internal = "eager"
+        config._attn_implementation_internal = implementation
     try:
         yield str(before[0]) if before else "none"
     finally:
-        for config, implementation in zip(configs, before, strict=True):
-            config._attn_implementation_internal = implementation
+        for config, earlier in zip(configs, before, strict=True):
+            config._attn_implementation_internal = earlier
+
+
+def eager_attention(module: nn.Module) -> AbstractContextManager[str]:
+    """Switch to the attention that shows its weights; yields what was set before."""
+    return set_attention(module, "eager")
 
 
 @contextmanager

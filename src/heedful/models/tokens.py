@@ -243,6 +243,11 @@ class TokenModel:
             "Check the weights, and the dtype: half precision overflows easily",
         )
 
+    def inputs(self, x: Encoded, target: Target) -> Inputs:
+        """What a trace reads: the text up to the target's position, and a continuation that is scored."""
+        stop = len(x) if target.position is None else target.position
+        return self._batch([engine.removed(x, stop, set(), "delete", None)], target)[0]
+
     # --- trace -------------------------------------------------------------------------------------
 
     def trace(self, x: Encoded, target: Target, hidden: bool = False) -> Trace:
