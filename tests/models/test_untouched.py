@@ -189,3 +189,13 @@ def test_results_do_not_keep_the_graph_alive(shared: Any) -> None:
     trace = family.model.trace(x, family.model.target(x))
     tensors = [trace.embeds, trace.grad_embeds, *trace.attentions, *trace.grad_attentions]
     assert not any(tensor.requires_grad or tensor.grad_fn for tensor in tensors)
+
+
+def test_a_scoped_hook_goes_by_itself() -> None:
+    """Two locks on one door: `untouched` would remove it as well."""
+    from heedful.models.scoped import hooked
+
+    layer = torch.nn.Linear(2, 2)
+    with pytest.raises(ZeroDivisionError), hooked(layer, lambda *_: None):
+        raise ZeroDivisionError
+    assert not layer._forward_hooks
