@@ -96,7 +96,7 @@ def test_support_says_what_is_missing(shared: Any) -> None:
     )
     assert "attention weights" in table["attention-avg"].why
     with pytest.raises(
-        HeedfulError, match=r"^grad-l2 cannot explain mine\. it needs gradients.*heedful doctor mine"
+        HeedfulError, match=r"^grad-l2 cannot explain mine: it needs gradients.*heedful doctor mine"
     ):
         require(model, frozenset({"gradients"}), "grad-l2")
     assert {"grad-l2", "attention-avg", "occlusion"} <= {

@@ -282,12 +282,12 @@ def test_gradients_against_finite_differences_in_float64(fresh: Any, family: Any
         )
         # Llama and T5 run norms and softmax in float32 even in a float64 model: their step is longer
         rounded = family.name.startswith(("llama", "t5"))
-        step, tolerance = (1e-3, 1e-2) if rounded else (1e-5, 1e-5)
+        step, tolerance, floor = (1e-2, 1e-2, 5e-3) if rounded else (1e-5, 1e-5, 1e-7)
         up, down = (
             raw(mine, target, list(x.ids), inputs_embeds=embeds + s * direction) for s in (step, -step)
         )
         slope = float((trace.grad_embeds * direction[0, : len(x)]).sum())
-        assert slope == pytest.approx((up - down) / (2 * step), rel=tolerance, abs=tolerance / 100)
+        assert slope == pytest.approx((up - down) / (2 * step), rel=tolerance, abs=floor)
         assert abs(slope) > 1e-4
 
 
