@@ -28,6 +28,7 @@ CAPABILITIES = {
     "attentions": "attention weights",
     "generate": "text generation",
     "values": "one stack of layers whose attention goes through transformers' attention switch",
+    "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
 

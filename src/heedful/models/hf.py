@@ -20,6 +20,7 @@ from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Output
 from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
+from heedful.models.lrp import RelevanceRules, relevances
 from heedful.models.scoped import eager_attention, first_broken_layer, hooked, seeded, untouched
 from heedful.models.zeroing import can_zero
 
@@ -174,6 +175,14 @@ class HFBackend:
         with untouched(self.model), self._embedding_hook(inputs, leaf):
             return self._kept(self.model(**self._arguments(inputs)).logits, inputs), leaf[0]
 
+    def relevances(self, inputs: Inputs, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        """Relevance of each layer's attention weights, (H, T, T); see heedful.models.lrp."""
+        leaf: list[Tensor] = []
+        with torch.inference_mode(False), torch.enable_grad(), untouched(self.model):
+            with eager_attention(self.model), self._embedding_hook(inputs, leaf), RelevanceRules():
+                out = self.model(**self._arguments(inputs, output_attentions=True))
+            return relevances(out.logits, tuple(out.attentions), score)
+
     def runner(self, inputs: Inputs) -> Callable[[], Any]:
         """A plain pass, for those who look inside by hooks."""
         return lambda: self.model(**self._arguments(inputs))
@@ -208,7 +217,15 @@ class HFBackend:
             and can_zero(self.model, self.runner(inputs), len(out.attentions))
         ):
             found.add("values")
+        if self.labels and not out.cross and self._has_rules(inputs):
+            found.add("relevance")
         return frozenset(found)
+
+    def _has_rules(self, inputs: Inputs) -> bool:
+        try:
+            return bool(self.relevances(inputs, lambda logits: logits[0, 0]))
+        except (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+            return False
 
     def _probe_inputs(self, rows: int) -> Inputs:
         ids = self.tokenizer("a b", verbose=False)["input_ids"] or [0, 0]

@@ -1,0 +1,65 @@
+"""Gradient x relevance: attention weights judged by layer-wise relevance propagation and by the gradient.
+
+    cam^l = mean_h (dA_h^l * R^{A_h^l})^+      dA: the target's gradient; R^A: relevance (heedful.models.lrp)
+    C = (I + cam^N) ... (I + cam^1)            last layer leftmost, rows not normalised
+    score = readout . (C - I)                  the I every position starts with says nothing about the target
+
+The authors' code overwrites the [CLS] entry, which C - I leaves at what really arrived there. Published
+variants that start at the last layer or normalise rows are not this formula.
+
+Cost: the trace, and a forward and backward under the rules. Needs: attentions, and relevance: a classifier
+built of operations that have rules (linear, LayerNorm, GELU, ReLU, tanh, softmax, matmul, add), as BERT,
+RoBERTa, DistilBERT and their kin are. Others are refused.
+
+Chefer, Gur & Wolf, Transformer Interpretability Beyond Attention Visualization, CVPR 2021.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.explainers.rollout import as_attribution
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target
+
+
+def cam(grad: Tensor, relevance: Tensor) -> Tensor:
+    """(H, T, T) twice -> (T, T): mean over heads of the positive part of their product."""
+    return (grad.double() * relevance.double()).clamp_min(0).mean(0)
+
+
+def rolled(cams: list[Tensor]) -> Tensor:
+    """(T, T): (I + cam^N) ... (I + cam^1) - I."""
+    eye = torch.eye(len(cams[0]), dtype=cams[0].dtype, device=cams[0].device)
+    return reduce(lambda below, layer: (eye + layer) @ below, cams, eye) - eye
+
+
+def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor, ...]:
+    """(H, T, T) a layer; counted as one more pass."""
+    started = time.perf_counter()
+    inputs = model.inputs(x, target)
+    found: tuple[Tensor, ...] = model.backend.relevances(inputs, lambda logits: target.score(logits)[0])
+    model.meter.forwards += 1
+    model.meter.unique += 1
+    model.meter.backwards += 1
+    model.meter.tokens += len(x)
+    model.meter.seconds += time.perf_counter() - started
+    return found
+
+
+@explainer(
+    "chefer-lrp", needs={"attentions", "relevance"}, cite="Chefer, Gur & Wolf 2021 (CVPR)", signed=False
+)
+def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Relevance of attention weights times their gradient, positive part, multiplied through the layers."""
+    trace = model.trace(x, target)
+    relevances = attention_relevances(model, x, target)
+    cams = [cam(grad, found) for grad, found in zip(trace.grad_attentions, relevances, strict=True)]
+    readout = torch.tensor(trace.readout, dtype=torch.float64, device=cams[0].device)
+    return as_attribution(trace, readout @ rolled(cams))
