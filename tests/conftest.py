@@ -70,18 +70,16 @@ def _byte_level(*, prefix: bool = False, trim: bool = True, roberta: bool = Fals
 
 
 def _unigram() -> Any:
-    special = ["<pad>", "</s>", "<unk>"]
-    t = Tokenizer(models.Unigram())
+    # a written vocabulary: the Unigram trainer gives another one at each run
+    words = sorted({"▁" + word for line in CORPUS for word in line.split()})
+    letters = sorted({letter for word in words for letter in word})
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", -20.0)]
+    pieces += [(word, -4.0) for word in words if len(word) > 1] + [(letter, -8.0) for letter in letters]
+    t = Tokenizer(models.Unigram(pieces, unk_id=2))
     t.normalizer, t.pre_tokenizer, t.decoder = (
         normalizers.NFKC(),
         pre_tokenizers.Metaspace(),
         decoders.Metaspace(),
-    )
-    t.train_from_iterator(
-        CORPUS * 20,
-        trainers.UnigramTrainer(
-            vocab_size=150, unk_token="<unk>", special_tokens=special, show_progress=False
-        ),
     )
     t.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]

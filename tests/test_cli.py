@@ -258,7 +258,7 @@ def test_a_mistake_is_one_clear_line(
     ("content", "said"),
     [
         (b"", "the text is empty"),
-        (b"\x7fELF\x02\x01\xff", "not UTF-8 text. byte 0xff at position 6"),
+        (b"\x7fELF\x02\x01\xff", "not UTF-8 text: byte 0xff at position 6"),
         (b"abc\0def", "binary"),
         ("café".encode("latin-1"), "byte 0xe9 at position 3"),
     ],

@@ -11,6 +11,7 @@ class HeedfulError(Exception):
         super().__init__(what, why, fix)
 
     def __str__(self) -> str:
-        """One line; the parts keep their own punctuation and get a full stop where they have none."""
-        parts = (" ".join(part.split()) for part in (self.what, self.why, self.fix) if part)
-        return " ".join(part if part[-1] in ".!?:" else part + "." for part in parts)
+        """One line: what: why. What to do next."""
+        what, why, fix = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.fix))
+        told = f"{what}: {why}." if why else f"{what}."
+        return f"{told} {fix}." if fix else told

@@ -46,6 +46,7 @@ class Explainer:
     summary: str
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
+    dear: bool = False  # may run thousands of rows, so it runs only when named
 
     def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
         """Run it, with name, parameters and sign filled in."""
@@ -63,7 +64,7 @@ _explainers: dict[str, Explainer] = {}
 
 
 def explainer(
-    name: str, *, needs: set[str], cite: str, signed: bool = True
+    name: str, *, needs: set[str], cite: str, signed: bool = True, dear: bool = False
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
     """Register a function `(model, x, target, *, params...) -> Attribution`."""
 
@@ -72,7 +73,7 @@ def explainer(
             raise ValueError(f"two explainers are called {name!r}")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _explainers[name] = Explainer(
-            name, function, frozenset(needs), cite, summary, signed, _keyword_params(function)
+            name, function, frozenset(needs), cite, summary, signed, _keyword_params(function), dear
         )
         return function
 

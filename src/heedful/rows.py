@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.types import Encoded, Floats, Progress
@@ -58,6 +59,28 @@ def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | 
     if filler is None:
         raise HeedfulError(f"the tokenizer has no token for the operator {operator!r}")
     return Row(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
+
+
+def checked(
+    x: Encoded, keep: npt.ArrayLike, operator: str | None, unit: str, offered: Sequence[str]
+) -> tuple[npt.NDArray[np.bool_], str, list[list[int]]]:
+    """(masks (n, d), operator, token positions of each unit), or an error that says which is wrong."""
+    groups = x.units(unit)
+    masks = np.asarray(keep, dtype=bool)
+    if masks.ndim != 2 or masks.shape[1] != len(groups):
+        raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(groups)} {unit}s")
+    return masks, checked_operator(operator, offered), groups
+
+
+def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
+    """The operator, or the model's first when none was named."""
+    operator = operator or offered[0]
+    if operator not in offered:
+        known = "this model does not offer it" if operator in OPERATORS else "there is no such operator"
+        raise HeedfulError(
+            f"words cannot be removed by {operator!r}", known, f"Use one of: {', '.join(offered)}"
+        )
+    return operator
 
 
 def chunks(rows: Sequence[Row], tokens: int, most: int | None = None) -> list[list[Row]]:

@@ -21,7 +21,7 @@ from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.models import load
 from heedful.models.base import Masks, Model, require
-from heedful.rows import Memory
+from heedful.rows import Memory, checked_operator
 from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Progress, Target, Trace
 
 
@@ -83,7 +83,8 @@ def explain(
 ) -> Comparison:
     """Explain one prediction with several methods, side by side.
 
-    methods   names, or None for every method the model supports; `random`, the control, is always there
+    methods   names, or None for every method the model supports, dear ones (anchors, search) excepted;
+              `random`, the control, is always there
     target    None (the prediction), a label, an index, a token, or a mapping (see heedful.targets)
     unit      "word", "token" or "sentence": what is removed as one by the methods that remove
     budget    most rows (model inputs) all removal methods together may run
@@ -93,7 +94,9 @@ def explain(
     started = time.perf_counter()
     model = load(model)
     chosen, refused = _choose(model, methods)
-    _check_params(chosen, params or {})
+    _check_params(
+        model, chosen if methods is not None else list(registry.explainers().values()), params or {}
+    )
     x = model.encode(text, long)
     x.units(unit)  # refuses an unknown unit before any work
     pieces = _pieces(x, model.window)
@@ -105,13 +108,21 @@ def explain(
             found.append(
                 _explain_pieces(run, entry, x, pieces, wanted, _settings(entry, unit, seed, params or {}))
             )
-        except BudgetSpentError as error:
+        except HeedfulError as error:
+            if methods is not None and not isinstance(error, BudgetSpentError):
+                raise  # asked for by name: the reason is the answer
             refused[entry.name] = str(error)
     if not found:
         raise HeedfulError("no method could run", "; ".join(f"{k}: {v}" for k, v in refused.items()))
     facts = model.facts() | {"prediction": [list(pair) for pair in _predict(model, [p for p, _ in pieces])]}
     settings = {"seed": seed, "unit": unit, "long": long, "budget": budget, "versions": versions()}
-    return Comparison(tuple(found), facts, settings | {"seconds": time.perf_counter() - started}, refused)
+    settings |= {
+        "seconds": time.perf_counter() - started,
+        "params": {k: dict(v) for k, v in (params or {}).items()},
+    }
+    if not isinstance(text, str | Encoded):
+        settings["text"] = text  # a pair or a chat, which the joined text does not tell
+    return Comparison(tuple(found), facts, settings, refused)
 
 
 def _choose(
@@ -120,9 +131,12 @@ def _choose(
     """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
     if methods is None:
         support = registry.support(model)
-        return [registry.get(s.method) for s in support if s.ok], {
-            s.method: s.why for s in support if not s.ok
+        refused = {s.method: s.why for s in support if not s.ok}
+        able = [registry.get(s.method) for s in support if s.ok]
+        refused |= {
+            entry.name: "it may run thousands of rows, so it runs when named" for entry in able if entry.dear
         }
+        return [entry for entry in able if not entry.dear], refused
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
@@ -139,7 +153,11 @@ def _pieces(x: Encoded, window: int | None) -> list[Piece]:
     return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
 
 
-def _check_params(chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_params(
+    model: Model, chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]]
+) -> None:
+    for given in params.values():
+        checked_operator(given.get("operator"), model.operators)
     for name in set(params) - {entry.name for entry in chosen}:
         raise HeedfulError(
             f"parameters were given for {name!r}, which does not run here",

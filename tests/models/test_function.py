@@ -111,7 +111,7 @@ def test_operators_masks_and_traces_are_refused() -> None:
     model = load(lambda texts: [0.0] * len(texts))
     x = model.encode("a b")
     target = model.target(x)
-    with pytest.raises(HeedfulError, match="cannot remove words by 'pad'"):
+    with pytest.raises(HeedfulError, match="cannot be removed by 'pad': this model does not offer it"):
         model.rows(x, target, np.ones((1, 2), dtype=bool), "pad")
     with pytest.raises(HeedfulError, match=r"shape \(1, 3\)"):
         model.rows(x, target, np.ones((1, 3), dtype=bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ def test_rows_refuse_wrong_masks_and_operators(shared: Any) -> None:
     target = family.model.target(x)
     with pytest.raises(HeedfulError, match=r"keep has shape \(1, 2\), but the text has \d+ words"):
         family.model.rows(x, target, np.ones((1, 2), dtype=bool))
-    with pytest.raises(HeedfulError, match="unknown operator 'blur'"):
+    with pytest.raises(HeedfulError, match="cannot be removed by 'blur': there is no such operator"):
         family.model.rows(x, target, ones(x), "blur")
     with pytest.raises(HeedfulError, match="has no mask token"):
         family.model.rows(x, target, ones(x), "mask")
@@ -265,6 +266,7 @@ def test_gradients_against_finite_differences_in_float64(fresh: Any, family: Any
         pytest.skip("this classifier takes no inputs_embeds: no independent path")
     mine = fresh(family.name)
     mine.hf.double()
+    exact_norms(mine.hf)
     model = load((mine.hf, mine.tokenizer))
     x = model.encode("the cat sat on the mat")
     spec = {"sequence": model._ids_of(" the cat")} if family.name in DECODERS else 0
@@ -280,21 +282,24 @@ def test_gradients_against_finite_differences_in_float64(fresh: Any, family: Any
         direction[0, : len(x)] = torch.randn(
             len(x), embeds.shape[-1], generator=generator, dtype=torch.float64
         )
-        # Llama and T5 round norms and softmax to float32 even in a float64 model: a longer step, a wider band
-        rounded = family.name.startswith(("llama", "t5"))
-        h = {"llama": 1e-3, "t5": 4e-3}.get(family.name.split("-")[0], 1e-4)
-        up, down, far_up, far_down = (
-            raw(mine, target, list(x.ids), inputs_embeds=embeds + s * h * direction) for s in (1, -1, 2, -2)
-        )
-        numeric = (8 * (up - down) - (far_up - far_down)) / (12 * h)  # error O(h^4)
+        h = 1e-5  # short, so that ReLU kinks are rarely crossed
+        up, down = (raw(mine, target, list(x.ids), inputs_embeds=embeds + s * h * direction) for s in (1, -1))
         slope = float((trace.grad_embeds * direction[0, : len(x)]).sum())
-        band = (
-            {"rel": 1e-2, "abs": 5e-3 * float(trace.grad_embeds.norm())}
-            if rounded
-            else {"rel": 1e-5, "abs": 1e-7}
-        )
-        assert slope == pytest.approx(numeric, **band)
-        assert abs(slope) > 1e-4
+        # eager attention takes Llama's softmax in float32: gradients good to about 1e-6 of their size
+        near = 1e-5 * float(trace.grad_embeds.norm() * direction.norm())
+        assert slope == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=near)
+        assert abs(slope) > 10 * near
+
+
+def exact_norms(module: torch.nn.Module) -> None:
+    """Llama's and T5's norms take the variance in float32 even in float64 models: too coarse here."""
+
+    def normed(self: Any, hidden: torch.Tensor) -> torch.Tensor:
+        return self.weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt()
+
+    for part in module.modules():
+        if hasattr(part, "variance_epsilon"):
+            part.forward = MethodType(normed, part)
 
 
 def test_attention_maps_are_those_of_a_fresh_eager_copy(fresh: Any, family: Any) -> None:

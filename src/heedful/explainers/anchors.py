@@ -66,7 +66,7 @@ class Sampler:
         return self.asked >= self.most
 
 
-@explainer("anchors", needs={"rows"}, cite="Ribeiro, Singh & Guestrin 2018", signed=False)
+@explainer("anchors", needs={"rows"}, cite="Ribeiro, Singh & Guestrin 2018", signed=False, dear=True)
 def anchors(
     model: Model,
     x: Encoded,

@@ -11,6 +11,8 @@ Simonyan et al. 2014 (gradients); Shrikumar et al. 2016 (gradient x input); Deni
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from heedful.models.base import Model
@@ -29,7 +31,14 @@ def _attribution(trace: Trace, scores: Tensor) -> Attribution:
 def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel."""
     trace = model.trace(x, target)
-    return _attribution(trace, trace.grad_embeds.double().mean(-1))
+    found = _attribution(trace, trace.grad_embeds.double().mean(-1))
+    size = float(trace.grad_embeds.double().abs().mean(-1).max())
+    if (
+        size and abs(found.scores).max() < 1e-5 * size
+    ):  # sums of float32 gradients round at 1e-7 of their size
+        note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
+        return replace(found, notes=(*found.notes, note))
+    return found
 
 
 @explainer("grad-l1", needs={"gradients"}, cite="Simonyan et al. 2014", signed=False)

@@ -30,7 +30,7 @@ class Order:
     area: float = 0.0
 
 
-@explainer("search", needs={"rows"}, cite="Zhou & Shah 2022", signed=False)
+@explainer("search", needs={"rows"}, cite="Zhou & Shah 2022", signed=False, dear=True)
 def search(
     model: Model,
     x: Encoded,

@@ -17,9 +17,16 @@ from heedful.types import Encoded, Span
 PAIR_SEPARATOR = "\n"  # stands between the two parts in Encoded.text; belongs to no token
 
 
-def encode(tokenizer: Any, text: Any) -> Encoded:
-    """Tokenize a string, a pair or messages, without truncation: `fit` decides about long texts."""
+def encode(tokenizer: Any, text: Any, most: int | None = None) -> Encoded:
+    """Tokenize a string, a pair or messages, without truncation: `fit` decides about long texts.
+
+    `most` refuses a text with more tokens at once, before the work of aligning its words.
+    """
     require_fast(tokenizer)
+    if most is not None and isinstance(text, str) and len(text) > 8 * most:  # worth a look first
+        count = len(tokenizer(_checked(text), verbose=False)["input_ids"])
+        if count > most:
+            raise too_long(count, len(text), most)
     if isinstance(text, str):
         return _single(tokenizer, _checked(text))
     if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
@@ -212,6 +219,14 @@ def knows_unknown_words(tokenizer: Any) -> bool:
 LONG = ("error", "truncate", "window")
 
 
+def too_long(tokens: int, characters: int, window: int) -> HeedfulError:
+    return HeedfulError(
+        f"the text has {tokens:,} tokens ({characters:,} characters)",
+        f"the model reads at most {window:,}, so that is {tokens - window:,} too many",
+        "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
+    )
+
+
 def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> Encoded:
     """What to do with a text longer than the model's window: never silently.
 
@@ -223,11 +238,7 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
     if window is None or len(x) <= window:
         return x
     if long == "error":
-        raise HeedfulError(
-            f"the text has {len(x):,} tokens ({len(x.text):,} characters)",
-            f"the model reads at most {window:,}: that is {len(x) - window:,} too many",
-            "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
-        )
+        raise too_long(len(x), len(x.text), window)
     if long == "window":
         pieces = len(textlib.windows(x, window))
         note = f"{len(x):,} tokens read in {pieces} windows of at most {window:,}; the outputs are averaged"

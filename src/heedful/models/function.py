@@ -116,16 +116,7 @@ class FunctionModel:
         progress: Progress | None = None,
         memory: engine.Memory | None = None,
     ) -> Floats:
-        operator = operator or self.operators[0]
-        if operator not in self.operators:
-            raise HeedfulError(
-                f"a function cannot remove words by {operator!r}",
-                fix=f"Use one of: {', '.join(self.operators)}",
-            )
-        groups = x.units(unit)
-        keep = np.asarray(keep, dtype=bool)
-        if keep.ndim != 2 or keep.shape[1] != len(groups):
-            raise HeedfulError(f"keep has shape {keep.shape}, but the text has {len(groups)} {unit}s")
+        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
         texts = [
             self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep
         ]

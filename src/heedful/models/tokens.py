@@ -71,7 +71,8 @@ class TokenModel:
                 "what it writes depends on the text only as far as the window reaches",
                 f"Use long='truncate', which keeps the {keep}",
             )
-        return encoding.fit(encoding.encode(self.tokenizer, text), self.window, long, keep=keep)
+        most = self.window if long == "error" else None
+        return encoding.fit(encoding.encode(self.tokenizer, text, most), self.window, long, keep=keep)
 
     # --- targets -----------------------------------------------------------------------------------
 
@@ -154,11 +155,7 @@ class TokenModel:
         memory: engine.Memory | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d), d = number of units of x; see heedful.rows."""
-        operator = self._checked_operator(operator)
-        groups = x.units(unit)
-        keep = np.asarray(keep, dtype=bool)
-        if keep.ndim != 2 or keep.shape[1] != len(groups):
-            raise HeedfulError(f"keep has shape {keep.shape}, but the text has {len(groups)} {unit}s")
+        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
         stop = len(x) if target.position is None else target.position
         filler = self._filler(operator)
         inputs = [
@@ -182,18 +179,6 @@ class TokenModel:
         self.meter.tokens += sum(map(len, run))
         self.meter.seconds += time.perf_counter() - started
         return values
-
-    def _checked_operator(self, operator: str | None) -> str:
-        operator = operator or self.operators[0]
-        if operator not in engine.OPERATORS:
-            raise HeedfulError(
-                f"unknown operator {operator!r}", fix=f"Use one of: {', '.join(engine.OPERATORS)}"
-            )
-        if operator not in self.operators:
-            raise HeedfulError(
-                f"{self.name} has no {operator} token", fix=f"Use one of: {', '.join(self.operators)}"
-            )
-        return operator
 
     def _filler(self, operator: str) -> int | None:
         if operator not in ("mask", "unk"):
