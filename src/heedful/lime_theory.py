@@ -18,6 +18,7 @@ Mardaoui & Garreau, An Analysis of LIME for Text Data, AISTATS 2021.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,6 +30,9 @@ from heedful.errors import HeedfulError
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
+# p (P,) -> E_p[f] (P,), E_p[f | z_j = 1] (P, d), E_p[f | z_j = 0] (P, d): each word kept with probability p
+CoinMeans = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 PUBLISHED = 0.25  # kernel width 25 on 100 x cosine distance
 CANCELLED = 1e-9  # c is a difference: below this share of its terms, its digits are noise
@@ -123,3 +127,18 @@ def coin_mixture(d: int, nu: float) -> tuple[Floats, Floats]:
     law = np.exp(log_binomial + m * np.log(p) + (d - m) * np.log1p(-p))  # (d + 1, nodes)
     w, *_ = np.linalg.lstsq(law * width, size_law(d, nu), rcond=1e-10)
     return p, w * width
+
+
+def limit_of_coins(means: CoinMeans, everything: float, d: int, nu: float) -> tuple[Floats, Floats]:
+    """(b_0, b) of a function whose means under coin tosses are known, and its value with every word."""
+    p, w = coin_mixture(d, nu)
+    mean, with_j, _ = means(p)
+    unperturbed = everything / d  # the mixture holds s = 0, which LIME never draws
+    return limit(float(w @ mean) - unperturbed, (w * p) @ with_j - unperturbed, nu)
+
+
+def shapley_of_coins(means: CoinMeans, d: int) -> Floats:
+    """int_0^1 (E_p[f | z_j = 1] - E_p[f | z_j = 0]) dp: exact, the integrand has degree d - 1 (Owen 1972)."""
+    nodes, width = np.polynomial.legendre.leggauss(min(d // 2 + 1, NODES))
+    _, with_j, without_j = means((nodes + 1) / 2)
+    return np.asarray(width / 2 @ (with_j - without_j))

@@ -17,6 +17,7 @@ Cost O(d n_x n_p): 0.1 s for d = 100 where LIME runs the model 5,000 times.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -108,10 +109,7 @@ def coin_means(game: RatioGame, p: Floats) -> tuple[Floats, Floats, Floats]:
 
 def shapley(game: RatioGame) -> Floats:
     """Shapley values (d,): they sum to f(all present) - f(all absent)."""
-    d = len(game.g1)
-    nodes, width = np.polynomial.legendre.leggauss(min(d // 2 + 1, lime_theory.NODES))
-    _, with_j, without_j = coin_means(game, (nodes + 1) / 2)
-    return (width / 2) @ (with_j - without_j)
+    return lime_theory.shapley_of_coins(partial(coin_means, game), len(game.g1))
 
 
 def lime(game: RatioGame, nu: float = lime_theory.PUBLISHED) -> Floats:
@@ -120,7 +118,4 @@ def lime(game: RatioGame, nu: float = lime_theory.PUBLISHED) -> Floats:
     everything = float(game(np.ones((1, d), dtype=bool))[0])
     if d < 2:  # a line through two points
         return everything - game(np.zeros((1, d), dtype=bool)).repeat(d)
-    p, w = lime_theory.coin_mixture(d, nu)
-    mean, with_j, _ = coin_means(game, p)
-    unperturbed = everything / d  # the mixture holds s = 0, which LIME never draws
-    return lime_theory.limit(w @ mean - unperturbed, (w * p) @ with_j - unperturbed, nu)[1]
+    return lime_theory.limit_of_coins(partial(coin_means, game), everything, d, nu)[1]
