@@ -1,0 +1,107 @@
+"""Shapley values by weighted least squares (KernelSHAP): how f(text) - f(empty) is shared among the words.
+
+    phi = argmin sum_z w(z) (f(z) - f(0) - sum_j phi_j z_j)^2    subject to    sum_j phi_j = f(1) - f(0)
+    w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
+
+With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
+of masks (they cancel the interactions of even order), stratified by size, and regression adjustment
+(heedful.adjust); the sum is exact in any case. Rows double until the relative standard error
+|stderr| / |scores| is at most `precision`, or `samples` rows are run.
+Cost: 2^d rows, or as many as it takes. Needs: rows.
+
+Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful import adjust, sampling
+from heedful.lime_theory import Floats, Masks
+from heedful.models.base import Model
+from heedful.registry import explainer
+from heedful.rows import spread
+from heedful.sampling import Estimate
+from heedful.types import Attribution, Encoded, Target
+
+ROWS = 512
+
+
+@explainer("kernel-shap", needs={"rows"}, cite="Lundberg & Lee 2017; Covert & Lee 2021")
+def kernel_shap(
+    model: Model,
+    x: Encoded,
+    target: Target,
+    *,
+    exact: int = 10,
+    samples: int | None = None,
+    precision: float = 0.1,
+    operator: str | None = None,
+    unit: str = "word",
+    seed: int = 0,
+) -> Attribution:
+    """Shapley values: each word's share of the difference between the text and the empty text."""
+    groups, operator = x.units(unit), operator or model.operators[0]
+    d = len(groups)
+    rows = max(ROWS, 4 * d) if samples is None else samples
+    if d <= exact:
+        rows, precision = 2**d, 0.0
+    rows = sampling.rows_allowed(model, rows, d, "kernel-shap")
+
+    def ask(keep: Masks) -> Floats:
+        return model.rows(x, target, keep, operator, unit)
+
+    everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
+    found, note = _solve(ask, d, (everything, nothing), rows, precision, seed)
+    return Attribution(
+        x,
+        target,
+        spread(found.values, groups, len(x)),
+        params={"operator": operator, "samples": rows},
+        stderr=spread(found.stderr, groups, len(x)),
+        output=everything,
+        base=nothing,
+        notes=(note,),
+    )
+
+
+def _solve(
+    ask: sampling.Ask, d: int, ends: tuple[float, float], rows: int, precision: float, seed: int
+) -> tuple[Estimate, str]:
+    """The estimate and a note on how sampling ended; ends are f(1) and f(0)."""
+    if d < 2:
+        found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
+        return found, sampling.verdict(found, precision, 0)
+    sizes = np.arange(1, d // 2 + 1)
+    pairs, read = sampling.Pairs(d, 1 / (sizes * (d - sizes)), seed), sampling.growing(ask)
+    most = min((rows - 2) // 2, pairs.total)
+
+    def estimated(count: int) -> Estimate:
+        keep, drawn = pairs.first(count)
+        return estimate(keep, read(keep), ends, drawn, seed)
+
+    start = most if precision == 0 else max(32, 2 * d)
+    found = sampling.until_precise(estimated, start, most, precision)
+    return found, sampling.verdict(found, precision, most)
+
+
+def shapley_law(d: int) -> Floats:
+    """(d + 1,): the kernel's mass on each number of words kept; none on 0 and d, which are constraints."""
+    kept = np.arange(1, d)
+    return np.concatenate([[0.0], (d - 1) / (kept * (d - kept)), [0.0]])
+
+
+def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floats, seed: int) -> Estimate:
+    """Shapley values from pairs of rows (n, d), their values, f(1) and f(0), and the share of its stratum
+    each pair's stratum has drawn."""
+    d, gap = keep.shape[1], ends[0] - ends[1]
+    weights = sampling.law_weights(keep, shapley_law(d))
+    share = keep.mean(1)
+    design = keep - share[:, None]  # its columns sum to zero, so the fit of least norm does, too
+    rest = values - ends[1] - gap * share  # what an even split leaves over
+    if (drawn < 1).any():
+        fold = adjust.folds(len(drawn), 0, seed)
+        more = adjust.controls(keep, values, weights, fold, adjust.shapley_line)
+        design = np.column_stack([design, more])
+    found, stderr = sampling.fit(design, rest, weights, drawn)
+    return Estimate(found[:d] + gap / d, stderr[:d], len(drawn))
