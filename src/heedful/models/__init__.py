@@ -69,13 +69,14 @@ def _from_name(source: str, options: dict[str, Any]) -> Model:
 
 
 def _one_layer(folder: Path) -> Model:
-    from heedful.models.hf_load import load_tokenizer
+    from heedful.models.hf_load import load_tokenizer, quiet
     from heedful.models.tokens import TokenModel
     from heedful.models.torch import TorchBackend
     from heedful.nn import OneLayerClassifier
 
     module = OneLayerClassifier.load(folder)
-    tokenizer = load_tokenizer(folder, {})
+    with quiet():  # transformers warns of a model type that is not its own
+        tokenizer = load_tokenizer(folder, {})
     backend = TorchBackend(
         module,
         tokenizer,
