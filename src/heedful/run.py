@@ -56,16 +56,25 @@ class Run:
     def rows(
         self, x: Encoded, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
     ) -> Floats:
-        if self.budget is not None and len(keep) > self.budget:
-            raise BudgetSpentError(
-                f"the budget has {self.budget:,} rows left and this method asks for {len(keep):,}"
-            )
+        self._check_budget(len(keep))
         memory = self._rows.setdefault((x, target), {})
         before = self.model.spent.unique
         values = self.model.rows(x, target, keep, operator, unit, self.progress, memory)
         if self.budget is not None:
             self.budget -= self.model.spent.unique - before
         return values
+
+    def spend(self, rows: int) -> None:
+        """Take rows that a method runs by other means than `rows` from the budget."""
+        self._check_budget(rows)
+        if self.budget is not None:
+            self.budget -= rows
+
+    def _check_budget(self, rows: int) -> None:
+        if self.budget is not None and rows > self.budget:
+            raise BudgetSpentError(
+                f"the budget has {self.budget:,} rows left and this method asks for {rows:,}"
+            )
 
 
 def explain(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from heedful import registry
+from heedful.errors import HeedfulError
 from heedful.explainers.flow import SCALE, flow, max_flow, max_flows, network
 from heedful.explainers.rollout import roll, steps
 
@@ -172,6 +173,16 @@ def test_ties_are_told(shared: Any) -> None:
     found = flow(replace(trace, attentions=(even,) * 12))
     assert found.scores.tolist() == pytest.approx([1 / len(x)] * len(x))
     assert any(f"{len(x)} of {len(x)} tokens" in note for note in found.notes)
+
+
+def test_long_texts_are_refused_in_a_sentence(shared: Any) -> None:
+    model = shared("bert").model
+    x = model.encode("the cat sat on the mat")
+    target = model.target(x)
+    method = registry.get("attention-flow")
+    with pytest.raises(HeedfulError, match="limit=8"):
+        method(model, x, target, limit=7)
+    assert method(model, x, target, limit=8).params["limit"] == 8
 
 
 @pytest.mark.slow

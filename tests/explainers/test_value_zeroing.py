@@ -14,6 +14,7 @@ from heedful.errors import HeedfulError
 from heedful.explainers.value_zeroing import mixing, shares
 from heedful.models.base import require
 from heedful.models.zeroing import NAME, value_maps
+from heedful.run import BudgetSpentError, Run
 
 TEXT = "the cat sat on the mat"
 WIDTH = 32
@@ -159,6 +160,17 @@ def test_cost(fresh: Any) -> None:
     before = model.spent
     registry.get("value-zeroing")(model, x, target)
     assert (model.spent - before).forwards == 1 + 1 + len(x)
+
+
+def test_the_budget_counts_its_rows(shared: Any) -> None:
+    model = shared("bert").model
+    x = model.encode(TEXT)
+    target = model.target(x)
+    run = Run(model, budget=len(x) + 3)
+    registry.get("value-zeroing")(run, x, target)  # type: ignore[arg-type]
+    assert run.budget == 2
+    with pytest.raises(BudgetSpentError, match=f"2 rows left and this method asks for {len(x) + 1}"):
+        registry.get("value-zeroing")(run, x, target)  # type: ignore[arg-type]
 
 
 def test_an_earlier_position_and_a_continuation(shared: Any) -> None:

@@ -27,6 +27,7 @@ from heedful.explainers.rollout import as_attribution
 from heedful.models.base import Model
 from heedful.models.zeroing import value_maps
 from heedful.registry import explainer
+from heedful.run import Run
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -41,8 +42,10 @@ def mixing(model: Any, x: Encoded, target: Target, layers: int) -> list[Tensor]:
     """Chat of each layer, (N, N) with N the tokens the model reads; counted as N + 1 rows."""
     started = time.perf_counter()
     inputs = model.inputs(x, target)
-    maps = value_maps(model.backend.model, model.backend.runner(inputs), layers)
     length = inputs.ids.shape[1]
+    if isinstance(model, Run):
+        model.spend(length + 1)
+    maps = value_maps(model.backend.model, model.backend.runner(inputs), layers)
     model.meter.forwards += length + 1
     model.meter.unique += length + 1
     model.meter.tokens += length * (length + 1)
