@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--cool", type=int, default=1_500, help="last steps, over which the rate falls to 0")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, default=Path("zoo-work/sentiment"))
+    parser.add_argument("--work", type=Path, default=Path("out/zoo/sentiment"))
     parser.add_argument("--out", type=Path, default=export.ZOO / "sentiment")
     args = parser.parse_args()
     torch.manual_seed(args.seed)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sparse
-from sklearn.utils.extmath import randomized_svd
 
 
 def cooccurrences(documents: list[np.ndarray], vocab: int, window: int = 6) -> sparse.csr_matrix:
@@ -29,6 +28,8 @@ def cooccurrences(documents: list[np.ndarray], vocab: int, window: int = 6) -> s
 
 def word_vectors(documents: list[np.ndarray], vocab: int, size: int, scale: float, seed: int) -> np.ndarray:
     """(vocab, size) vectors with standard deviation `scale`; tokens never seen get small noise."""
+    from sklearn.utils.extmath import randomized_svd  # only training needs scikit-learn
+
     counts = cooccurrences(documents, vocab).tocoo()
     word = np.asarray(counts.sum(axis=1)).ravel()
     context = word**0.75 / (word**0.75).sum()
