@@ -65,6 +65,7 @@ bench: .venv/.bench  ## side by side with rivals, ratios to bench/results
 	@$(BIN)/python -m bench
 
 docs: .venv/.docs  ## build the docs site into site/
+	@$(BIN)/python docs/generate.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html" >&2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_links_between_pages_hold() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+\.(?:md|png|html|svg))\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).is_file(), f"{page.name} links to {link}"
+
+
+def test_generated_pages_are_current() -> None:
+    """`make docs` writes them; a method that was added or changed makes them stale."""
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    for name, make in generate.PAGES.items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == make(), f"run make docs: {name} is stale"

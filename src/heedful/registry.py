@@ -47,6 +47,7 @@ class Explainer:
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
     dear: bool = False  # may run thousands of rows, so it runs only when named
+    promises: frozenset[str] = frozenset()  # "linear", "complete": what heedful.checks holds it to
 
     def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
         """Run it, with name, parameters and sign filled in."""
@@ -64,16 +65,34 @@ _explainers: dict[str, Explainer] = {}
 
 
 def explainer(
-    name: str, *, needs: set[str], cite: str, signed: bool = True, dear: bool = False
+    name: str,
+    *,
+    needs: set[str],
+    cite: str,
+    signed: bool = True,
+    dear: bool = False,
+    promises: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
-    """Register a function `(model, x, target, *, params...) -> Attribution`."""
+    """Register a function `(model, x, target, *, params...) -> Attribution`.
+
+    `promises` may hold "linear" (exact on a sum of word weights) and "complete" (scores sum to
+    output - base); heedful.checks.check_explainer holds the method to them.
+    """
 
     def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:
         if name in _explainers and _explainers[name].run.__module__ != function.__module__:
             raise ValueError(f"two explainers are called {name!r}")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _explainers[name] = Explainer(
-            name, function, frozenset(needs), cite, summary, signed, _keyword_params(function), dear
+            name,
+            function,
+            frozenset(needs),
+            cite,
+            summary,
+            signed,
+            _keyword_params(function),
+            dear,
+            frozenset(promises),
         )
         return function
 

@@ -137,7 +137,7 @@ def lime_exact(
     return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
 
 
-@explainer("shapley-exact", needs={"one-layer"}, cite="Shapley 1953; Owen 1972")
+@explainer("shapley-exact", needs={"one-layer"}, cite="Shapley 1953; Owen 1972", promises=("complete",))
 def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
     """Shapley values without drawing a row; they sum to f(text) - f(every word unknown)."""
     return _solved(model, x, target, unit, ratio_game.shapley)

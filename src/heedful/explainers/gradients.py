@@ -55,7 +55,7 @@ def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     return _attribution(trace, trace.grad_embeds.double().norm(p=2, dim=-1))
 
 
-@explainer("grad-x-input", needs={"gradients"}, cite="Shrikumar et al. 2016")
+@explainer("grad-x-input", needs={"gradients"}, cite="Shrikumar et al. 2016", promises=("linear",))
 def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
     """Gradient times embedding: the first-order effect of scaling this token's embedding to zero."""
     trace = model.trace(x, target)

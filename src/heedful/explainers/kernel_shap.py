@@ -27,7 +27,12 @@ from heedful.types import Attribution, Encoded, Target
 ROWS = 512
 
 
-@explainer("kernel-shap", needs={"rows"}, cite="Lundberg & Lee 2017; Covert & Lee 2021")
+@explainer(
+    "kernel-shap",
+    needs={"rows"},
+    cite="Lundberg & Lee 2017; Covert & Lee 2021",
+    promises=("linear", "complete"),
+)
 def kernel_shap(
     model: Model,
     x: Encoded,

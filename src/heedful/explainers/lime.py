@@ -34,7 +34,12 @@ ROWS = {"adjusted": 512, "published": 5000}
 NU = lime_theory.PUBLISHED
 
 
-@explainer("lime", needs={"rows"}, cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021")
+@explainer(
+    "lime",
+    needs={"rows"},
+    cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
+    promises=("linear",),
+)
 def lime(
     model: Model,
     x: Encoded,

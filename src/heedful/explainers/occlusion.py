@@ -16,7 +16,7 @@ from heedful.rows import spread
 from heedful.types import Attribution, Encoded, Target
 
 
-@explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
+@explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014", promises=("linear",))
 def occlusion(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"
 ) -> Attribution:

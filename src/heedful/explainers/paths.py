@@ -29,7 +29,12 @@ BASELINES = ("mask", "pad", "zero", "mean")
 FIRST_NODES = 8
 
 
-@explainer("integrated-gradients", needs={"gradients"}, cite="Sundararajan, Taly & Yan 2017")
+@explainer(
+    "integrated-gradients",
+    needs={"gradients"},
+    cite="Sundararajan, Taly & Yan 2017",
+    promises=("linear", "complete"),
+)
 def integrated_gradients(
     model: Model,
     x: Encoded,
@@ -99,7 +104,7 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
     return model.lookup(x, target, replaced=content, by=baseline)
 
 
-@explainer("smoothgrad", needs={"gradients"}, cite="Smilkov et al. 2017")
+@explainer("smoothgrad", needs={"gradients"}, cite="Smilkov et al. 2017", promises=("linear",))
 def smoothgrad(
     model: Model, x: Encoded, target: Target, *, samples: int = 32, noise: float = 0.1, seed: int = 0
 ) -> Attribution:
