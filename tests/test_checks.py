@@ -1,4 +1,4 @@
-"""Every registered explainer on the linear model and on three kinds of transformers; the checks catch cheats."""
+"""Every registered explainer on the linear model and three kinds of transformers; the checks catch cheats."""
 
 from __future__ import annotations
 

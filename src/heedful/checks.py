@@ -49,7 +49,7 @@ def check_explainer(name: str, model: Model | None = None) -> None:
 
 def explained(entry: Explainer, model: Model, text: str = TEXTS[0], **params: Any) -> Attribution:
     x = model.encode(text)
-    known = {"seed": 0, **params}
+    known = {"seed": 0, **({"samples": 256} if entry.dear else {}), **params}
     return entry(model, x, model.target(x), **{k: v for k, v in known.items() if k in entry.params})
 
 

@@ -251,7 +251,7 @@ def test_rows_refuse_wrong_masks_and_operators(shared: Any) -> None:
         family.model.rows(x, target, np.ones((1, 2), dtype=bool))
     with pytest.raises(HeedfulError, match="cannot be removed by 'blur': there is no such operator"):
         family.model.rows(x, target, ones(x), "blur")
-    with pytest.raises(HeedfulError, match="removed by .mask.: this model does not offer it"):
+    with pytest.raises(HeedfulError, match=r"removed by .mask.: this model does not offer it"):
         family.model.rows(x, target, ones(x), "mask")
     assert (
         "unk" not in family.model.operators
