@@ -83,7 +83,7 @@ def test_published_fit_is_the_lime_packages(features: int) -> None:
     from lime.lime_base import LimeBase
     from sklearn.metrics import pairwise_distances
 
-    f = Heads(14, 2.0, seed=1)
+    f = Heads(14, 2.0, seed=2)  # greedy selection and highest weights choose other words here
     keep = published_masks(14, 300, np.random.default_rng(0))
     keep[7] = False  # the empty document, whose cosine distance is 0/0
     data, values = keep.astype(float), f(keep)
