@@ -5,7 +5,8 @@
     score = readout . (C - I)                  the I every position starts with says nothing about the target
 
 The authors' code overwrites the [CLS] entry, which C - I leaves at what really arrived there. Published
-variants that start at the last layer or normalise rows are not this formula.
+variants that start at the last layer or normalise rows are not this formula. R / Z magnifies rounding where Z
+is near zero: on a float32 MiniLM scores came out within 4 % of the largest of their float64 values.
 
 Cost: the trace, and a forward and backward under the rules. Needs: attentions, and relevance: a classifier
 built of operations that have rules (linear, LayerNorm, GELU, ReLU, tanh, softmax, matmul, add), as BERT,

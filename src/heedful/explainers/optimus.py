@@ -8,7 +8,8 @@
     score      w of the configuration with the largest RFT for this text and this target (mode "label")
 
 delta is on the target's own scale (the logit). BERT has 14 x 13 x 4 = 728 configurations. Where the queries
-are not the tokens (cross-attention, a pooling query) there is no column to read and no product to take.
+are not the tokens (cross-attention, a pooling query) there is no column to read and no product to take; in
+causal maps the last token's column holds nothing but itself and is left out.
 Special tokens are never removed, so they are not judged and score zero.
 
 Circular by construction: removal picked the configuration, so removal metrics flatter it. A note says so.
@@ -72,7 +73,7 @@ def _over_layers(maps: list[Tensor], tokens: bool) -> Iterator[tuple[str, Tensor
 def _readings(joined: Tensor, readout: Tensor, tokens: bool) -> Iterator[tuple[str, Tensor]]:
     """(Q, T) -> (T,) in each of the ways that are defined for it."""
     yield "from", readout @ joined
-    if tokens:
+    if tokens and bool(joined.triu(1).any()):
         yield "to", joined @ readout
     yield "mean of columns", joined.mean(0)
     yield "max of columns", joined.amax(0)
