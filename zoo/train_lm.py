@@ -159,7 +159,7 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=2_400)
+    parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--vocab", type=int, default=4_096)
     parser.add_argument("--layers", type=int, default=4)
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=4e-3, help="AdamW")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--decay", type=float, default=0.1)
-    parser.add_argument("--cool", type=int, default=1_400, help="last steps, the rate falls to 0")
+    parser.add_argument("--cool", type=int, default=2_000, help="last steps, the rate falls to 0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=Path("out/zoo/lm"))
     parser.add_argument("--out", type=Path, default=export.ZOO / "lm")
