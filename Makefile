@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 OUT ?= out
+METHODS := grad-l2,grad-x-input,integrated-gradients,attention-avg,attention-rollout,chefer,occlusion,lime,kernel-shap
 DEMO := the selection on the menu is great and so is the food the service is not bad prices are fine
 
 # One test process a core; torch keeps to one thread in each, so they do not fight.
@@ -40,7 +41,7 @@ help:  ## this list
 
 demo: .venv/.core  ## explain a prediction of the embedded model and write out/demo.html
 	@mkdir -p $(OUT)
-	@$(BIN)/heedful explain "$(DEMO)" --model zoo:sentiment --html $(OUT)/demo.html
+	@$(BIN)/heedful explain "$(DEMO)" --model zoo:sentiment --method $(METHODS) --html $(OUT)/demo.html
 
 test: .venv/.dev  ## the whole quick test suite
 	@$(PYTEST) -n $(WORKERS) -m "not slow and not real"

@@ -33,7 +33,9 @@ def text_of(tokens: int) -> str:
     """A text of exactly that many tokens, special ones included."""
     tokenizer = minilm_size()[1]
     words = ("the film was long but the cast is good and the end made me cry " * 40).split()
-    count = next(n for n in range(1, len(words)) if len(tokenizer(" ".join(words[:n]))["input_ids"]) >= tokens)
+    count = next(
+        n for n in range(1, len(words)) if len(tokenizer(" ".join(words[:n]))["input_ids"]) >= tokens
+    )
     return " ".join(words[:count])
 
 

@@ -1,4 +1,4 @@
-"""The reference transformer against transformers' GPT-2 on the same weights: the textbook must not be slow."""
+"""The reference transformer against transformers' GPT-2 on the same weights: a textbook need not be slow."""
 
 from __future__ import annotations
 

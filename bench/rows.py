@@ -21,7 +21,8 @@ def run() -> list[Ratio]:
     gone = rng.integers(1, len(groups), ROWS)  # LIME's removal counts: uniform
     keep = np.stack([rng.permutation(len(groups)) >= count for count in gone])
     texts = [
-        removed(x, len(x), {t for d in np.flatnonzero(~row) for t in groups[d]}, "delete", None).ids for row in keep
+        removed(x, len(x), {t for d in np.flatnonzero(~row) for t in groups[d]}, "delete", None).ids
+        for row in keep
     ]
 
     def ours() -> None:
@@ -40,5 +41,7 @@ def run() -> list[Ratio]:
 
     return [
         compare(f"{ROWS} deletion rows", "one row a call", ours, one_by_one, at_most=1.0, pairs=5),
-        compare(f"{ROWS} deletion rows", "batches of 64 in the order drawn", ours, padded, at_most=0.7, pairs=5),
+        compare(
+            f"{ROWS} deletion rows", "batches of 64 in the order drawn", ours, padded, at_most=0.7, pairs=5
+        ),
     ]

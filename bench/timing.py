@@ -1,4 +1,4 @@
-"""Interleaved timing: A, B, A, B, ... so that both meet the same noise; the ratio of each pair is what counts."""
+"""Interleaved timing: A, B, A, B, ... both meet the same noise; the ratio of each pair is what counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All trace methods together against one plain eager forward + backward, and against captum, a method at a time."""
+"""All trace methods together against one plain eager forward + backward, and against captum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def run() -> list[Ratio]:
     x = model.encode(text_of(128))
     target = model.target(x)
     ids = torch.tensor([x.ids])
-    methods = [e for e in registry.explainers().values() if e.needs and e.needs <= {"gradients", "attentions"}]
+    methods = [
+        e for e in registry.explainers().values() if e.needs and e.needs <= {"gradients", "attentions"}
+    ]
 
     def ours() -> None:
         shared = Run(model)
@@ -30,9 +32,16 @@ def run() -> list[Ratio]:
 
     return [
         compare(
-            f"{len(methods)} trace methods", "one eager forward + backward", ours, plain, at_most=1.2, pairs=15
+            f"{len(methods)} trace methods",
+            "one eager forward + backward",
+            ours,
+            plain,
+            at_most=1.2,
+            pairs=15,
         ),
-        compare(f"{len(methods)} trace methods", "captum Saliency + InputXGradient", ours, _captum(module, ids)),
+        compare(
+            f"{len(methods)} trace methods", "captum Saliency + InputXGradient", ours, _captum(module, ids)
+        ),
     ]
 
 

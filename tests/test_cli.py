@@ -150,8 +150,8 @@ def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[s
 
 
 def test_the_command_on_the_page_repeats_the_run(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from heedful.cli_explain import Wish
-    from heedful.cli_explain import run as explain
+    from heedful.cli.explain import Wish
+    from heedful.cli.explain import run as explain
     from heedful.view.repeat import command, python
 
     pair, target = ("it's", "-b <c>"), {"label": "negative"}
@@ -196,7 +196,7 @@ def test_text_view_is_plain_when_piped(toy: Any, capsys: pytest.CaptureFixture[s
 def test_chat_from_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from heedful.cli_io import read_chat
+    from heedful.cli.io import read_chat
 
     file = tmp_path / "chat.json"
     file.write_text('[{"role": "user", "content": "hi", "name": "x"}]')

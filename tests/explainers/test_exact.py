@@ -15,9 +15,9 @@ import heedful
 from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.explainers.exact import gradient
-from heedful.lime_theory import row_weights
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.text import select
+from heedful.theory.lime_limit import row_weights
 
 EXACT = 1e-10
 TEXT = "the cat sat on the mat. hello"  # 8 words, "the" twice at its own places

@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 
 import heedful
-from heedful import lime_theory, ratio_game, registry
 from heedful.errors import HeedfulError
 from heedful.explainers.lime import estimate, published_fit, published_masks
 from heedful.nn import OneLayerClassifier, OneLayerConfig
-from heedful.sampling import Estimate, Pairs
+from heedful.theory import lime_limit, ratio_game, registry
+from heedful.theory.sampling import Estimate, Pairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words
 SHORT = "the cat sat on"
@@ -50,7 +50,7 @@ def sampled(f: Callable[[np.ndarray], np.ndarray], d: int, rows: int, seed: int)
 def plain(f: Callable[[np.ndarray], np.ndarray], d: int, rows: int, seed: int) -> np.ndarray:
     """Published sampling, weighted least squares without ridge and selection: no bias to blame."""
     keep = published_masks(d, rows, np.random.default_rng(seed))
-    root = np.sqrt(lime_theory.row_weights(keep))[:, None]
+    root = np.sqrt(lime_limit.row_weights(keep))[:, None]
     design = np.column_stack([np.ones(rows), keep])
     return np.linalg.lstsq(design * root, f(keep) * root[:, 0], rcond=None)[0][1:]
 
@@ -183,7 +183,7 @@ def test_adjustment_keeps_the_limit_of_a_product() -> None:
     pairs = np.zeros((15, 15))
     pairs[0, 1] = pairs[1, 0] = 1
     found = sampled(lambda z: (z[:, 0] & z[:, 1]).astype(float), 15, 200, seed=0)
-    want = lime_theory.limit_of_pairs(pairs, 0.25)[1]
+    want = lime_limit.limit_of_pairs(pairs, 0.25)[1]
     assert (np.abs(found.values - want) < 5 * found.stderr).all()
     assert np.abs(found.values - want).max() < 0.05
 

@@ -24,14 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful import lime_theory, ratio_game
 from heedful.errors import HeedfulError
-from heedful.lime_theory import Floats
 from heedful.models.base import Model
 from heedful.nn.one_layer import OneLayerClassifier
-from heedful.ratio_game import RatioGame
 from heedful.registry import explainer
 from heedful.rows import spread
+from heedful.theory import lime_limit, ratio_game
+from heedful.theory.lime_limit import Floats
+from heedful.theory.ratio_game import RatioGame
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -130,7 +130,7 @@ def lime_exact(
     x: Encoded,
     target: Target,
     *,
-    bandwidth: float = lime_theory.PUBLISHED,
+    bandwidth: float = lime_limit.PUBLISHED,
     unit: str = "word",
 ) -> Attribution:
     """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed."""

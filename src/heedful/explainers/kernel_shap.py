@@ -5,7 +5,7 @@
 
 With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
 of masks (they cancel the interactions of even order), stratified by size, and regression adjustment
-(heedful.adjust); the sum is exact in any case. Rows double until the relative standard error
+(heedful.theory.adjust); the sum is exact in any case. Rows double until the relative standard error
 |stderr| / |scores| is at most `precision`, or `samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from heedful import adjust, sampling
-from heedful.lime_theory import Floats, Masks
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.rows import spread
-from heedful.sampling import Estimate
+from heedful.theory import adjust, sampling
+from heedful.theory.lime_limit import Floats, Masks
+from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
 
 ROWS = 512

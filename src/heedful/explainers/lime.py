@@ -6,7 +6,7 @@
 variant="published" is the `lime` package: independent rows, the text itself first, ridge regression with
 alpha 1 on the 10 words chosen by highest weight (the rest get 0); its 5,000 rows are the default.
 variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs,
-stratified by how many words go, weighted least squares, and regression adjustment (heedful.adjust). It
+stratified by how many words go, weighted least squares, and regression adjustment (heedful.theory.adjust). It
 doubles its rows until the relative standard error |stderr| / |scores| is at most `precision`, or `samples`
 rows are run; with 2^d rows allowed, it is exact.
 Cost: rows, as many as it takes. Needs: rows.
@@ -20,18 +20,18 @@ from functools import partial
 
 import numpy as np
 
-from heedful import adjust, lime_theory, sampling
 from heedful.errors import HeedfulError
-from heedful.lime_theory import Floats, Masks
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.rows import spread
-from heedful.sampling import Estimate
+from heedful.theory import adjust, lime_limit, sampling
+from heedful.theory.lime_limit import Floats, Masks
+from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
 
 FEATURES = 10  # the lime package's num_features
 ROWS = {"adjusted": 512, "published": 5000}
-NU = lime_theory.PUBLISHED
+NU = lime_limit.PUBLISHED
 
 
 @explainer(
@@ -103,7 +103,7 @@ def estimate(keep: Masks, values: Floats, nothing: float, drawn: Floats, seed: i
     d = keep.shape[1]
     keep = np.concatenate([keep, np.zeros((1, d), dtype=bool)])  # s = d: one row, always run
     values = np.append(values, nothing)
-    weights = sampling.law_weights(keep, lime_theory.size_law(d, NU))
+    weights = sampling.law_weights(keep, lime_limit.size_law(d, NU))
     design = np.column_stack([np.ones(len(keep)), keep])
     if (drawn < 1).any():
         fold = adjust.folds(len(drawn), 1, seed)
@@ -131,7 +131,7 @@ def published_masks(d: int, rows: int, rng: np.random.Generator) -> Masks:
 
 def published_fit(keep: Masks, values: Floats, features: int) -> tuple[Floats, Floats]:
     """(coefficients, standard errors), each (d,), of the lime package: select words, then Ridge(alpha=1)."""
-    weights = lime_theory.row_weights(keep, NU) if keep.shape[1] else np.ones(len(keep))
+    weights = lime_limit.row_weights(keep, NU) if keep.shape[1] else np.ones(len(keep))
     data = keep.astype(np.float64)
     chosen = _selected(data, values, weights, features)
     scores, stderr = np.zeros(keep.shape[1]), np.zeros(keep.shape[1])

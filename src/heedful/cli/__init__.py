@@ -11,10 +11,10 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from heedful import cli_options as o
 from heedful._version import __version__
-from heedful.cli_io import console, note, put_json, quiet, read_chat, read_text, working, write
-from heedful.cli_zoo import app as zoo_app
+from heedful.cli import options as o
+from heedful.cli.io import console, note, put_json, quiet, read_chat, read_text, working, write
+from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
 
 # Typer brings click along inside itself or beside itself, depending on its version.
@@ -82,7 +82,7 @@ def explain(
 
     The control method `random` is always run too: it shows what no knowledge of the model looks like.
     """
-    from heedful.cli_explain import Wish, run, show
+    from heedful.cli.explain import Wish, run, show
 
     if as_json and as_csv:
         raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
@@ -154,7 +154,7 @@ def generate(
             }
         )
         return
-    from heedful.cli_explain import show_continuations
+    from heedful.cli.explain import show_continuations
 
     show_continuations(found)
 

@@ -25,8 +25,8 @@ import numpy as np
 from scipy import special
 
 from heedful.errors import HeedfulError
-from heedful.lime_theory import Floats, Indices, Masks
 from heedful.models.base import Model
+from heedful.theory.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
 

@@ -21,9 +21,9 @@ from functools import partial
 
 import numpy as np
 
-from heedful import lime_theory
 from heedful.errors import HeedfulError
-from heedful.lime_theory import Floats, Masks
+from heedful.theory import lime_limit
+from heedful.theory.lime_limit import Floats, Masks
 
 STEP = 0.08  # of y = log x: the trapezoid rule is then exact to rounding
 REACH = 40.0  # exp(-40) is nothing
@@ -109,13 +109,13 @@ def coin_means(game: RatioGame, p: Floats) -> tuple[Floats, Floats, Floats]:
 
 def shapley(game: RatioGame) -> Floats:
     """Shapley values (d,): they sum to f(all present) - f(all absent)."""
-    return lime_theory.shapley_of_coins(partial(coin_means, game), len(game.g1))
+    return lime_limit.shapley_of_coins(partial(coin_means, game), len(game.g1))
 
 
-def lime(game: RatioGame, nu: float = lime_theory.PUBLISHED) -> Floats:
+def lime(game: RatioGame, nu: float = lime_limit.PUBLISHED) -> Floats:
     """LIME's coefficients (d,) with endlessly many rows, for any bandwidth."""
     d = len(game.g1)
     everything = float(game(np.ones((1, d), dtype=bool))[0])
     if d < 2:  # a line through two points
         return everything - game(np.zeros((1, d), dtype=bool)).repeat(d)
-    return lime_theory.limit_of_coins(partial(coin_means, game), everything, d, nu)[1]
+    return lime_limit.limit_of_coins(partial(coin_means, game), everything, d, nu)[1]

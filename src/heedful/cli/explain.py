@@ -9,7 +9,7 @@ from typing import Any
 
 import heedful
 from heedful import registry
-from heedful.cli_io import console, put_json, working
+from heedful.cli.io import console, put_json, working
 from heedful.errors import HeedfulError
 from heedful.types import Comparison
 from heedful.view.columns import visible

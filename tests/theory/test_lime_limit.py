@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful import lime_theory, ratio_game
 from heedful.errors import HeedfulError
-from heedful.ratio_game import RatioGame
+from heedful.theory import lime_limit, ratio_game
+from heedful.theory.ratio_game import RatioGame
 
 Function = Callable[[np.ndarray], np.ndarray]
 EXACT = 1e-10
@@ -59,7 +59,7 @@ def random_game(d: int, sd: float, seed: int = 0, repeated: int = 1) -> RatioGam
 def moments(f: Function, d: int, nu: float) -> tuple[float, np.ndarray]:
     """E[pi f] and E[pi z_j f] by enumeration."""
     keep = masks(d)
-    law = lime_theory.size_law(d, nu)[keep.sum(1)] / np.array([comb(d, int(m)) for m in keep.sum(1)])
+    law = lime_limit.size_law(d, nu)[keep.sum(1)] / np.array([comb(d, int(m)) for m in keep.sum(1)])
     law[keep.all(1)] = 0
     return float(law @ f(keep)), (law * f(keep)) @ keep
 
@@ -73,7 +73,7 @@ def test_limit_is_weighted_least_squares_over_every_mask(d: int, nu: float) -> N
         return table[keep @ (1 << np.arange(d))]
 
     want = lime_by_enumeration(f, d, nu)
-    b0, b = lime_theory.limit(*moments(f, d, nu), nu)
+    b0, b = lime_limit.limit(*moments(f, d, nu), nu)
     # at d = 3, nu = 0.1 the normal equations lose five digits
     np.testing.assert_allclose([b0, *b], want, atol=1e-8 if d == 3 else EXACT)
 
@@ -82,18 +82,18 @@ def test_limit_is_weighted_least_squares_over_every_mask(d: int, nu: float) -> N
 def test_alphas_are_moments(nu: float) -> None:
     d = 7
     keep = masks(d)
-    for p, alpha in enumerate(lime_theory.alphas(d, nu, 4)):
+    for p, alpha in enumerate(lime_limit.alphas(d, nu, 4)):
         mean, _ = moments(lambda z, p=p: z[:, :p].all(1).astype(float), d, nu)
         assert alpha == pytest.approx(mean, abs=1e-15)
     assert len(keep) == 128
-    np.testing.assert_array_equal(lime_theory.alphas(2, nu, 4)[3:], 0)  # three words of two are never kept
+    np.testing.assert_array_equal(lime_limit.alphas(2, nu, 4)[3:], 0)  # three words of two are never kept
 
 
 def test_wide_bandwidth_constants() -> None:
     for d in (2, 5, 40):
         p = np.arange(4)
-        np.testing.assert_allclose(lime_theory.alphas(d, np.inf, 3), np.maximum(d - p, 0) / ((p + 1) * d))
-        k = lime_theory.constants(d, np.inf)
+        np.testing.assert_allclose(lime_limit.alphas(d, np.inf, 3), np.maximum(d - p, 0) / ((p + 1) * d))
+        k = lime_limit.constants(d, np.inf)
         assert k.s0 == pytest.approx(2 * (2 * d - 1) / (d + 1))
         assert k.s1 == pytest.approx(-6 / (d + 1))
         assert k.s2 == pytest.approx(6 * (d**2 - 2 * d + 3) / (d**2 - 1))
@@ -105,7 +105,7 @@ def test_finite_d_corollary_and_how_wrong_its_usual_form_is(d: int) -> None:
     """b_j = 3(d-1)/(d+1) m_j - 3(d-3)/(d(d+1)) sum m_k - 6/(d+1) m, with m_j = E[f | j kept]."""
     f = random_game(d, 1.0, seed=d)
     mean, mean_with = moments(f, d, np.inf)
-    m_j = mean_with / lime_theory.alphas(d, np.inf)[1]
+    m_j = mean_with / lime_limit.alphas(d, np.inf)[1]
     exact = 3 * (d - 1) / (d + 1) * m_j - 3 * (d - 3) / (d * (d + 1)) * m_j.sum() - 6 / (d + 1) * mean
     np.testing.assert_allclose(exact, lime_by_enumeration(f, d, np.inf)[1:], atol=EXACT)
     usual = 3 * m_j - 3 / d * m_j.sum()
@@ -116,16 +116,16 @@ def test_finite_d_corollary_and_how_wrong_its_usual_form_is(d: int) -> None:
 def test_linear_functions_are_recovered_and_indicators_are_one_word(nu: float) -> None:
     rng = np.random.default_rng(1)
     slopes = rng.standard_normal(6)
-    b0, b = lime_theory.limit(*moments(lambda z: 0.7 + z @ slopes, 6, nu), nu)
+    b0, b = lime_limit.limit(*moments(lambda z: 0.7 + z @ slopes, 6, nu), nu)
     np.testing.assert_allclose([b0, *b], [0.7, *slopes], atol=EXACT)
-    _, b = lime_theory.limit(*moments(lambda z: z[:, 2].astype(float), 6, nu), nu)
+    _, b = lime_limit.limit(*moments(lambda z: z[:, 2].astype(float), 6, nu), nu)
     np.testing.assert_allclose(b, np.eye(6)[2], atol=EXACT)
 
 
 def test_limit_is_linear_in_f() -> None:
     f, g = random_game(5, 2.0, 1), random_game(5, 2.0, 2)
-    one, two = (lime_theory.limit(*moments(h, 5, 0.25), 0.25)[1] for h in (f, g))
-    both = lime_theory.limit(*moments(lambda z: 3 * f(z) - g(z) + 5, 5, 0.25), 0.25)[1]
+    one, two = (lime_limit.limit(*moments(h, 5, 0.25), 0.25)[1] for h in (f, g))
+    both = lime_limit.limit(*moments(lambda z: 3 * f(z) - g(z) + 5, 5, 0.25), 0.25)[1]
     np.testing.assert_allclose(both, 3 * one - two, atol=EXACT)
 
 
@@ -133,22 +133,22 @@ def test_limit_is_linear_in_f() -> None:
 def test_a_small_tree_from_alphas(nu: float) -> None:
     """1_a + (1 - 1_a) 1_b 1_c has its limit in closed form from alpha_0 .. alpha_4."""
     d = 7
-    a = lime_theory.alphas(d, nu, 4)
+    a = lime_limit.alphas(d, nu, 4)
     mean = a[1] + a[2] - a[3]
     with_j = np.full(d, a[2] + a[3] - a[4])
     with_j[0], with_j[1:3] = a[1], a[2] + a[2] - a[3]
     want = lime_by_enumeration(lambda z: z[:, 0] + (1.0 - z[:, 0]) * z[:, 1] * z[:, 2], d, nu)[1:]
-    np.testing.assert_allclose(lime_theory.limit(mean, with_j, nu)[1], want, atol=EXACT)
+    np.testing.assert_allclose(lime_limit.limit(mean, with_j, nu)[1], want, atol=EXACT)
 
 
 @pytest.mark.parametrize("nu", WIDTHS)
 @pytest.mark.parametrize("d", [2, 3, 10, 60, 250])
 def test_coin_mixture_has_the_size_law(d: int, nu: float) -> None:
-    p, w = lime_theory.coin_mixture(d, nu)
+    p, w = lime_limit.coin_mixture(d, nu)
     law = stats.binom.pmf(np.arange(d + 1)[:, None], d, p) @ w
-    target = lime_theory.size_law(d, nu)
+    target = lime_limit.size_law(d, nu)
     if (
-        np.isinf(nu) and d // 2 + 1 > lime_theory.NODES
+        np.isinf(nu) and d // 2 + 1 > lime_limit.NODES
     ):  # sizes one by one ask for more nodes than smooth means
         law, target = law[:-1:10].cumsum(), target[:-1:10].cumsum()
     np.testing.assert_allclose(law, target, atol=1e-11)
@@ -220,17 +220,17 @@ def test_limit_of_pairs(nu: float) -> None:
     pairs = np.random.default_rng(2).standard_normal((6, 6))
     pairs = (pairs + pairs.T) * (1 - np.eye(6))
     want = lime_by_enumeration(lambda z: np.einsum("nk,kl,nl->n", z, pairs, z) / 2, 6, nu)
-    b0, b = lime_theory.limit_of_pairs(pairs, nu)
+    b0, b = lime_limit.limit_of_pairs(pairs, nu)
     np.testing.assert_allclose([b0, *b], want, atol=EXACT)
 
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(HeedfulError, match="bandwidth"):
-        lime_theory.psi(np.array([0.5]), 0.0)
+        lime_limit.psi(np.array([0.5]), 0.0)
     with pytest.raises(HeedfulError, match="too narrow"):
-        lime_theory.constants(3, 0.05)
+        lime_limit.constants(3, 0.05)
     with pytest.raises(HeedfulError, match="two words"):
-        lime_theory.constants(1, 0.25)
+        lime_limit.constants(1, 0.25)
     with pytest.raises(HeedfulError, match="too far apart"):
         ratio_game.from_scores(
             (np.array([0.0, 2000.0]), np.array([0.0, 0.0])), (np.ones(2), np.ones(2)), [[1]]

@@ -8,9 +8,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from heedful import adjust, lime_theory, sampling
-from heedful.adjust import Surrogate
-from heedful.sampling import Estimate, Pairs
+from heedful.theory import adjust, lime_limit, sampling
+from heedful.theory.adjust import Surrogate
+from heedful.theory.sampling import Estimate, Pairs
 
 
 def masks(d: int) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_quotas_follow_the_shares_and_texts_may_be_long() -> None:
 
 
 def test_law_weights_stand_for_the_law() -> None:
-    law = lime_theory.size_law(9, 0.25)
+    law = lime_limit.size_law(9, 0.25)
     keep, _ = Pairs(9, np.ones(4), seed=0).first(30)
     weights = sampling.law_weights(keep, law)
     for m in range(1, 9):
@@ -127,7 +127,7 @@ def test_surrogate_means_and_lines_are_exact(surrogate: Surrogate) -> None:
     np.testing.assert_allclose(without_j[0], (chance * values) @ ~keep / 0.7, atol=1e-12)
 
     law = np.array([0.0 if m == d else 1 / comb(d, m) for m in kept.tolist()])
-    root = np.sqrt(law * lime_theory.row_weights(keep, 0.25))[:, None]
+    root = np.sqrt(law * lime_limit.row_weights(keep, 0.25))[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])
     want = np.linalg.lstsq(design * root, values * root[:, 0], rcond=None)[0]
     b0, b = adjust.lime_line(surrogate, 0.25)

@@ -27,8 +27,8 @@ from functools import partial
 
 import numpy as np
 
-from heedful import lime_theory
-from heedful.lime_theory import Floats, Indices, Masks
+from heedful.theory import lime_limit
+from heedful.theory.lime_limit import Floats, Indices, Masks
 
 FOLDS = 5
 CENTRES = 1200  # most rows a surrogate learns from: cost grows with their cube
@@ -51,7 +51,7 @@ class Surrogate:
         return kernel(signs(keep), self.centres, self.theta) @ self.coefficients
 
     def coin_means(self, p: Floats) -> tuple[Floats, Floats, Floats]:
-        """As lime_theory.CoinMeans."""
+        """As lime_limit.CoinMeans."""
         tilt = np.outer(self.theta, 2 * p - 1)  # (d, P)
         up, down = np.log1p(tilt), np.log1p(-tilt)
         kept = (self.centres > 0).astype(np.float64)
@@ -79,14 +79,14 @@ def lime_line(surrogate: Surrogate, nu: float) -> Line:
     """Its LIME limit."""
     d = len(surrogate.theta)
     everything = float(surrogate(np.ones((1, d), dtype=bool))[0])
-    return lime_theory.limit_of_coins(surrogate.coin_means, everything, d, nu)
+    return lime_limit.limit_of_coins(surrogate.coin_means, everything, d, nu)
 
 
 def shapley_line(surrogate: Surrogate) -> Line:
     """Its Shapley values, through its value with no word."""
     d = len(surrogate.theta)
     nothing = surrogate(np.zeros((1, d), dtype=bool))[0]
-    return np.asarray(nothing), lime_theory.shapley_of_coins(surrogate.coin_means, d)
+    return np.asarray(nothing), lime_limit.shapley_of_coins(surrogate.coin_means, d)
 
 
 def controls(keep: Masks, values: Floats, weights: Floats, fold: Indices, explain: Explain) -> Floats:

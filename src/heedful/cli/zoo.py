@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from heedful import cli_options as o
-from heedful.cli_io import console, note, put_json
+from heedful.cli import options as o
+from heedful.cli.io import console, note, put_json
 from heedful.errors import HeedfulError
 
 app = typer.Typer(rich_markup_mode=None)
