@@ -85,8 +85,8 @@ def check_deterministic(entry: Explainer, model: Model) -> None:
 
 def check_model_untouched(entry: Explainer, model: Model) -> None:
     """Weights, modes and gradients are as they were."""
-    module = module_of(model)
-    if module is None:
+    module = model.module
+    if module is None:  # a function
         return
     before = fingerprint(module), [part.training for part in module.modules()]
     grads = [parameter.grad for parameter in module.parameters()]
@@ -110,11 +110,6 @@ def check_remembered(entry: Explainer, model: Model) -> None:
         np.testing.assert_allclose(
             found.scores, explained(entry, model).scores, rtol=1e-3, atol=1e-5, err_msg=entry.name
         )
-
-
-def module_of(model: Model) -> nn.Module | None:
-    backend = getattr(model, "backend", None)
-    return getattr(backend, "model", None) or getattr(backend, "module", None)
 
 
 # --- what some promise -----------------------------------------------------------------------------------

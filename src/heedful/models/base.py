@@ -17,7 +17,7 @@ from heedful.rows import Memory
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
 
@@ -27,6 +27,7 @@ CAPABILITIES = {
     "gradients": "gradients with respect to the token embeddings",
     "attentions": "attention weights",
     "generate": "text generation",
+    "relu": "ReLU modules",
     "values": "one stack of layers whose attention goes through transformers' attention switch",
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
@@ -52,6 +53,10 @@ class Model(Protocol):
     @property
     def window(self) -> int | None:
         """Most tokens it reads."""
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The user's own module; a function has none."""
 
     @property
     def spent(self) -> Cost:
@@ -117,6 +122,8 @@ class Backend(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def window(self) -> int | None: ...
+    @property
+    def module(self) -> nn.Module: ...
     @property
     def one_row_at_a_time(self) -> bool:
         """The model cannot tell padding from text."""

@@ -27,6 +27,7 @@ class FunctionModel:
     kind = "function"
     operators: tuple[str, ...] = ("delete", "mask")
     window = None
+    module = None
     capabilities = frozenset({"rows"})
 
     def __init__(

@@ -21,7 +21,7 @@ from heedful.models.base import Inputs, Output
 from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.lrp import RelevanceRules, relevances
-from heedful.models.scoped import eager_attention, first_broken_layer, hooked, seeded, untouched
+from heedful.models.scoped import eager_attention, first_broken_layer, hooked, relus, seeded, untouched
 from heedful.models.zeroing import can_zero
 
 
@@ -64,6 +64,11 @@ class HFBackend:
                 f"{self.name} names no input embedding", "get_input_embeddings() gives nothing"
             )
         return module  # type: ignore[no-any-return]
+
+    @property
+    def module(self) -> nn.Module:
+        module: nn.Module = self.model
+        return module
 
     @property
     def device(self) -> torch.device:
@@ -208,7 +213,7 @@ class HFBackend:
             maps = (*out.attentions, *out.cross)
             grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
         if grads[0] is not None:
-            found.add("gradients")
+            found |= {"gradients", "relu"} if relus(self.model) else {"gradients"}
         if maps and any(grad is not None for grad in grads[1:]):
             found.add("attentions")
         if (

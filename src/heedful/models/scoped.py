@@ -93,6 +93,24 @@ def hooked(module: nn.Module, hook: Callable[[nn.Module, Any, Any], Any]) -> Ite
         handle.remove()
 
 
+@contextmanager
+def guided(module: nn.Module) -> Iterator[None]:
+    """Negative gradients are stopped at the output of every ReLU module, for the length of the block."""
+
+    def stop(_module: nn.Module, _args: Any, output: Tensor) -> None:
+        if output.requires_grad:
+            output.register_hook(lambda grad: grad.clamp_min(0))  # type: ignore[no-untyped-call]
+
+    with ExitStack() as stack:
+        for part in relus(module):
+            stack.enter_context(hooked(part, stop))
+        yield
+
+
+def relus(module: nn.Module) -> list[nn.Module]:
+    return [part for part in module.modules() if isinstance(part, nn.ReLU)]
+
+
 def first_broken_layer(module: nn.Module, run: Callable[[], object]) -> str | None:
     """Name of the first submodule, in the order they finish, whose output holds a NaN; runs the model again.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful import rows as engine
 from heedful import targets
@@ -40,6 +40,11 @@ class TokenModel:
 
     def __repr__(self) -> str:
         return f"<heedful model {self.name}: {self.kind}>"
+
+    @property
+    def module(self) -> nn.Module:
+        """The user's own module."""
+        return self.backend.module
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Output
 from heedful.models.hf_config import UNLIMITED, fingerprint
-from heedful.models.scoped import first_broken_layer, hooked, untouched
+from heedful.models.scoped import first_broken_layer, hooked, relus, untouched
 from heedful.nn.one_layer import OneLayerClassifier
 
 Embed = Callable[[Tensor], Tensor]
@@ -148,6 +148,7 @@ class TorchBackend:
             out = self.traced(Inputs(ids, torch.ones_like(ids)))
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
         found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
+        found |= {"relu"} if relus(self.module) else set()
         found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
         return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
 

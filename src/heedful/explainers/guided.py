@@ -1,0 +1,26 @@
+"""Guided backpropagation: gradient times embedding, with negative gradients stopped at every ReLU.
+
+    backward through h = ReLU(z):   dz = dh * 1[z > 0] * 1[dh > 0]        (plain: dz = dh * 1[z > 0])
+
+It is defined for ReLU networks alone, and it fails sanity checks: randomising the upper layers hardly changes
+it (Adebayo et al. 2018), because stopping negative gradients mostly reconstructs the input. For comparison only.
+Cost: one forward + backward. Needs: gradients and ReLU modules. Springenberg et al. 2015.
+"""
+
+from __future__ import annotations
+
+from heedful.models.base import Model
+from heedful.models.scoped import guided
+from heedful.registry import explainer
+from heedful.types import Attribution, Encoded, Target
+
+
+@explainer("guided-backprop", needs={"gradients", "relu"}, cite="Springenberg et al. 2015")
+def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks."""
+    text = model.lookup(x, target)  # (T, d)
+    assert model.module is not None  # capability "relu"
+    with guided(model.module):
+        values, grads = model.gradients(x, target, text[None])
+    scores = (grads[0].double() * text.double()).sum(-1)
+    return Attribution(x, target, scores.cpu().numpy(), output=float(values[0]))
