@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import heedful
+from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.explainers.kernel_shap import estimate, shapley_law
 from heedful.nn import OneLayerClassifier, OneLayerConfig
-from heedful.theory import ratio_game, registry
+from heedful.theory import ratio_game
 from heedful.theory.sampling import Estimate, Pairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words

@@ -3,7 +3,7 @@
     backward through h = ReLU(z):   dz = dh * 1[z > 0] * 1[dh > 0]        (plain: dz = dh * 1[z > 0])
 
 It is defined for ReLU networks alone, and it fails sanity checks: randomising the upper layers hardly changes
-it (Adebayo et al. 2018), because stopping negative gradients mostly reconstructs the input. For comparison only.
+it (Adebayo et al. 2018), since stopping negative gradients mostly reconstructs the input. For comparison.
 Cost: one forward + backward. Needs: gradients and ReLU modules. Springenberg et al. 2015.
 """
 
