@@ -133,6 +133,14 @@ def train(model: GPT2, documents: Documents, validation: Documents, args: argpar
     model.eval()
 
 
+def save(model: GPT2, folder: Path) -> None:
+    """As transformers' GPT-2, weights in fp16."""
+    exported = model.to_transformers()
+    exported.config.bos_token_id = exported.config.eos_token_id = 0
+    exported.config.attn_pdrop = 0.0
+    export.save_transformers(exported, folder)
+
+
 def measure(
     folder: Path, training: Documents, held_out: list[tuple[str, np.ndarray]], seed: int
 ) -> dict[str, Any]:
@@ -189,10 +197,7 @@ def main() -> None:
     model.train()
     train(model, rows["train"], rows["validation"], args)
     seconds = time.time() - start
-    exported = model.to_transformers()
-    exported.config.bos_token_id = exported.config.eos_token_id = 0
-    exported.config.attn_pdrop = 0.0
-    export.save_transformers(exported, args.out)
+    save(model, args.out)
     held_out = [(name, ids) for (name, _), ids in zip(split["test"], rows["test"], strict=True)]
     metrics = measure(args.out, rows["train"], held_out, args.seed)
     metrics |= {"seed": args.seed, "training_seconds": round(seconds), "versions": export.versions()}
