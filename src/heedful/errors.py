@@ -12,6 +12,9 @@ class HeedfulError(Exception):
 
     def __str__(self) -> str:
         """One line: what: why. What to do next."""
-        what, why, fix = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.fix))
-        told = f"{what}: {why}." if why else f"{what}."
-        return f"{told} {fix}." if fix else told
+        what, why, fix = (" ".join(part.split()) for part in (self.what, self.why, self.fix))
+        return " ".join(map(_closed, filter(None, [f"{what}: {why}" if why else what, fix])))
+
+
+def _closed(sentence: str) -> str:
+    return sentence if sentence[-1] in ".!?" else sentence + "."
