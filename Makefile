@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 OUT ?= out
-METHODS := grad-l2,grad-x-input,integrated-gradients,attention-avg,attention-rollout,chefer,occlusion,lime,kernel-shap
+METHODS := grad-l2,grad-x-input,integrated-gradients,attention-avg,occlusion,lime
 DEMO := the selection on the menu is great and so is the food the service is not bad prices are fine
 
 # One test process a core; torch keeps to one thread in each, so they do not fight.
-WORKERS ?= 2
+WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help

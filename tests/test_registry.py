@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,35 @@ def test_support_says_what_is_missing(shared: Any) -> None:
     assert {"grad-l2", "attention-avg", "occlusion"} <= {
         s.method for s in registry.support(shared("bert").model) if s.ok
     }
+
+
+NONSENSE: list[Any] = ["abc", None, [1], {}, 0, 1, -1, 0.5, float("nan"), float("inf"), True, ""]
+
+
+@pytest.mark.parametrize("name", list(registry.explainers()))
+def test_nonsense_parameters_are_refused_in_a_sentence_or_work(name: str, shared: Any) -> None:
+    model = shared("bert").model
+    entry = registry.get(name)
+    if any(need not in model.capabilities for need in entry.needs):
+        pytest.skip("not for this model")
+    x = model.encode("the cat sat")
+    target = model.target(x)
+    few = {"samples": 32} if name == "anchors" else {}
+    for parameter in entry.params:
+        for value in NONSENSE:
+            with contextlib.suppress(HeedfulError):
+                found = entry(model, x, target, **(few | {parameter: value}))
+                assert np.isfinite(found.scores).all(), f"{name}.{parameter}={value!r}"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "why"),
+    [
+        ("samples", "abc", "it takes int or nothing"),
+        ("seed", -1, "it cannot be negative"),
+        ("seed", None, "it takes int"),
+    ],
+)
+def test_a_wrong_value_is_told(parameter: str, value: Any, why: str, shared: Any) -> None:
+    with pytest.raises(HeedfulError, match=rf"lime\.{parameter} cannot be .*: {why}"):
+        registry.get("lime").check({parameter: value})

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
@@ -32,7 +32,25 @@ class Param:
 
     name: str
     default: Any
-    help: str = ""
+    kinds: tuple[type, ...] = ()  # of int, float, str, bool, NoneType; empty: anything goes
+
+    def settled(self, value: Any) -> Any:
+        """A whole number where a float is meant is that float."""
+        whole = isinstance(value, int) and float in self.kinds and int not in self.kinds
+        return float(value) if whole else value
+
+    def refuses(self, value: Any) -> str:
+        """Why a value cannot be meant, in a clause, or ""."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            fits = isinstance(value, self.kinds) or (isinstance(value, int) and float in self.kinds)
+            if fits and value != value:
+                return "not a number"
+            if fits and value < 0 and self.name != "layer":
+                return "it cannot be negative"
+        else:
+            fits = isinstance(value, self.kinds) and not (isinstance(value, bool) and bool not in self.kinds)
+        names = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in self.kinds)
+        return "" if fits or not self.kinds else f"it takes {names}"
 
 
 @dataclass(frozen=True)
@@ -49,13 +67,21 @@ class Explainer:
     dear: bool = False  # may run thousands of rows, so it runs only when named
     promises: frozenset[str] = frozenset()  # "linear", "complete": what heedful.checks holds it to
 
-    def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
-        """Run it, with name, parameters and sign filled in."""
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Refuse unknown parameters and values of the wrong kind, in a sentence."""
         if unknown := set(params) - set(self.params):
             known = ", ".join(self.params) or "none"
             raise HeedfulError(
                 f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"It takes: {known}"
             )
+        for name, value in params.items():
+            if why := self.params[name].refuses(value):
+                raise HeedfulError(f"{self.name}.{name} cannot be {value!r}", why)
+
+    def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
+        """Run it, with name, parameters and sign filled in."""
+        self.check(params)
+        params = {name: self.params[name].settled(value) for name, value in params.items()}
         found = self.run(model, x, target, **params)
         settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
         return replace(found, method=self.name, params=settled, signed=self.signed)
@@ -101,7 +127,18 @@ def explainer(
 
 def _keyword_params(function: Callable[..., Any]) -> dict[str, Param]:
     parameters = inspect.signature(function).parameters.values()
-    return {p.name: Param(p.name, p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    hints = get_type_hints(function)
+    return {
+        p.name: Param(p.name, p.default, _kinds(hints.get(p.name)))
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY
+    }
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The plain types of `int`, `float | None` and their like; () for anything else."""
+    kinds = get_args(hint) or (hint,)
+    return kinds if all(kind in (int, float, str, bool, type(None)) for kind in kinds) else ()
 
 
 @cache

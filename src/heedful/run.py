@@ -101,6 +101,8 @@ def explain(
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
     """
     started = time.perf_counter()
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more")
     model = load(model)
     chosen, refused = _choose(model, methods)
     _check_params(
@@ -165,7 +167,8 @@ def _pieces(x: Encoded, window: int | None) -> list[Piece]:
 def _check_params(
     model: Model, chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    for given in params.values():
+    for name, given in params.items():
+        registry.get(name).check(given)
         checked_operator(given.get("operator"), model.operators)
     for name in set(params) - {entry.name for entry in chosen}:
         raise HeedfulError(

@@ -117,12 +117,14 @@ def test_visible_damage_is_refused_by_path_and_repaired_by_pull(shop: Any, damag
     assert zoo.verify("tiny") == []
 
 
-def test_a_flipped_bit_is_found_by_verify_and_repaired_by_pull(shop: Any) -> None:
+def test_a_flipped_bit_is_found_before_loading_and_repaired_by_pull(shop: Any) -> None:
     weights = zoo.pull("tiny") / "model.safetensors"
+    assert zoo.path("tiny")  # hashes compared and remembered
     flipped = bytearray(weights.read_bytes())
     flipped[100] ^= 1
     weights.write_bytes(bytes(flipped))
-    assert zoo.path("tiny")  # the cheap check looks at sizes only
+    with pytest.raises(HeedfulError, match=r"damaged: model\.safetensors has another SHA-256"):
+        zoo.path("tiny")  # written since: compared again
     assert zoo.verify("tiny") == ["model.safetensors has another SHA-256 than when it was made"]
     assert (zoo.pull("tiny") / "model.safetensors").read_bytes() == shop.helper.WEIGHTS
 
@@ -260,7 +262,7 @@ def test_embedded_models_come_from_the_package(monkeypatch: Any, tmp_path: Path)
         zoo.path("lm")
     folder = tmp_path / "zoo" / "lm"
     folder.mkdir(parents=True)
-    for name in ("config.json", "model.safetensors", "card.md"):
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "card.md"):
         (folder / name).write_text(f"# {name}\n")
     said: list[str] = []
     assert zoo.path("lm") == zoo.pull("lm", progress=said.append) == folder

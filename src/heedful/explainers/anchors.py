@@ -80,6 +80,11 @@ def anchors(
     seed: int = 0,
 ) -> Attribution:
     """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside."""
+    if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= BATCH):
+        raise HeedfulError(
+            "anchors need 0 < delta < 1, 0 < threshold <= 1, a beam of at least 1",
+            f"and at least {BATCH} samples",
+        )
     margin = _margin(model, target)
     groups = x.units(unit)
     operator = model.operators[0]

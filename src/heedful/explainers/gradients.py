@@ -37,7 +37,7 @@ def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
         size and abs(found.scores).max() < 1e-5 * size
     ):  # sums of float32 gradients round at 1e-7 of their size
         note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
-        return replace(found, notes=(*found.notes, note))
+        return replace(found, scores=0 * found.scores, notes=(*found.notes, note))
     return found
 
 

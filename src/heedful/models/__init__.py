@@ -97,6 +97,7 @@ def _is_module(source: Any) -> bool:
 def _from_module(
     module: Any, tokenizer: Any, embed: Any, forward: Any, labels: Sequence[str] | None
 ) -> Model:
+    from heedful.models.encode import require_fast
     from heedful.models.tokens import TokenModel
 
     if tokenizer is None:
@@ -104,6 +105,7 @@ def _from_module(
             f"{type(module).__name__} came without a tokenizer",
             fix="Pass the pair (model, tokenizer), or tokenizer=...",
         )
+    require_fast(tokenizer)
     if (
         hasattr(module, "config")
         and hasattr(module, "get_input_embeddings")

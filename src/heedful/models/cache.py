@@ -11,6 +11,7 @@ hashes reads everything.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
+STAMP = ".verified.json"
 
 
 def cache_dir() -> Path:
@@ -110,6 +112,26 @@ def problems(folder: Path, about: Mapping[str, Any], *, full: bool) -> list[str]
         elif full and sha256(path) != want["sha256"]:
             found.append(f"{name} has another SHA-256 than when it was made")
     return found
+
+
+def verified(folder: Path) -> bool:
+    """Whether every file has the size and time of writing it had when its SHA-256 was last compared."""
+    try:
+        stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(stamp == _stamp(folder))
+
+
+def mark_verified(folder: Path) -> None:
+    """Remember that the hashes were right; a cache that cannot be written is compared again next time."""
+    with contextlib.suppress(OSError):
+        (folder / STAMP).write_text(json.dumps(_stamp(folder)), encoding="utf-8")
+
+
+def _stamp(folder: Path) -> dict[str, list[int]]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != STAMP)
+    return {str(p.relative_to(folder)): [p.stat().st_size, p.stat().st_mtime_ns] for p in files}
 
 
 def place(made: Path, final: Path) -> None:

@@ -6,7 +6,7 @@ control tokens that stand in the user's own text are not, but a note says that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -119,7 +119,6 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
     turns = _content_spans(tokenizer, rendered, messages, waiting)
     segments = [_turn_of(span, turns) for span in spans]
     special = [segment < 0 for segment in segments]
-    spans = [(0, 0) if flag else span for span, flag in zip(spans, special, strict=True)]
     return _build(
         tokenizer, rendered, batch["input_ids"], spans, special, segments, batch.get("token_type_ids")
     )
@@ -174,6 +173,38 @@ def _turn_of(span: Span, turns: Sequence[Span | None]) -> int:
     return -1
 
 
+ENDLESS = 1000  # characters without a break that no tokenizer can know as one word
+
+
+def _refuse_endless_words(tokenizer: Any, content: Sequence[tuple[int, Span]]) -> None:
+    unknown = [end - start for token, (start, end) in content if token == tokenizer.unk_token_id]
+    if unknown and max(unknown) > ENDLESS:
+        raise HeedfulError(
+            f"{max(unknown):,} characters without a break are one unknown word to this model",
+            "there is nothing in them to explain",
+            "Give text with spaces between the words",
+        )
+
+
+def _notes(
+    tokenizer: Any, text: str, content: Sequence[tuple[int, Span]], read: Sequence[Span]
+) -> Iterator[str]:
+    """What the reader must know: control tokens, unknown words, characters outside all `read` spans."""
+    controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    control = sorted(tokenizer.convert_ids_to_tokens(list({t for t, _ in content if t in controls})))
+    if control:
+        yield f"the text holds {', '.join(control)}, which the model reads as control, not as words"
+    unknown = list(dict.fromkeys(text[slice(*span)] for t, span in content if t == tokenizer.unk_token_id))
+    if unknown:
+        shown = ", ".join(word[:20] for word in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        yield f"unknown to the model: {shown}"
+    inside = {i for start, end in read for i in range(start, end)}
+    dropped = [c for i, c in enumerate(text) if not c.isspace() and i not in inside]
+    if dropped:
+        codes = ", ".join(f"U+{ord(c):04X}" for c in list(dict.fromkeys(dropped))[:5])
+        yield f"{len(dropped)} characters never reach the model ({codes})"
+
+
 def _build(
     tokenizer: Any,
     text: str,
@@ -183,29 +214,26 @@ def _build(
     segments: Sequence[int],
     type_ids: Sequence[int] | None,
 ) -> Encoded:
-    spans = textlib.repair_offsets(text, [(start, end) for start, end in offsets], special)
-    words, word_spans = textlib.align_words(text, spans, special)
+    words, word_spans = textlib.align_words(text, offsets, special)
     if not word_spans:
         raise HeedfulError(
             "no token of the text reaches the model",
             "the tokenizer drops all of its characters",
             "Check the text for control characters",
         )
-    controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    found = {token for token, flag in zip(ids, special, strict=True) if not flag and token in controls}
-    control = sorted(tokenizer.convert_ids_to_tokens(list(found)))
-    notes = (f"the text holds {', '.join(control)}, which the model reads as control, not as words",)
+    content = [(token, span) for token, span, flag in zip(ids, offsets, special, strict=True) if not flag]
+    _refuse_endless_words(tokenizer, content)
     return Encoded(
         text=text,
         ids=tuple(int(token) for token in ids),
         tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
-        offsets=tuple(offsets),
+        offsets=tuple((0, 0) if flag else span for span, flag in zip(offsets, special, strict=True)),
         special=tuple(special),
         words=tuple(words),
         word_spans=tuple(word_spans),
         segments=tuple(segments),
         type_ids=None if type_ids is None else tuple(type_ids),
-        notes=notes if control else (),
+        notes=tuple(_notes(tokenizer, text, content, [*word_spans, *offsets])),
     )
 
 

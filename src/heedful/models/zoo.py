@@ -48,13 +48,19 @@ def pulled(name: str) -> bool:
 
 
 def path(name: str) -> Path:
-    """The model's folder, ready for transformers; an error that says what to type when it is not there."""
+    """The model's folder, ready for transformers; an error that says what to type when it is not there.
+
+    Hashes are compared on the first call and whenever a file was written since, so damage is not loaded.
+    """
     entry = find(name)
-    wrong = _problems(entry, full=False)
+    fresh = not entry.embedded and not cache.verified(_folder(entry))  # written since hashes were compared
+    wrong = _problems(entry, full=fresh)
     if not wrong:
+        if fresh:
+            cache.mark_verified(_folder(entry))
         return _folder(entry)
     if entry.embedded:
-        fix = "Type `pip install --force-reinstall --no-deps heedful`"
+        fix = "Install heedful again (in a checkout: git checkout -- src/heedful/zoo)"
         raise HeedfulError(f"the embedded model {entry.name!r} is not in this installation", wrong[0], fix)
     fix = f"Type `heedful zoo pull {entry.name}` ({entry.download / 1e6:.0f} MB to download)"
     if not _folder(entry).exists():
@@ -139,7 +145,7 @@ def _about(entry: Entry) -> dict[str, Any]:
 def _problems(entry: Entry, *, full: bool) -> list[str]:
     folder = _folder(entry)
     if entry.embedded:
-        wanted = ("config.json", "model.safetensors", "card.md")
+        wanted = ("config.json", "model.safetensors", "tokenizer.json", "card.md")
         return [f"{file} is missing" for file in wanted if not (folder / file).is_file()]
     return cache.problems(folder, _about(entry), full=full)
 
