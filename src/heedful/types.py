@@ -157,7 +157,7 @@ class Word:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Attribution:
     """One method's answer: signed scores, one a token, with standard errors where the method samples.
 
@@ -182,6 +182,10 @@ class Attribution:
         if scores.shape != (len(self.x),):
             raise ValueError(f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} tokens")
         object.__setattr__(self, "scores", scores)
+
+    def __repr__(self) -> str:
+        strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
+        return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
     def words(self) -> list[Word]:
         """Word view. A word removed as a whole has its score (and error) spread evenly over its tokens,
@@ -236,7 +240,7 @@ class Attribution:
         return fragment(Comparison((self,)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Mapping[str, Attribution]):
     """Several methods on one prediction: a mapping from method name to `Attribution`."""
 
@@ -270,6 +274,15 @@ class Comparison(Mapping[str, Attribution]):
         from heedful.agreement import matrix
 
         return matrix(self, measure, k)
+
+    def __repr__(self) -> str:
+        methods = ", ".join(self)
+        return f"<heedful.Comparison of {self.target.name!r} for {self.x.text[:60]!r}: {methods}>"
+
+    def to_csv(self) -> str:
+        """One line a method and word, under one header."""
+        tables = [attribution.to_csv() for attribution in self.attributions]
+        return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
 
     def to_dict(self) -> dict[str, Any]:
         from heedful.store import comparison_to_dict

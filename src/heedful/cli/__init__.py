@@ -76,6 +76,7 @@ def explain(
     \b
     heedful explain "the service is not bad"
     heedful explain "the service is not bad" --method occlusion,grad-l2 --operator delete
+    heedful explain "the service is not bad" --method all
     heedful explain "not bad" --target negative --contrast positive --html why.html
     heedful explain "Once upon a" --model zoo:lm --target " time"
     echo "the food was fine" | heedful explain --json
@@ -105,6 +106,8 @@ def explain(
 
         write(html, page(comparison))
     show(comparison, "json" if as_json else "csv" if as_csv else "text", full)
+    if html:
+        note(f"wrote {html}")  # last, so that it does not scroll away
 
 
 @app.command()
@@ -200,6 +203,7 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
     comparison = Comparison.load(run)
     if html or not as_json:
         write(html or run / "report.html", page(comparison))
+        note(f"wrote {html or run / 'report.html'}")
     if as_json:
         put_json(comparison.to_dict())
 

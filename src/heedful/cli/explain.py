@@ -14,6 +14,17 @@ from heedful.errors import HeedfulError
 from heedful.types import Comparison
 from heedful.view.columns import visible
 
+# What runs when no method is named: one of each kind, few enough to read side by side; --method all runs more.
+FEW = (
+    "grad-l2",
+    "grad-x-input",
+    "integrated-gradients",
+    "attention-avg",
+    "attention-rollout",
+    "occlusion",
+    "lime",
+)
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -35,13 +46,17 @@ class Wish:
 def run(wish: Wish) -> Comparison:
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
     if wish.methods and not names:
-        raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
+        raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
+    every = names == ["all"]
+    names = [] if every else names
     for name in names:
         registry.get(name)  # a misspelt method is told before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
     with working(f"loading {wish.model}") as progress:
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
-        params = _params(wish, names or [s.method for s in registry.support(model) if s.ok])
+        able = [s.method for s in registry.support(model) if s.ok]
+        names = names or ([] if every else [name for name in FEW if name in able])
+        params = _params(wish, names or able)
         comparison = heedful.explain(
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
             long=wish.long, params=params, progress=progress,
@@ -82,8 +97,7 @@ def show(comparison: Comparison, form: str, full: bool) -> None:
     if form == "json":
         put_json(comparison.to_dict())
     elif form == "csv":
-        tables = [item.to_csv() for item in comparison.attributions]
-        sys.stdout.write(tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:]))
+        sys.stdout.write(comparison.to_csv())
     else:
         from heedful.view import terminal
 

@@ -116,7 +116,6 @@ def write(path: Path, content: str) -> None:
         raise HeedfulError(
             f"cannot write {path}", error.strerror or str(error), "Name another file"
         ) from None
-    note(f"wrote {path}")
 
 
 @contextmanager
@@ -137,4 +136,4 @@ def working(message: str) -> Iterator[Callable[[int, int], None]]:
     parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*parts, TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(message, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total, description="running rows")

@@ -22,7 +22,7 @@ Folder = Annotated[Path, argument(metavar="RUN", help="A folder written by heedf
 Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models of text pairs.")]
 Chat = Annotated[str | None, option(metavar="FILE", help="Chat messages (JSON) instead of a text.")]
-METHODS = "Repeat it, or separate by commas. Default: all the model supports."
+METHODS = "Repeat it, or separate by commas; all for every one. Default: one of each kind."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "A label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
