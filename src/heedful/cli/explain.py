@@ -14,7 +14,7 @@ from heedful.errors import HeedfulError
 from heedful.types import Comparison
 from heedful.view.columns import visible
 
-# What runs when no method is named: one of each kind, few enough to read side by side; --method all runs more.
+# What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
 FEW = (
     "grad-l2",
     "grad-x-input",
