@@ -15,28 +15,31 @@ Generated from the registry. *Signed* scores push towards (+) or away from (−)
 say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Dear*
 methods may run thousands of rows and run only when named.
 
-| method | says | signed | needs | parameters | cite |
-|---|---|---|---|---|---|
+| method | says | signed | needs |
+|---|---|---|---|
 """
 
 
 def methods() -> str:
-    rows, files = [], {}
+    files: dict[str, list[registry.Explainer]] = {}
+    rows = []
     for entry in registry.explainers().values():
-        needs = ", ".join(f"`{need}`" for need in sorted(entry.needs)) or "nothing"
-        params = ", ".join(f"`{p.name}={p.default!r}`" for p in entry.params.values()) or "none"
+        needs = ", ".join(sorted(entry.needs)) or "nothing"
         summary = entry.summary + (" *Dear.*" if entry.dear else "")
-        signed = "yes" if entry.signed else "no"
-        rows.append(f"| `{entry.name}` | {summary} | {signed} | {needs} | {params} | {entry.cite} |")
-        files.setdefault(entry.run.__module__, []).append(entry.name)
-    return HEAD + "\n".join(rows) + "\n" + "".join(map(section, files.items()))
+        rows.append(f"| `{entry.name}` | {summary} | {'yes' if entry.signed else 'no'} | {needs} |")
+        files.setdefault(entry.run.__module__, []).append(entry)
+    return HEAD + "\n".join(rows) + "\n" + "".join(section(*item) for item in files.items())
 
 
-def section(item: tuple[str, list[str]]) -> str:
+def section(module: str, entries: list[registry.Explainer]) -> str:
     """A method file opens with formula, cost, needs and citation: that is its page."""
-    module, names = item
-    title = ", ".join(f"`{name}`" for name in names)
-    return f"\n## {title}\n\n```text\n{inspect.getdoc(sys.modules[module])}\n```\n"
+    title = ", ".join(f"`{entry.name}`" for entry in entries)
+    lines = []
+    for entry in entries:
+        params = ", ".join(f"`{p.name}={p.default!r}`" for p in entry.params.values()) or "none"
+        lines.append(f"- `{entry.name}`: parameters {params}. Cite: {entry.cite}.")
+    text = inspect.getdoc(sys.modules[module])
+    return f"\n## {title}\n\n```text\n{text}\n```\n\n" + "\n".join(lines) + "\n"
 
 
 PAGES = {"methods.md": methods}
