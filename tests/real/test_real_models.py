@@ -31,7 +31,7 @@ def test_prompt_injection_is_found_and_explained(model: heedful.models.base.Mode
     found = heedful.explain(model, text)
     label, share = found.model["prediction"][0]
     assert (label, round(share, 3)) == ("injection", 0.997)
-    assert not found.refused
+    assert {"integrated-gradients", "attention-rollout", "chefer", "lime", "kernel-shap"} <= set(found)
     assert fingerprint(model.backend.model) == before
     assert model.backend.config._attn_implementation == "sdpa"
 
@@ -103,9 +103,8 @@ def test_whole_continuation_is_the_sum_of_its_steps(model: heedful.models.base.M
 @only("titler")
 def test_encoder_decoder_explains_its_own_answer(model: heedful.models.base.Model) -> None:
     text = "summarize: The committee met on Monday to discuss the budget for the new school building."
-    found = heedful.explain(model, text)
+    found = heedful.explain(model, text, ["grad-l2", "attention-avg", "chefer", "occlusion"])
     assert found.target.kind == "sequence"
-    assert not found.refused
     trace = model.trace(found.x, found.target)
     assert len(trace.cross) == model.backend.config.num_decoder_layers
     for layer in trace.cross:

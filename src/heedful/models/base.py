@@ -173,6 +173,8 @@ def require(model: Model, needs: Sequence[str] | frozenset[str], method: str) ->
 def missing(model: Model, needs: Sequence[str] | frozenset[str]) -> str:
     """ "" when the model has everything, else a clause naming what it lacks."""
     lacks = [need for need in sorted(needs) if need not in model.capabilities]
+    if lacks and model.kind == "encoder":
+        return "it makes no prediction: it is an encoder that returns hidden states, without a head"
     return "; ".join(
         f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacks
     )
