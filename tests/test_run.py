@@ -273,3 +273,18 @@ def test_settings_say_how_it_was_made(shared: Any, text: str) -> None:
     assert set(settings["versions"]) >= {"python", "torch", "transformers", "heedful"}
     assert cmp["occlusion"].params["operator"] == "mask"
     assert load(cmp_model := shared("bert").model) is cmp_model
+
+
+def test_windows_keep_standard_errors(shared: Any) -> None:
+    """Errors of the pieces, each over the number of pieces; they add in squares where tokens are shared."""
+    model = shared("roberta").model
+    text = " ".join(["the cat sat on the mat."] * 30)
+    found = heedful.explain(model, text, ["smoothgrad"], long="window", params={"smoothgrad": {"samples": 4}})
+    pieces = textlib.windows(model.encode(text, "window"), model.window)
+    target = found.target
+    parts = [registry.get("smoothgrad")(model, piece, target, samples=4, seed=0) for piece, _ in pieces]
+    first = pieces[0][1][3]
+    assert found["smoothgrad"].stderr is not None
+    np.testing.assert_allclose(found["smoothgrad"].stderr[first], parts[0].stderr[3] / len(parts), rtol=1e-4)
+    everywhere = np.sqrt(sum((part.stderr[0] / len(parts)) ** 2 for part in parts))  # <s> is in every piece
+    np.testing.assert_allclose(found["smoothgrad"].stderr[0], everywhere, rtol=1e-4)

@@ -105,9 +105,7 @@ def explain(
         raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more")
     model = load(model)
     chosen, refused = _choose(model, methods)
-    _check_params(
-        model, chosen if methods is not None else list(registry.explainers().values()), params or {}
-    )
+    _check_params(model, chosen, params or {}, named=methods is not None)
     x = model.encode(text, long)
     x.units(unit)  # refuses an unknown unit before any work
     pieces = _pieces(x, model.window)
@@ -115,16 +113,13 @@ def explain(
     run = Run(model, budget, progress)
     found: list[Attribution] = []
     for entry in chosen:
+        own = _settings(entry, unit, seed, params or {})
         try:
-            found.append(
-                _explain_pieces(run, entry, x, pieces, wanted, _settings(entry, unit, seed, params or {}))
-            )
+            found.append(_explain_pieces(run, entry, x, pieces, wanted, own))
         except HeedfulError as error:
             if methods is not None and not isinstance(error, BudgetSpentError):
                 raise  # asked for by name: the reason is the answer
             refused[entry.name] = str(error)
-    if not found:
-        raise HeedfulError("no method could run", "; ".join(f"{k}: {v}" for k, v in refused.items()))
     facts = model.facts() | {"prediction": [list(pair) for pair in _predict(model, [p for p, _ in pieces])]}
     settings = {"seed": seed, "unit": unit, "long": long, "budget": budget, "versions": versions()}
     settings |= {
@@ -165,16 +160,16 @@ def _pieces(x: Encoded, window: int | None) -> list[Piece]:
 
 
 def _check_params(
-    model: Model, chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]]
+    model: Model, chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]], named: bool
 ) -> None:
     for name, given in params.items():
         registry.get(name).check(given)
         checked_operator(given.get("operator"), model.operators)
-    for name in set(params) - {entry.name for entry in chosen}:
-        raise HeedfulError(
-            f"parameters were given for {name!r}, which does not run here",
-            fix=f"Running: {', '.join(entry.name for entry in chosen)}",
-        )
+        if named and name not in {entry.name for entry in chosen}:
+            raise HeedfulError(
+                f"parameters were given for {name!r}, which does not run here",
+                fix=f"Running: {', '.join(entry.name for entry in chosen)}",
+            )
 
 
 def _settings(entry: registry.Explainer, unit: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,11 +212,15 @@ def _explain_pieces(
 
 
 def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
-    scores = np.zeros(len(x))
+    """Means at each token; errors of the pieces, drawn apart, add in squares."""
+    scores, squares = np.zeros(len(x)), np.zeros(len(x))
     for (_, positions), part in zip(pieces, parts, strict=True):
         np.add.at(scores, positions, part.scores / len(parts))
+        if part.stderr is not None:
+            np.add.at(squares, positions, (part.stderr / len(parts)) ** 2)
+    sampled = any(part.stderr is not None for part in parts)
     output = float(np.mean([part.output for part in parts]))
-    return replace(parts[0], x=x, scores=scores, output=output, stderr=None)
+    return replace(parts[0], x=x, scores=scores, output=output, stderr=np.sqrt(squares) if sampled else None)
 
 
 def versions() -> dict[str, str]:

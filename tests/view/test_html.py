@@ -199,4 +199,6 @@ def test_a_long_text_makes_a_small_page(make: Make) -> None:
 
 
 def test_all_methods_refused_is_still_a_page() -> None:
-    Reader(page(Comparison((), {"name": "m"}, {}, {"lime": "no rows"})))
+    source = page(Comparison((), {"name": "m"}, {}, {"lime": "no rows"}))
+    Reader(source)
+    assert "no rows" in source

@@ -185,7 +185,9 @@ def explained(source: str) -> Iterator[None]:
         raise HeedfulError(
             f"cannot load {source}",
             first_line(error),
-            "Check the name and the connection, or give a local folder",
+            "Check or save again the files in that folder"
+            if Path(source).is_dir()
+            else "Check the name and the connection, or give a local folder",
         ) from error
 
 
