@@ -42,7 +42,6 @@ def builders(draw: st.DrawFn) -> Callable[[], Comparison]:
         "word_spans": tuple(draw(st.lists(spans, min_size=words, max_size=words))),
         "segments": tuple(column(st.integers(-1, 1))),
         "type_ids": draw(st.none() | st.just((0,) * n)),
-        "answer_ids": tuple(draw(st.lists(st.integers(0, 9), max_size=3))),
         "notes": tuple(draw(st.lists(text, max_size=2))),
     }
     contrast = draw(st.none() | st.integers(0, 3))

@@ -116,7 +116,6 @@ def _encoded(data: Mapping[str, Any]) -> Encoded:
         word_spans=spans["word_spans"],
         segments=tuple(data["segments"]),
         type_ids=None if data["type_ids"] is None else tuple(data["type_ids"]),
-        answer_ids=tuple(data["answer_ids"]),
         notes=tuple(data["notes"]),
     )
     lengths = {len(x.tokens), len(x.offsets), len(x.special), len(x.words), len(x.segments), len(x.ids)}

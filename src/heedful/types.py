@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,6 @@ class Encoded:
     word_spans: tuple[Span, ...]
     segments: tuple[int, ...]
     type_ids: tuple[int, ...] | None = None  # token_type_ids, for models that want them
-    answer_ids: tuple[int, ...] = ()  # what an encoder-decoder has written so far (decoder side)
     notes: tuple[str, ...] = ()  # what was done to the text that the reader must know (truncation, windows)
 
     def __len__(self) -> int:
@@ -161,7 +160,7 @@ class Word:
 class Attribution:
     """One method's answer: signed scores, one a token, with standard errors where the method samples.
 
-    `promises` says what the scores mean: signed scores push towards (+) or away from (-) the target;
+    `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
     unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
     """
 
@@ -330,5 +329,4 @@ __all__ = [
     "Target",
     "Trace",
     "Word",
-    "replace",
 ]
