@@ -1,7 +1,7 @@
 """`explain`: every method on one prediction, sharing one trace and one memory of rows.
 
 A text longer than the window is explained piece by piece. The explained number is then the mean over the
-pieces, and scores are the mean of the pieces' scores, each at its own tokens. That is exact for methods linear
+pieces, and scores are the mean of the pieces' scores, each at its own tokens. It is exact for methods linear
 in the explained function (gradients, leave-one-out, Shapley values); for the others (norms, attention, ranks)
 it is the convention.
 """
