@@ -21,7 +21,8 @@ from heedful.errors import HeedfulError
 from heedful.store import FILES, attribution_to_dict, comparison_from_dict, comparison_to_dict, load, save
 from heedful.types import Attribution, Comparison, Cost, Encoded, Target
 
-floats = st.floats(allow_nan=True, allow_infinity=True)
+# sums of a few of them stay finite: overflow is not what these tests are about
+floats = st.floats(-1e300, 1e300) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
 text = st.text(max_size=12)
 
 
