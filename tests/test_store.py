@@ -22,7 +22,7 @@ from heedful.store import FILES, attribution_to_dict, comparison_from_dict, comp
 from heedful.types import Attribution, Comparison, Cost, Encoded, Target
 
 # sums of a few of them stay finite: overflow is not what these tests are about
-floats = st.floats(-1e300, 1e300) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
+floats = st.floats(-1e300, 1e300) | st.just(float("nan"))
 text = st.text(max_size=12)
 
 
