@@ -17,6 +17,7 @@ from heedful._version import __version__
 from heedful.errors import HeedfulError
 
 if TYPE_CHECKING:
+    from heedful.each import explain_each
     from heedful.models import load
     from heedful.run import explain
     from heedful.types import Attribution, Comparison, Cost, Encoded, Target, Trace, Word
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "load": "heedful.models",
     "explain": "heedful.run",
+    "explain_each": "heedful.each",
     "Attribution": "heedful.types",
     "Comparison": "heedful.types",
     "Cost": "heedful.types",
@@ -44,6 +46,7 @@ __all__ = [
     "Word",
     "__version__",
     "explain",
+    "explain_each",
     "load",
 ]
 

@@ -131,6 +131,7 @@ def _target(data: Mapping[str, Any]) -> Target:
         label=data["label"],
         position=data["position"],
         sequence=tuple(data["sequence"]),
+        given=tuple(data.get("given", ())),
         contrast=data["contrast"],
         contrast_label=data["contrast_label"],
     )

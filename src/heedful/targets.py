@@ -1,7 +1,8 @@
 """Which number is explained: turn what the user asks for into a `Target`.
 
 A spec is None (the prediction itself), an index, a label, a token, "A rather than B" as {"label": A,
-"contrast": B}, a later place {"position": k}, or a whole continuation {"sequence": "..."}.
+"contrast": B}, a place in the text {"position": k}, the token after what was already written
+{"given": "..."}, or a whole continuation {"sequence": "..."}.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from heedful.errors import HeedfulError
 from heedful.types import Encoded, Target
 
-KEYS = {"label", "contrast", "position", "sequence"}
+KEYS = {"label", "contrast", "position", "given", "sequence"}
 
 
 def as_mapping(spec: Any) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def as_mapping(spec: Any) -> dict[str, Any]:
 def for_classifier(spec: Any, kind: str, labels: Sequence[str], predicted: int) -> Target:
     """Single label, multi-label and regression models: the spec names a label."""
     wish = as_mapping(spec)
-    if extra := {"position", "sequence"} & set(wish):
+    if extra := {"position", "given", "sequence"} & set(wish):
         raise HeedfulError(f"a {kind} has no {' and no '.join(sorted(extra))}", fix="Name a label instead")
     target_kind = {"classifier": "class", "multi-label": "label"}.get(kind, "regression")
     index = label_index(wish["label"], labels) if "label" in wish else predicted
@@ -78,28 +79,29 @@ def for_generator(
     x: Encoded,
     tokenize: Callable[[str], list[int]],
     show: Callable[[Sequence[int]], str],
-    predicted: Callable[[int | None], int],
+    predicted: Callable[[Sequence[int]], int],
     vocabulary: int,
 ) -> Target:
     """Language models: a next token, an earlier token, or a continuation.
 
-    `tokenize` gives the ids of a piece of text, `show` the text of ids, `predicted(position)` the model's
-    own next token after the first `position` tokens (after all of them when None).
+    `tokenize` gives the ids of a piece of text, `show` the text of ids, `predicted(given)` the model's own
+    next token after the text and the tokens `given`.
     """
     wish = as_mapping(spec)
     if "sequence" in wish:
-        if extra := {"label", "contrast", "position"} & set(wish):
+        if extra := {"label", "contrast", "position", "given"} & set(wish):
             raise HeedfulError(f"a sequence target takes no {', '.join(sorted(extra))}")
-        ids = tokenize(wish["sequence"]) if isinstance(wish["sequence"], str) else list(wish["sequence"])
+        ids = _ids(wish["sequence"], tokenize, vocabulary)
         if not ids:
             raise HeedfulError("the continuation to explain is empty")
-        ids = [_known(token, vocabulary) for token in ids]
         return Target(kind="sequence", sequence=tuple(ids), label=show(ids))
-    position = _position(wish.get("position"), x)
+    position, given = _position(wish.get("position"), x), _ids(wish.get("given", ()), tokenize, vocabulary)
+    if given and position is not None:
+        raise HeedfulError("a target is at a position of the text or after it", fix="Drop position or given")
     if "label" in wish:
         index = _known(token_index(wish["label"], tokenize), vocabulary)
     else:
-        index = x.ids[position] if position is not None else predicted(None)
+        index = x.ids[position] if position is not None else predicted(given)
     contrast = _known(token_index(wish["contrast"], tokenize), vocabulary) if "contrast" in wish else None
     if contrast == index:
         raise HeedfulError(f"{show([index])!r} cannot be contrasted with itself")
@@ -110,7 +112,13 @@ def for_generator(
         position=position,
         contrast=contrast,
         contrast_label="" if contrast is None else show([contrast]),
+        given=tuple(given),
     )
+
+
+def _ids(wish: Any, tokenize: Callable[[str], list[int]], vocabulary: int) -> list[int]:
+    """Tokens by text or by id."""
+    return [_known(token, vocabulary) for token in (tokenize(wish) if isinstance(wish, str) else wish)]
 
 
 def _known(token: Any, vocabulary: int) -> int:

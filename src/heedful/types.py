@@ -67,7 +67,7 @@ class Target:
     class       (n, C)              logit of class `index` (single label)
     label       (n, C)              logit of label `index` (multi-label: no softmax between labels)
     regression  (n, C)              output `index`
-    token       (n, V)              logit of token `index` at `position`
+    token       (n, V)              logit of token `index` at `position`, or after the tokens `given`
     sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
     margin      (n, C) or (n, V)    logit of `index` less the largest other: positive while it is predicted
 
@@ -81,6 +81,12 @@ class Target:
     sequence: tuple[int, ...] = ()
     contrast: int | None = None
     contrast_label: str = ""
+    given: tuple[int, ...] = ()  # what the model has already written after the text
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Tokens read after the text, never removed from it."""
+        return self.sequence[:-1] if self.kind == "sequence" else self.given
 
     def score(self, logits: Tensor) -> Tensor:
         """(n, C) or (n, V) or (n, L, V) -> (n,)"""
@@ -246,7 +252,7 @@ class Comparison(Mapping[str, Attribution]):
     attributions: tuple[Attribution, ...]
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
-    refused: Mapping[str, str] = field(default_factory=dict)  # method -> why this model cannot run it
+    refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:
@@ -318,6 +324,28 @@ class Comparison(Mapping[str, Attribution]):
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 
+
+@dataclass(frozen=True)
+class Step:
+    """Where a run of several methods stands: `heedful.explain(progress=...)` is called with it."""
+
+    method: str
+    number: int  # of the method, from 1, in the order they run: cheap ones first
+    methods: int
+    part: int = 1  # of a text in windows
+    parts: int = 1
+    done: int = 0  # rows this method has run in this part
+    total: int = 0  # the most it may run; a sampled method may stop before
+
+    @property
+    def label(self) -> str:
+        """method 5 of 18: lime, part 2 of 3"""
+        part = f", part {self.part} of {self.parts}" if self.parts > 1 else ""
+        return f"method {self.number} of {self.methods}: {self.method}{part}"
+
+
+Report = Callable[[Step], None]
+
 __all__ = [
     "Attribution",
     "Comparison",
@@ -325,7 +353,9 @@ __all__ = [
     "Encoded",
     "Floats",
     "Progress",
+    "Report",
     "Span",
+    "Step",
     "Target",
     "Trace",
     "Word",

@@ -17,10 +17,10 @@ def batch(
 ) -> tuple[Inputs, Tensor | None]:
     """(inputs padded on the right, positions (n, L) of the logits a causal model is asked for).
 
-    A causal model also reads the continuation whose probability is asked; an encoder-decoder gets it, from
+    A causal model also reads what the target says was written; an encoder-decoder gets it, from
     `decoder_start` on, on its decoder side.
     """
-    tail = target.sequence[:-1] if kind == "causal-lm" else ()
+    tail = target.written if kind == "causal-lm" else ()
     rows = [(*row.ids, *tail) for row in chunk]
     width = max(map(len, rows))
     ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
@@ -32,11 +32,11 @@ def batch(
         types = torch.tensor([[*(row.type_ids or ()), *[0] * (width - len(row))] for row in chunk])
     places = None
     if kind == "causal-lm":
-        steps = torch.arange(len(tail) + 1 if target.kind == "sequence" else 1)
+        steps = torch.arange(0 if target.kind == "sequence" else len(tail), len(tail) + 1)
         places = torch.tensor([len(row) - 1 for row in chunk])[:, None] + steps  # (n, L)
     answer = None
     if decoder_start is not None:
-        answer = torch.tensor([[decoder_start, *target.sequence[:-1]]] * len(chunk))
+        answer = torch.tensor([[decoder_start, *target.written]] * len(chunk))
     inputs = Inputs(
         ids,
         mask,

@@ -69,7 +69,7 @@ def _single(tokenizer: Any, text: str) -> Encoded:
     doubled = bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos and special[0] and not special[1]
     start = 1 if doubled else 0  # the text brought its own BOS: the added one goes
     type_ids = batch.get("token_type_ids")
-    return _build(
+    return build(
         tokenizer,
         text,
         ids[start:],
@@ -95,7 +95,7 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
     ]
     segments = [-1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)]
     joined = first + PAIR_SEPARATOR + second
-    return _build(
+    return build(
         tokenizer, joined, batch["input_ids"], offsets, special, segments, batch.get("token_type_ids")
     )
 
@@ -119,7 +119,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
     turns = _content_spans(tokenizer, rendered, messages, waiting)
     segments = [_turn_of(span, turns) for span in spans]
     special = [segment < 0 for segment in segments]
-    return _build(
+    return build(
         tokenizer, rendered, batch["input_ids"], spans, special, segments, batch.get("token_type_ids")
     )
 
@@ -205,7 +205,7 @@ def _notes(
         yield f"{len(dropped)} characters never reach the model ({codes})"
 
 
-def _build(
+def build(
     tokenizer: Any,
     text: str,
     ids: Sequence[int],

@@ -55,13 +55,12 @@ def window_of(model: Any, tokenizer: Any) -> int | None:
 
 
 def fingerprint(module: nn.Module) -> str:
-    """A short hash of names, shapes and values (two sums a tensor, one weighted by place): changes when any
-    weight does, and when two change places."""
-    digest = hashlib.sha256()
-    with torch.no_grad():
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name}{tuple(tensor.shape)}".encode())
-            values = tensor.detach().double().flatten()
-            places = torch.linspace(1, 2, len(values), dtype=values.dtype, device=values.device)
-            digest.update(repr((values.abs().sum().item(), (values @ places).item())).encode())
+    """A short hash of names, shapes and values: changes when any weight does. A tensor that has two names
+    (tied embeddings) is read once."""
+    digest, seen = hashlib.sha256(), dict[tuple[int, tuple[int, ...]], str]()
+    for name, tensor in sorted(module.state_dict().items()):
+        first = seen.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {first}".encode())
+        if first == name:
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return digest.hexdigest()[:16]

@@ -22,7 +22,7 @@ from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
 from heedful.models.base import Backend, Inputs, Masks, Meter
 from heedful.models.batch import batch, pick
-from heedful.models.tracing import as_trace
+from heedful.models.tracing import as_trace, gradients
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 GENERATORS = ("causal-lm", "encoder-decoder")
@@ -101,10 +101,10 @@ class TokenModel:
                     "a position in the text it reads is none in what it writes",
                     "Name a token, or a sequence",
                 )
-            spec = wish or {"sequence": self._answer(x)}
+            spec = wish or {"sequence": self.answer(x)}
         size: int = self.backend.vocabulary  # type: ignore[attr-defined]
         found = targets.for_generator(
-            spec, x, self._ids_of, self._show, lambda _: int(self.logits(x).argmax()), size
+            spec, x, self._ids_of, self._show, lambda given: int(self._next_logits(x, given).argmax()), size
         )
         self._check_fits(x, found)
         return found
@@ -112,9 +112,9 @@ class TokenModel:
     def _check_fits(self, x: Encoded, target: Target) -> None:
         """A continuation is read too, all but its last token."""
         read = len(x) if self.kind == "causal-lm" else 1
-        if self.window is not None and read + len(target.sequence) - 1 > self.window:
+        if self.window is not None and read + len(target.written) > self.window:
             raise HeedfulError(
-                f"the text has {len(x):,} tokens and the continuation {len(target.sequence):,}",
+                f"the text has {len(x):,} tokens and the continuation {len(target.written) + 1:,}",
                 f"the model reads at most {self.window:,}",
                 "Explain a shorter continuation",
             )
@@ -125,15 +125,18 @@ class TokenModel:
     def _show(self, ids: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(ids)))
 
-    def _answer(self, x: Encoded) -> list[int]:
-        ids: list[int] = self.backend.generate(  # type: ignore[attr-defined]
-            Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long)), max_new_tokens=32
-        )
+    def answer(self, x: Encoded, max_new_tokens: int = 32) -> list[int]:
+        """Ids of what the model writes, likeliest token by token, after the text."""
+        inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
+        ids: list[int] = self.backend.generate(inputs, max_new_tokens=max_new_tokens)  # type: ignore[attr-defined]
         return ids
 
     def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
         """Labels (next tokens) with probabilities, highest first; values for regression."""
-        logits = self.logits(x)
+        return self.ranked(self.logits(x), k)
+
+    def ranked(self, logits: Tensor, k: int) -> list[tuple[str, float]]:
+        """The same from logits (C,) or (V,)."""
         if self.kind == "regression":
             return [(label, float(value)) for label, value in zip(self.labels, logits, strict=True)]
         shares = logits.sigmoid() if self.kind == "multi-label" else logits.softmax(-1)
@@ -143,8 +146,11 @@ class TokenModel:
 
     def logits(self, x: Encoded | Sequence[int]) -> Tensor:
         """Logits of one input: (C,) for classifiers, (V,) of the next token for language models."""
+        return self._next_logits(x, ())
+
+    def _next_logits(self, x: Encoded | Sequence[int], given: Sequence[int]) -> Tensor:
         row = engine.Row(x.ids, x.type_ids) if isinstance(x, Encoded) else engine.Row(tuple(x))
-        probe = Target(kind="token" if self.kind in GENERATORS else "class")
+        probe = Target(kind="token" if self.kind in GENERATORS else "class", given=tuple(given))
         return self._picked_logits([self._never_empty(row)], probe)[0]
 
     # --- rows --------------------------------------------------------------------------------------
@@ -171,8 +177,7 @@ class TokenModel:
             )
             for row in keep
         ]
-        started = time.perf_counter()
-        values, run = engine.evaluate(
+        values, _ = engine.evaluate(
             inputs,
             lambda chunk: self._run(chunk, target),
             memory=memory,
@@ -180,9 +185,6 @@ class TokenModel:
             progress=progress,
         )
         self.meter.forwards += len(inputs)
-        self.meter.unique += len(run)
-        self.meter.tokens += sum(map(len, run))
-        self.meter.seconds += time.perf_counter() - started
         return values
 
     def _filler(self, operator: str) -> int | None:
@@ -202,15 +204,20 @@ class TokenModel:
         raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
 
     def _run(self, chunk: list[engine.Row], target: Target) -> Floats:
-        values = target.score(self._picked_logits(chunk, target)).double()
-        return values.cpu().numpy()
+        """Counted as it is run, so that the count is right after an interruption, too."""
+        started = time.perf_counter()
+        values = target.score(self._picked_logits(chunk, target)).double().cpu().numpy()
+        self.meter.unique += len(chunk)
+        self.meter.tokens += sum(map(len, chunk))
+        self.meter.seconds += time.perf_counter() - started
+        return values
 
     def _picked_logits(self, chunk: list[engine.Row], target: Target) -> Tensor:
         """(n, C), (n, V) or (n, L, V): the logits the target reads."""
         inputs, places = self._batch(chunk, target)
         with torch.inference_mode():
-            logits = _wide(self.backend.forward(inputs))
-            self._refuse_nan(logits, inputs)
+            logits = wide(self.backend.forward(inputs))
+            self.refuse_nan(logits, inputs)
             return self._pick(logits, places, inputs, target)
 
     def _batch(self, chunk: list[engine.Row], target: Target) -> tuple[Inputs, Tensor | None]:
@@ -220,10 +227,10 @@ class TokenModel:
 
     def _pick(self, logits: Tensor, places: Tensor | None, inputs: Inputs, target: Target) -> Tensor:
         if self.kind == "encoder-decoder":
-            return logits if target.kind == "sequence" else logits[:, 0]
+            return logits if target.kind == "sequence" else logits[:, -1]
         return pick(logits, places, inputs.keep_positions, target)
 
-    def _refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
+    def refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
         if not bool(logits.isnan().any()):
             return
         layer = self.backend.find_nan(inputs)
@@ -248,16 +255,12 @@ class TokenModel:
         with torch.inference_mode(False), torch.enable_grad():
             inputs, places = self._batch([row], target)
             out = self.backend.traced(inputs, hidden=hidden)
-            logits = _wide(out.logits)
-            self._refuse_nan(logits, inputs)
+            logits = wide(out.logits)
+            self.refuse_nan(logits, inputs)
             score = target.score(self._pick(logits, places, inputs, target))[0]
-            layers = (out.attentions, out.cross, out.decoder_attentions)
-            hidden_or_embeds = out.embeds if out.last_hidden is None else out.last_hidden
-            wrt = [out.embeds, hidden_or_embeds, *(a for group in layers for a in group)]
-            grads = torch.autograd.grad(score, wrt, allow_unused=True)
-        self._count_pass(len(row) + len(target.sequence[:-1]), time.perf_counter() - started)
-        filled = [torch.zeros_like(w) if g is None else g for w, g in zip(wrt, grads, strict=True)]
-        return as_trace(x, target, score, out, filled, hidden)
+            grads = gradients(score, out)
+        self._count_pass(len(row) + len(target.written), time.perf_counter() - started)
+        return as_trace(x, target, score, out, grads, hidden)
 
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
@@ -265,7 +268,7 @@ class TokenModel:
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
         row = engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
-        inputs, _ = self._batch([row], replace(target, sequence=target.sequence[:1]))
+        inputs, _ = self._batch([row], replace(target, sequence=target.sequence[:1], given=()))
         with torch.inference_mode(False), torch.no_grad():
             return self.backend.lookup(inputs)[0]
 
@@ -292,8 +295,8 @@ class TokenModel:
         with torch.inference_mode(False), torch.enable_grad():
             tail = self.backend.lookup(inputs)[:, embeds.shape[1] :]
             logits, leaf = self.backend.graded(replace(inputs, embeds=torch.cat([embeds, tail], 1)))
-            logits = _wide(logits)
-            self._refuse_nan(logits, inputs)
+            logits = wide(logits)
+            self.refuse_nan(logits, inputs)
             values = target.score(self._pick(logits, places, inputs, target))
             (grads,) = torch.autograd.grad(values.sum(), [leaf])
         return values.detach().double(), grads[:, : embeds.shape[1]]
@@ -314,18 +317,21 @@ class TokenModel:
                 f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model"
             )
         x = self.encode(prompt)
-        more = options.get("max_new_tokens") or 40
+        self.require_room(x, options.get("max_new_tokens") or 40)
+        inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
+        ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+    def require_room(self, x: Encoded, more: int) -> None:
+        """Refuse to write more than the window holds."""
         if self.kind == "causal-lm" and self.window is not None and len(x) + more > self.window:
             raise HeedfulError(
                 f"the prompt has {len(x):,} tokens and {more:,} more were asked for",
                 f"the model reads at most {self.window:,}",
                 f"Ask for at most {self.window - len(x):,}, or shorten the prompt",
             )
-        inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
-        ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
-        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
 
-def _wide(logits: Tensor) -> Tensor:
+def wide(logits: Tensor) -> Tensor:
     """At least float32: half precision is too coarse for sums of log-probabilities."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))

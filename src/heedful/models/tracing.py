@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from heedful.models.base import Output
 from heedful.types import Encoded, Target, Trace
 
+MAPS = ("attentions", "cross", "decoder_attentions")
+
+
+def gradients(score: Tensor, out: Output, *, again: bool = False) -> Output:
+    """Gradients of `score`, each where its tensor stands in `out`; `again` keeps the graph for another."""
+    maps = [a for name in MAPS for a in getattr(out, name)]
+    hidden = [] if out.last_hidden is None else [out.last_hidden]
+    wrt = [out.embeds, *hidden, *maps]
+    found = torch.autograd.grad(score, wrt, allow_unused=True, retain_graph=again)
+    filled = iter([torch.zeros_like(w) if g is None else g for w, g in zip(wrt, found, strict=True)])
+    return replace(
+        out,
+        embeds=next(filled),
+        last_hidden=next(filled) if hidden else None,
+        attentions=tuple(next(filled) for _ in out.attentions),
+        cross=tuple(next(filled) for _ in out.cross),
+        decoder_attentions=tuple(next(filled) for _ in out.decoder_attentions),
+    )
+
+
+def until(out: Output, tokens: int, written: int) -> Output:
+    """The pass as it was over fewer tokens: of the text, and of those an encoder-decoder wrote."""
+    hidden = None if out.last_hidden is None else out.last_hidden[:, : written if out.cross else tokens]
+    return replace(
+        out,
+        embeds=out.embeds[:, :tokens],
+        last_hidden=hidden,
+        attentions=tuple(a[..., :tokens, :tokens] for a in out.attentions),
+        cross=tuple(a[..., :written, :tokens] for a in out.cross),
+        decoder_attentions=tuple(a[..., :written, :written] for a in out.decoder_attentions),
+    )
+
 
 def as_trace(
-    x: Encoded, target: Target, score: Tensor, out: Output, grads: list[Tensor], hidden: bool
+    x: Encoded, target: Target, score: Tensor, out: Output, grads: Output, hidden: bool = False
 ) -> Trace:
-    """Batch dimension off, graph off, gradients matched with what they belong to."""
-    embeds_grad, hidden_grad, *maps = [grad[0].detach() for grad in grads]
-    rest = [_with_queries(grad) for grad in maps]
-    counts = (len(out.attentions), len(out.cross), len(out.decoder_attentions))
-    first, second = counts[0], counts[0] + counts[1]
-    length = min(len(x), len(embeds_grad))  # the tokens of the text, without an appended continuation
-    if out.last_hidden is not None:
-        weight = hidden_grad.norm(dim=-1)  # (Q,)
-    else:  # no hidden states to look at: the rows of the last attention map that the target feels
-        weight = rest[first - 1].abs().sum((0, 2)) if first else hidden_grad.new_zeros(0)
+    """Batch dimension off, graph off."""
+    length = min(len(x), out.embeds.shape[1])  # the tokens of the text, without an appended continuation
+    maps = {name: tuple(map(_plain, getattr(out, name))) for name in MAPS}
+    grad_maps = {f"grad_{name}": tuple(map(_plain, getattr(grads, name))) for name in MAPS}
     return Trace(
         x=x,
         target=target,
         output=score.item(),
         embeds=_padded(out.embeds[0].detach()[:length], len(x)),
-        grad_embeds=_padded(embeds_grad[:length], len(x)),
-        attentions=tuple(_with_queries(a[0].detach()) for a in out.attentions),
-        grad_attentions=tuple(rest[:first]),
-        readout=tuple((weight / weight.sum().clamp_min(1e-30)).tolist()),
+        grad_embeds=_padded(grads.embeds[0].detach()[:length], len(x)),
+        readout=_readout(grads),
         hidden=tuple(h[0].detach() for h in out.hidden) if hidden else (),
-        cross=tuple(a[0].detach() for a in out.cross),
-        grad_cross=tuple(rest[first:second]),
-        decoder_attentions=tuple(a[0].detach() for a in out.decoder_attentions),
-        grad_decoder_attentions=tuple(rest[second:]),
         notes=out.notes,
+        **maps,
+        **grad_maps,
     )
 
 
-def _with_queries(attention: Tensor) -> Tensor:
-    """A single-query map (H, T) gets its Q = 1."""
-    return attention[:, None] if attention.ndim == 2 else attention
+def _readout(grads: Output) -> tuple[float, ...]:
+    """Share of the answer read at each query position."""
+    if grads.last_hidden is not None:
+        weight = grads.last_hidden[0].norm(dim=-1)  # (Q,)
+    elif grads.attentions:  # no hidden states to look at: the rows of the last map that the target feels
+        weight = _plain(grads.attentions[-1]).abs().sum((0, 2))
+    else:
+        return ()
+    return tuple((weight / weight.sum().clamp_min(1e-30)).tolist())
+
+
+def _plain(attention: Tensor) -> Tensor:
+    """(H, Q, T): without batch and graph; a single-query map (H, T) gets its Q = 1."""
+    alone = attention[0].detach()
+    return alone[:, None] if alone.ndim == 2 else alone
 
 
 def _padded(rows: Tensor, length: int) -> Tensor:

@@ -39,6 +39,8 @@ def _target(comparison: Comparison) -> dict[str, Any]:
         found["contrast"] = target.contrast_label or target.contrast
     if target.position is not None:
         found["position"] = target.position
+    if target.given:
+        found["given"] = list(target.given)
     return found
 
 

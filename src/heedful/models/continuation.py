@@ -1,0 +1,89 @@
+"""A text and what a model writes after it, token by token: one forward for all tokens, one backward each.
+
+A causal model's token k is explained by everything before it, so each step has its own, longer text; the pass
+over the longest holds all of them, for no token looks ahead. An encoder-decoder's token k is explained by the
+text it reads, given the tokens already written.
+Cost: 1 forward, 1 backward a token, against 1 of each a token when explained one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from heedful import text as textlib
+from heedful.models.encode import build
+from heedful.models.tokens import TokenModel, wide
+from heedful.models.tracing import as_trace, gradients, until
+from heedful.types import Encoded, Target, Trace
+
+Step = tuple[Encoded, Target]
+
+
+def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
+    """What is explained at each token of `answer`: the text read so far, and the token as target."""
+    names = [str(model.tokenizer.decode([token])) for token in answer]
+    if model.kind == "encoder-decoder":
+        return [
+            (x, Target("token", token, names[k], given=tuple(answer[:k]))) for k, token in enumerate(answer)
+        ]
+    whole = extended(model.tokenizer, x, answer)
+    return [
+        (textlib.select(whole, range(len(x) + k)), Target("token", token, names[k]))
+        for k, token in enumerate(answer)
+    ]
+
+
+def extended(tokenizer: Any, x: Encoded, answer: Sequence[int]) -> Encoded:
+    """x with the tokens of `answer` behind it, as one text."""
+    before = str(tokenizer.decode(list(x.ids)))
+    ends = [0]
+    for k in range(1, len(answer) + 1):
+        tail = str(tokenizer.decode([*x.ids, *answer[:k]]))[len(before) :]
+        ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
+    start = len(x.text)
+    controls = set(tokenizer.all_special_ids)
+    special = [token in controls for token in answer]
+    spans = [(start + a, start + b) for a, b in pairwise(ends)]
+    turn = max(x.segments, default=-1) + (len(set(x.segments) - {-1}) > 1)  # a new turn of a chat
+    return build(
+        tokenizer,
+        x.text + tail,
+        (*x.ids, *answer),
+        (*x.offsets, *spans),
+        (*x.special, *special),
+        (*x.segments, *(-1 if flag else max(turn, 0) for flag in special)),
+        None if x.type_ids is None else (*x.type_ids, *[x.type_ids[-1]] * len(answer)),
+    )
+
+
+class SharedPass:
+    """One traced forward over x and the tokens written after it; `trace` takes the backward of one."""
+
+    def __init__(self, model: TokenModel, x: Encoded, answer: Sequence[int]) -> None:
+        started = time.perf_counter()
+        self.model = model
+        inputs = model.inputs(x, Target("sequence", sequence=tuple(answer)))
+        with torch.inference_mode(False), torch.enable_grad():
+            self.out = model.backend.traced(inputs)
+            self.logits = wide(self.out.logits)[0]  # (L, V)
+        model.refuse_nan(self.logits, inputs)
+        model.meter.forwards += 1
+        model.meter.unique += 1
+        model.meter.tokens += inputs.ids.shape[1]
+        model.meter.seconds += time.perf_counter() - started
+
+    def trace(self, k: int, x: Encoded, target: Target) -> Trace:
+        """The trace of the k-th token, as `model.trace(x, target)` would give it."""
+        started = time.perf_counter()
+        with torch.inference_mode(False), torch.enable_grad():
+            score = target.score(self.logits[k : k + 1])[0]
+            grads = gradients(score, self.out, again=True)
+        self.model.meter.backwards += 1
+        self.model.meter.seconds += time.perf_counter() - started
+        cut = (len(x), k + 1)
+        return as_trace(x, target, score, until(self.out, *cut), until(grads, *cut))
