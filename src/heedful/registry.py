@@ -65,7 +65,7 @@ class Explainer:
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
     dear: bool = False  # may run thousands of rows, so it runs only when named
-    promises: frozenset[str] = frozenset()  # "linear", "complete": what heedful.checks holds it to
+    promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Refuse unknown parameters and values of the wrong kind, in a sentence."""
@@ -101,8 +101,10 @@ def explainer(
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
     """Register a function `(model, x, target, *, params...) -> Attribution`.
 
-    `promises` may hold "linear" (exact on a sum of word weights) and "complete" (scores sum to
-    output - base); heedful.checks.check_explainer holds the method to them.
+    `promises`, to which heedful.checks.check_explainer holds the method (heedful.checks.promises says more):
+    "linear" (exact on a sum of word weights), "complete" (scores sum to output - base), "unused" (zero for a
+    token that cannot reach the output), "symmetric" (interchangeable tokens score alike), "gradient-mean",
+    "gradient-l1", "gradient-l2", "gradient-x-input" (that function of the gradient, to finite differences).
     """
 
     def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:

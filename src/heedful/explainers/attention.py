@@ -34,14 +34,18 @@ def _attribution(trace: Trace, scores: Tensor) -> Attribution:
     return Attribution(trace.x, trace.target, scores.cpu().numpy(), output=trace.output, notes=trace.notes)
 
 
-@explainer("attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False)
+@explainer(
+    "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+)
 def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, averaged over the heads of one layer."""
     trace = model.trace(x, target)
     return _attribution(trace, answer_rows(trace, layer).mean(0))
 
 
-@explainer("attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False)
+@explainer(
+    "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+)
 def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, the largest over the heads of one layer."""
     trace = model.trace(x, target)

@@ -55,7 +55,11 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
 
 
 @explainer(
-    "chefer-lrp", needs={"attentions", "relevance"}, cite="Chefer, Gur & Wolf 2021 (CVPR)", signed=False
+    "chefer-lrp",
+    needs={"attentions", "relevance"},
+    cite="Chefer, Gur & Wolf 2021 (CVPR)",
+    signed=False,
+    promises=("symmetric",),
 )
 def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
     """Relevance of attention weights times their gradient, positive part, multiplied through the layers."""

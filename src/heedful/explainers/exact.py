@@ -73,7 +73,12 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     return grad / len(alpha), float((alpha * u).sum(-1).mean())
 
 
-@explainer("gradient-exact", needs={"one-layer"}, cite="Lopardo, Precioso & Garreau 2024")
+@explainer(
+    "gradient-exact",
+    needs={"one-layer"},
+    cite="Lopardo, Precioso & Garreau 2024",
+    promises=("gradient-x-input", "unused", "symmetric"),
+)
 def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x-input") -> Attribution:
     """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg")."""
     if reduce not in ("x-input", "avg"):
@@ -124,7 +129,7 @@ def _solved(
     )
 
 
-@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021")
+@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021", promises=("symmetric",))
 def lime_exact(
     model: Model,
     x: Encoded,
@@ -137,7 +142,12 @@ def lime_exact(
     return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
 
 
-@explainer("shapley-exact", needs={"one-layer"}, cite="Shapley 1953; Owen 1972", promises=("complete",))
+@explainer(
+    "shapley-exact",
+    needs={"one-layer"},
+    cite="Shapley 1953; Owen 1972",
+    promises=("complete", "unused", "symmetric"),
+)
 def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
     """Shapley values without drawing a row; they sum to f(text) - f(every word unknown)."""
     return _solved(model, x, target, unit, ratio_game.shapley)

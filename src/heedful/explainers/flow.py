@@ -108,7 +108,9 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
     return as_attribution(trace, torch.from_numpy(flows / (flows.sum() or 1.0)), (told,) if tied > 1 else ())
 
 
-@explainer("attention-flow", needs={"attentions"}, cite="Abnar & Zuidema 2020", signed=False)
+@explainer(
+    "attention-flow", needs={"attentions"}, cite="Abnar & Zuidema 2020", signed=False, promises=("symmetric",)
+)
 def attention_flow(model: Model, x: Encoded, target: Target, *, limit: int = 128) -> Attribution:
     """Maximum flow from where the answer is read to each token, with attention weights as capacities."""
     return flow(model.trace(x, target), limit)

@@ -27,7 +27,12 @@ def _attribution(trace: Trace, scores: Tensor) -> Attribution:
     )
 
 
-@explainer("grad-avg", needs={"gradients"}, cite="Simonyan et al. 2014")
+@explainer(
+    "grad-avg",
+    needs={"gradients"},
+    cite="Simonyan et al. 2014",
+    promises=("gradient-mean", "unused", "symmetric"),
+)
 def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel."""
     trace = model.trace(x, target)
@@ -41,21 +46,38 @@ def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     return found
 
 
-@explainer("grad-l1", needs={"gradients"}, cite="Simonyan et al. 2014", signed=False)
+@explainer(
+    "grad-l1",
+    needs={"gradients"},
+    cite="Simonyan et al. 2014",
+    signed=False,
+    promises=("gradient-l1", "unused", "symmetric"),
+)
 def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     """L1 norm of the gradient: how strongly the output reacts to this token, in no direction."""
     trace = model.trace(x, target)
     return _attribution(trace, trace.grad_embeds.double().norm(p=1, dim=-1))
 
 
-@explainer("grad-l2", needs={"gradients"}, cite="Simonyan et al. 2014", signed=False)
+@explainer(
+    "grad-l2",
+    needs={"gradients"},
+    cite="Simonyan et al. 2014",
+    signed=False,
+    promises=("gradient-l2", "unused", "symmetric"),
+)
 def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     """L2 norm of the gradient: how strongly the output reacts to this token, in no direction."""
     trace = model.trace(x, target)
     return _attribution(trace, trace.grad_embeds.double().norm(p=2, dim=-1))
 
 
-@explainer("grad-x-input", needs={"gradients"}, cite="Shrikumar et al. 2016", promises=("linear",))
+@explainer(
+    "grad-x-input",
+    needs={"gradients"},
+    cite="Shrikumar et al. 2016",
+    promises=("linear", "gradient-x-input", "unused", "symmetric"),
+)
 def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
     """Gradient times embedding: the first-order effect of scaling this token's embedding to zero."""
     trace = model.trace(x, target)

@@ -15,7 +15,12 @@ from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Target
 
 
-@explainer("guided-backprop", needs={"gradients", "relu"}, cite="Springenberg et al. 2015")
+@explainer(
+    "guided-backprop",
+    needs={"gradients", "relu"},
+    cite="Springenberg et al. 2015",
+    promises=("unused", "symmetric"),
+)
 def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
     """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks."""
     text = model.lookup(x, target)  # (T, d)

@@ -31,7 +31,7 @@ ROWS = 512
     "kernel-shap",
     needs={"rows"},
     cite="Lundberg & Lee 2017; Covert & Lee 2021",
-    promises=("linear", "complete"),
+    promises=("linear", "complete", "unused", "symmetric"),
 )
 def kernel_shap(
     model: Model,

@@ -38,7 +38,7 @@ NU = lime_limit.PUBLISHED
     "lime",
     needs={"rows"},
     cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
-    promises=("linear",),
+    promises=("linear", "symmetric"),
 )
 def lime(
     model: Model,

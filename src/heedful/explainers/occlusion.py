@@ -16,7 +16,9 @@ from heedful.rows import spread
 from heedful.types import Attribution, Encoded, Target
 
 
-@explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014", promises=("linear",))
+@explainer(
+    "occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014", promises=("linear", "unused", "symmetric")
+)
 def occlusion(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"
 ) -> Attribution:

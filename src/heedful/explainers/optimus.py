@@ -93,7 +93,11 @@ def rft(weights: Floats, deltas: Floats) -> float:
 
 
 @explainer(
-    "attention-optimus", needs={"attentions", "rows"}, cite="Mylonas, Mollas & Tsoumakas 2023", signed=False
+    "attention-optimus",
+    needs={"attentions", "rows"},
+    cite="Mylonas, Mollas & Tsoumakas 2023",
+    signed=False,
+    promises=("symmetric",),
 )
 def attention_optimus(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None

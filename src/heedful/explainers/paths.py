@@ -33,7 +33,7 @@ FIRST_NODES = 8
     "integrated-gradients",
     needs={"gradients"},
     cite="Sundararajan, Taly & Yan 2017",
-    promises=("linear", "complete"),
+    promises=("linear", "complete", "unused", "symmetric"),
 )
 def integrated_gradients(
     model: Model,
@@ -104,7 +104,9 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
     return model.lookup(x, target, replaced=content, by=baseline)
 
 
-@explainer("smoothgrad", needs={"gradients"}, cite="Smilkov et al. 2017", promises=("linear",))
+@explainer(
+    "smoothgrad", needs={"gradients"}, cite="Smilkov et al. 2017", promises=("linear", "unused", "symmetric")
+)
 def smoothgrad(
     model: Model, x: Encoded, target: Target, *, samples: int = 32, noise: float = 0.1, seed: int = 0
 ) -> Attribution:

@@ -68,7 +68,13 @@ def relevance(trace: Trace) -> Tensor:
     return readout @ r_at
 
 
-@explainer("chefer", needs={"attentions", "gradients"}, cite="Chefer, Gur & Wolf 2021 (ICCV)", signed=False)
+@explainer(
+    "chefer",
+    needs={"attentions", "gradients"},
+    cite="Chefer, Gur & Wolf 2021 (ICCV)",
+    signed=False,
+    promises=("symmetric",),
+)
 def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
     """Attention weighted by the target's gradient, positive part, carried through all layers."""
     trace = model.trace(x, target)

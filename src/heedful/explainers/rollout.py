@@ -91,7 +91,13 @@ def as_attribution(trace: Trace, scores: Tensor, notes: tuple[str, ...] = ()) ->
     return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=(*trace.notes, *notes))
 
 
-@explainer("attention-rollout", needs={"attentions"}, cite="Abnar & Zuidema 2020", signed=False)
+@explainer(
+    "attention-rollout",
+    needs={"attentions"},
+    cite="Abnar & Zuidema 2020",
+    signed=False,
+    promises=("symmetric",),
+)
 def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
     """Attention multiplied through all layers, residual stream included: what the answer is made of."""
     trace = model.trace(x, target)

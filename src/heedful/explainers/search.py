@@ -58,7 +58,7 @@ def search(
     order = _completed(orders[0].removed, singles)
     ranks = np.empty(len(groups))
     ranks[order] = (len(groups) - np.arange(len(groups))) / len(groups)
-    mean = orders[0].area / len(orders[0].removed)
+    mean = orders[0].area / max(len(orders[0].removed), 1)  # special tokens alone: nothing to remove
     note = f"scores are ranks; mean drop over the first {len(orders[0].removed)} removals: {mean:.3g}"
     return Attribution(
         x,

@@ -53,7 +53,13 @@ def mixing(model: Any, x: Encoded, target: Target, layers: int) -> list[Tensor]:
     return [shares(layer).cpu() for layer in maps]
 
 
-@explainer("value-zeroing", needs={"attentions", "values"}, cite="Mohebbi et al. 2023", signed=False)
+@explainer(
+    "value-zeroing",
+    needs={"attentions", "values"},
+    cite="Mohebbi et al. 2023",
+    signed=False,
+    promises=("symmetric",),
+)
 def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
     """How far each layer's output turns when a token's value is zeroed, multiplied through the layers."""
     trace = model.trace(x, target)

@@ -1,0 +1,84 @@
+"""Conventions as executable checks, for our explainers and for yours:
+
+    from heedful.checks import check_explainer
+    check_explainer("my-method", heedful.load("zoo:sentiment"))
+
+Each check is a function that raises AssertionError with a sentence. What holds for every explainer (EVERY) is
+checked on the model given; what a method *promises* (see `registry.explainer`) on small models whose right
+answer is known (heedful.checks.models), and on the model given where the promise speaks of any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from heedful import registry
+from heedful.checks import conventions, promises
+from heedful.checks.conventions import explained
+from heedful.checks.models import linear_model
+from heedful.errors import HeedfulError
+from heedful.models.base import Model, missing
+from heedful.registry import Explainer
+
+Check = Callable[[Explainer, Model], None]
+
+EVERY: tuple[Check, ...] = (
+    conventions.check_scores,
+    conventions.check_odd_inputs,
+    conventions.check_deterministic,
+    conventions.check_model_untouched,
+    conventions.check_remembered,
+    conventions.check_chunks,
+)
+# promise -> check, on each of the models of heedful.checks.models that has what the method needs
+KNOWN: dict[str, Callable[[Explainer], None]] = {
+    "linear": promises.check_linear,
+    "unused": promises.check_unused,
+    "symmetric": promises.check_symmetric,
+    **{name: partial(promises.check_differences, promise=name) for name in promises.READINGS},
+}
+# promise -> check, on the model given
+ANY: dict[str, Check] = {
+    "complete": promises.check_complete,
+    **{name: partial(promises.check_slopes, promise=name) for name in promises.READINGS},
+}
+
+
+def check_explainer(name: str, model: Model | None = None) -> None:
+    """Every check that applies to a registered explainer; the first that fails raises."""
+    entry = registry.get(name)
+    chosen = linear_model() if model is None else model
+    if why := missing(chosen, entry.needs):
+        raise HeedfulError(f"{name} cannot be checked on {chosen.name}", why, "Give a model it supports")
+    check_on(entry, chosen)
+    check_promises(entry)
+
+
+def check_on(entry: Explainer, model: Model) -> None:
+    """The conventions, and the promises that speak of any model, on this one."""
+    for check in (*EVERY, *(ANY[promise] for promise in sorted(entry.promises) if promise in ANY)):
+        check(entry, model)
+
+
+def check_promises(entry: Explainer) -> None:
+    """The promises, on models whose answer is known."""
+    if unknown := entry.promises - KNOWN.keys() - ANY.keys():
+        raise HeedfulError(
+            f"{entry.name} promises {', '.join(sorted(unknown))}, which no check knows",
+            fix=f"Promises are: {', '.join(sorted(KNOWN.keys() | ANY.keys()))}",
+        )
+    for promise in sorted(entry.promises & KNOWN.keys()):
+        KNOWN[promise](entry)
+
+
+__all__ = [
+    "ANY",
+    "EVERY",
+    "KNOWN",
+    "check_explainer",
+    "check_on",
+    "check_promises",
+    "explained",
+    "linear_model",
+]

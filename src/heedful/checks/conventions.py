@@ -1,0 +1,185 @@
+"""What every explainer holds, whatever it promises: checked on any model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from heedful import rows as engine
+from heedful import text as textlib
+from heedful.checks.models import TEXT
+from heedful.checks.state import changes, global_seed, noticed
+from heedful.errors import HeedfulError
+from heedful.models import zeroing
+from heedful.models.base import Masks, Model
+from heedful.registry import Explainer
+from heedful.run import Run
+from heedful.types import Attribution, Encoded, Floats, Target
+
+UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
+ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each costs a step
+FEW = {"samples": 128, "most": 32}  # rows of dear methods, and nodes of integrated gradients
+ROUNDINGS = 100  # how many units in the last place two ways to run the same rows may differ by
+
+_targets: WeakKeyDictionary[Model, dict[Encoded, Target]] = WeakKeyDictionary()
+
+
+def question(model: Model, text: str = TEXT) -> tuple[Encoded, Target]:
+    """A text and what is asked of it: the prediction; of a written answer, its first tokens."""
+    x = model.encode(text)
+    return x, target_of(model, x)
+
+
+def target_of(model: Model, x: Encoded) -> Target:
+    """Remembered, since an encoder-decoder writes its whole answer to tell it."""
+    known = _targets.setdefault(model, {})
+    if x not in known:
+        found = model.target(x)
+        if len(found.sequence) > ANSWER:
+            found = model.target(x, {"sequence": list(found.sequence[:ANSWER])})
+        known[x] = found
+    return known[x]
+
+
+def explained(entry: Explainer, model: Model, text: str = TEXT, **params: Any) -> Attribution:
+    return answered(entry, model, *question(model, text), **params)
+
+
+def answered(entry: Explainer, model: Any, x: Encoded, target: Target, **params: Any) -> Attribution:
+    """The explanation with seed 0, few rows where it is dear, and those of `params` that it takes."""
+    few = FEW if entry.dear else {"most": FEW["most"]}
+    known = {"seed": 0, **few, **params}
+    return entry(model, x, target, **{k: v for k, v in known.items() if k in entry.params})
+
+
+def check_scores(entry: Explainer, model: Model) -> None:
+    """One finite float64 a token; errors, where there are any, too and not negative. Unicode included."""
+    for text in (TEXT, UNICODE):
+        well_formed(entry, explained(entry, model, text))
+
+
+def check_odd_inputs(entry: Explainer, model: Model) -> None:
+    """A text of one token, and one of special tokens alone: scores as usual, or a refusal in a sentence."""
+    for kind, x in odd_inputs(model).items():
+        try:
+            found = answered(entry, model, x, target_of(model, x))
+        except HeedfulError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{entry.name} breaks on {kind}: {error!r}") from error
+        well_formed(entry, found)
+
+
+def odd_inputs(model: Model) -> dict[str, Encoded]:
+    """Text of a single token between special ones, and text of special tokens alone (a chat's frame)."""
+    x = model.encode(TEXT.split()[1])
+    first = x.special.index(False)
+    one = textlib.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
+    size = len(x)
+    bare = replace(
+        x,
+        special=(True,) * size,
+        offsets=((0, 0),) * size,
+        words=(-1,) * size,
+        word_spans=(),
+        segments=(-1,) * size,
+    )
+    return {"one token": one, "special tokens alone": bare}
+
+
+def well_formed(entry: Explainer, found: Attribution) -> None:
+    name, text = entry.name, found.x.text
+    assert found.method == name, f"{name} calls itself {found.method}"
+    assert found.scores.dtype == np.float64, f"{name} scores in {found.scores.dtype}"
+    assert np.isfinite(found.scores).all(), f"{name} gives scores that are not finite for {text!r}"
+    assert entry.signed or (found.scores >= 0).all(), f"{name} is unsigned but has negative scores"
+    if found.stderr is not None:
+        assert found.stderr.shape == found.scores.shape, f"{name} has {found.stderr.shape} errors"
+        assert (found.stderr >= 0).all(), f"{name} has negative or missing standard errors"
+
+
+def check_deterministic(entry: Explainer, model: Model) -> None:
+    """The same seed gives the same scores, and nothing is drawn from global random state."""
+    found = []
+    for seed in (1, 2):
+        with global_seed(seed):
+            found.append(explained(entry, model).scores)
+    assert np.array_equal(found[0], found[1]), f"{entry.name} differs from itself under one seed"
+
+
+def check_model_untouched(entry: Explainer, model: Model) -> None:
+    """Weights, gradients, modes, hooks, attributes, settings and global random state are as they were."""
+    x, target = question(model)
+    before = noticed(model.module)
+    answered(entry, model, x, target)
+    left = changes(before, noticed(model.module))
+    assert not left, f"{entry.name} left traces: {', '.join(left)}"
+
+
+def check_remembered(entry: Explainer, model: Model) -> None:
+    """Through a run that remembers traces and rows: the same scores again, and the same as alone."""
+    x, target = question(model)
+    shared = Run(model)
+    first, again = (answered(entry, shared, x, target) for _ in range(2))
+    same(first, again, model, f"{entry.name} reads stale rows")
+    same(first, answered(entry, model, x, target), model, f"{entry.name} differs alone")
+
+
+def check_chunks(entry: Explainer, model: Model) -> None:
+    """Rows asked for backwards, and each run alone, give the same scores as rows run together."""
+    x, target = question(model)
+    together = answered(entry, model, x, target)
+    with chunks_of(1):
+        alone = answered(entry, Backwards(model), x, target)
+    same(together, alone, model, f"{entry.name} depends on what its rows were run with")
+
+
+def same(a: Attribution, b: Attribution, model: Model, message: str) -> None:
+    """Equal but for rounding: a batch of another shape sums in another order. Scores are differences of
+    outputs, so they round at the size of the output as well as at their own."""
+    scale = np.abs(a.scores).max(initial=0.0) + abs(np.nan_to_num(a.output))
+    np.testing.assert_allclose(
+        a.scores, b.scores, rtol=0, atol=ROUNDINGS * precision(model) * scale, err_msg=message
+    )
+
+
+def precision(model: Model) -> float:
+    """A unit in the last place of the model's numbers, relative to them."""
+    first = None if model.module is None else next(model.module.parameters(), None)
+    return float(torch.finfo(torch.float32 if first is None else first.dtype).eps)
+
+
+class Backwards:
+    """A model whose rows, and points in embedding space, are asked for in reverse order."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def rows(self, x: Encoded, target: Target, keep: Masks, *more: Any, **options: Any) -> Floats:
+        return self.model.rows(x, target, keep[::-1], *more, **options)[::-1]
+
+    def gradients(self, x: Encoded, target: Target, embeds: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values, grads = self.model.gradients(x, target, embeds.flip(0))
+        return values.flip(0), grads.flip(0)
+
+
+@contextmanager
+def chunks_of(tokens: int) -> Iterator[None]:
+    """Inside, rows are cut into chunks of so many tokens; one token makes every row a chunk."""
+    with (
+        patch.object(engine, "CHUNK_TOKENS", tokens),
+        patch.object(engine, "evaluate", partial(engine.evaluate, tokens=tokens)),
+        patch.object(zeroing, "CHUNK_TOKENS", tokens),
+    ):
+        yield
