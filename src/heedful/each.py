@@ -62,7 +62,6 @@ def _answer(
 ) -> tuple[int, ...]:
     """Ids of the continuation; one that does not fit the window is refused."""
     if continuation is None:
-        model.require_room(x, most)
         continuation = model.answer(x, most)
     if not len(continuation):
         raise HeedfulError("there is no token to explain", "the continuation is empty")

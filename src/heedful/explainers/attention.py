@@ -23,9 +23,10 @@ def answer_rows(trace: Trace, layer: int) -> Tensor:
     layers = trace.cross or trace.attentions
     if not -len(layers) <= layer < len(layers):
         raise HeedfulError(f"there is no layer {layer}", f"the model has {len(layers)}, counted from 0")
-    maps = layers[layer].double()  # (H, Q, S)
-    weights = torch.tensor(trace.readout, dtype=maps.dtype, device=maps.device)  # (Q,)
-    rows = torch.einsum("q,hqs->hs", weights, maps)[:, : len(trace.x)]  # without an appended continuation
+    weights = torch.tensor(trace.readout, dtype=torch.float64)
+    read = weights.nonzero()[:, 0]  # mostly one row, [CLS] or the last: no need to widen the others
+    maps = layers[layer][:, read.to(layers[layer].device)].double().cpu()  # (H, q, S)
+    rows = torch.einsum("q,hqs->hs", weights[read], maps)[:, : len(trace.x)]  # without a continuation
     missing = len(trace.x) - rows.shape[1]  # tokens after the target's position were not read
     return torch.nn.functional.pad(rows, (0, missing))
 

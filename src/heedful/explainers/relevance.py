@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heedful.explainers.rollout import head_mean
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Target, Trace
@@ -29,7 +30,7 @@ from heedful.types import Attribution, Encoded, Target, Trace
 
 def felt(maps: Tensor, grads: Tensor) -> Tensor:
     """(H, Q, T) and its gradient -> (Q, T): mean over heads of the positive part of their product."""
-    return (maps.double() * grads.double()).clamp_min(0).mean(0)
+    return head_mean((maps * grads).clamp_min(0))
 
 
 def normalised(r: Tensor) -> Tensor:

@@ -31,9 +31,14 @@ from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Target, Trace
 
 
+def head_mean(maps: Tensor) -> Tensor:
+    """(H, Q, T) -> (Q, T) float64. Heads are summed in the maps' own float32, which costs a third."""
+    return maps.to(torch.promote_types(maps.dtype, torch.float32)).mean(0).double()
+
+
 def mixed(maps: Tensor) -> Tensor:
     """(H, Q, T) -> (Q, T): heads averaged, residual added where there is one, rows normalised."""
-    mean = maps.double().mean(0)
+    mean = head_mean(maps)
     if mean.shape[0] == mean.shape[1]:
         mean = mean + torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
     return mean / mean.sum(-1, keepdim=True)
@@ -62,7 +67,7 @@ def _joint_steps(trace: Trace) -> list[Tensor]:
     for own, cross in zip(trace.decoder_attentions, trace.cross, strict=True):
         found.append(_side_by_side(mixed(own).cpu(), fixed))
         look = _side_by_side(still, fixed)
-        look[:answer, answer:] = cross.double().mean(0).cpu()
+        look[:answer, answer:] = head_mean(cross).cpu()
         found.append(look / look.sum(-1, keepdim=True))
     return found
 

@@ -125,10 +125,13 @@ class TokenModel:
     def _show(self, ids: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(ids)))
 
-    def answer(self, x: Encoded, max_new_tokens: int = 32) -> list[int]:
-        """Ids of what the model writes, likeliest token by token, after the text."""
+    def answer(self, x: Encoded, max_new_tokens: int = 32, **options: Any) -> list[int]:
+        """Ids of what the model writes after the text, greedily unless a strategy is named."""
+        self.require_room(x, max_new_tokens)
         inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
-        ids: list[int] = self.backend.generate(inputs, max_new_tokens=max_new_tokens)  # type: ignore[attr-defined]
+        ids: list[int] = self.backend.generate(  # type: ignore[attr-defined]
+            inputs, max_new_tokens=max_new_tokens, **options
+        )
         return ids
 
     def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
@@ -316,10 +319,8 @@ class TokenModel:
             raise HeedfulError(
                 f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model"
             )
-        x = self.encode(prompt)
-        self.require_room(x, options.get("max_new_tokens") or 40)
-        inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
-        ids = self.backend.generate(inputs, strategy=strategy, **options)  # type: ignore[attr-defined]
+        settings = {"max_new_tokens": 40} | {name: v for name, v in options.items() if v is not None}
+        ids = self.answer(self.encode(prompt), strategy=strategy, **settings)
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def require_room(self, x: Encoded, more: int) -> None:
