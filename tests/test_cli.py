@@ -315,9 +315,69 @@ def test_ctrl_c_is_quiet(
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(heedful, "explain", stop, raising=False)
+    monkeypatch.setattr(heedful, "load", stop, raising=False)
     assert run("explain", "x") == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_dry_run_tells_the_cost_and_explains_nothing(
+    toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "why.html"
+    wish = ("explain", TEXT, "--method", "occlusion,lime,grad-l2", "--dry-run", "--html", str(page))
+    assert run(*wish) == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"^occlusion +11 ", out, re.M)
+    assert re.search(r"^lime +30 to 512 ", out, re.M)
+    assert re.search(r"^together +up to 524 ", out, re.M)
+    assert (err, page.exists()) == ("", False)
+    assert run(*wish, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in data["methods"]] == ["random", "grad-l2", "occlusion", "lime"]
+    assert data["rows"] == 524
+    assert "--dry-run has no CSV" in mistake(capsys, *wish, "--csv")
+
+
+@pytest.mark.parametrize("patience", [0.0, 1e9])
+def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
+    patience: float, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("heedful.cli.io.PATIENCE", patience)
+    monkeypatch.setattr("heedful.cli.explain.PATIENCE", patience)
+    wish = ("explain", TEXT, "--method", "occlusion,grad-l2", "--json")
+    assert run(*wish) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)
+    if patience:
+        assert err == ""
+        return
+    lines = err.splitlines()
+    assert re.fullmatch(r"up to 12 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
+    assert "method 2 of 3: grad-l2" in lines
+    assert lines[-1] == "method 3 of 3: occlusion: 11/11 rows"
+    assert run(*wish, "--budget", "5") == 0
+    assert capsys.readouterr().err.startswith("up to 5 model inputs")
+    assert run(*wish, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar_with_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.cli.io import working
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with working("loading") as say:
+        say("method 5 of 18: lime", 312, 512)
+    assert "method 5 of 18: lime" in screen.getvalue()
+    assert "312/512" in screen.getvalue()
+    with working("loading", silent=True) as say:
+        say("unheard", 1, 2)
+    assert "unheard" not in screen.getvalue()
 
 
 # --- the other commands ----------------------------------------------------------------------------

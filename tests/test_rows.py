@@ -9,7 +9,7 @@ import pytest
 
 from heedful import rows as engine
 from heedful.errors import HeedfulError
-from heedful.rows import Row, chunks, evaluate, removed, spread
+from heedful.rows import BudgetSpentError, Memory, Row, chunks, evaluate, removed, spread
 from heedful.types import Encoded
 
 X = Encoded(
@@ -74,7 +74,7 @@ def test_rows_that_differ_in_anything_are_different() -> None:
 
 
 def test_memory_is_used_and_survives_an_interruption() -> None:
-    memory: dict[Row, float] = {Row((7,)): 123.0}
+    memory = Memory({Row((7,)): 123.0})
     rows = [Row((7,)), Row((1, 1)), Row((2, 2, 2))]
 
     def fails_late(chunk: list[Row]) -> Any:
@@ -88,6 +88,22 @@ def test_memory_is_used_and_survives_an_interruption() -> None:
     values, fresh = evaluate(rows, sums, memory=memory)
     assert values.tolist() == [123.0, 2.0, 6.0]  # what is remembered is not asked again
     assert fresh == [rows[1]]
+
+
+def test_a_budget_counts_fresh_rows_alone() -> None:
+    memory = Memory({Row((7,)): 1.0})
+    memory.allowed = 1
+    ran: list[Row] = []
+
+    def run(chunk: list[Row]) -> Any:
+        ran.extend(chunk)
+        return sums(chunk)
+
+    evaluate([Row((7,)), Row((7,)), Row((8,)), Row((8,))], run, memory=memory)
+    assert ran == [Row((8,))]
+    with pytest.raises(BudgetSpentError, match="1 rows left and this method asks for 2"):
+        evaluate([Row((1,)), Row((2,)), Row((7,))], run, memory=memory)
+    assert ran == [Row((8,))]  # refused before any work
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])

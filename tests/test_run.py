@@ -13,6 +13,7 @@ from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.models import load
 from heedful.run import BudgetSpentError, Run
+from heedful.types import Step
 
 TRACED = ["grad-avg", "grad-l1", "grad-l2", "grad-x-input", "attention-avg", "attention-max"]
 FIRST = [*TRACED, "occlusion", "random"]
@@ -153,10 +154,30 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
         run.rows(x, target, ~keep)
 
 
-def test_progress_reaches_the_end(shared: Any, text: str) -> None:
-    seen: list[tuple[int, int]] = []
-    heedful.explain(shared("bert").model, text, "occlusion", progress=lambda a, b: seen.append((a, b)))
-    assert seen[-1][0] == seen[-1][1] > 0
+def test_progress_tells_method_part_and_rows(shared: Any, text: str) -> None:
+    seen: list[Step] = []
+    heedful.explain(shared("bert").model, text, ["lime", "occlusion", "grad-l2"], progress=seen.append)
+    assert list(dict.fromkeys(step.method for step in seen)) == ["random", "grad-l2", "occlusion", "lime"]
+    assert [step.number for step in seen] == sorted(step.number for step in seen)
+    assert {step.methods for step in seen} == {4}
+    last = [step for step in seen if step.method == "occlusion"][-1]
+    assert last.done == last.total > 0
+    assert last.label == "method 3 of 4: occlusion"
+    lime = [step for step in seen if step.method == "lime"]
+    assert {step.total for step in lime} == {512}  # the most it may run; it may stop before
+    assert [step.done for step in lime] == sorted(step.done for step in lime)
+    assert 0 < lime[-1].done <= 512
+
+
+def test_progress_tells_the_part_of_a_long_text(shared: Any) -> None:
+    seen: list[Step] = []
+    heedful.explain(shared("bert").model, LONG, "occlusion", long="window", progress=seen.append)
+    parts = [step for step in seen if step.method == "occlusion"]
+    assert {step.part for step in parts} == set(range(1, parts[0].parts + 1))
+    assert parts[-1].label == f"method 2 of 2: occlusion, part {parts[0].parts} of {parts[0].parts}"
+    for part in range(1, parts[0].parts + 1):
+        last = [step for step in parts if step.part == part][-1]
+        assert last.done == last.total > 0
 
 
 def test_targets_reach_every_method(shared: Any, text: str) -> None:

@@ -19,12 +19,14 @@ from heedful.errors import HeedfulError
 if TYPE_CHECKING:
     from heedful.each import explain_each
     from heedful.models import load
+    from heedful.planning import plan
     from heedful.run import explain
     from heedful.types import Attribution, Comparison, Cost, Encoded, Target, Trace, Word
 
 _HOME = {
     "load": "heedful.models",
     "explain": "heedful.run",
+    "plan": "heedful.planning",
     "explain_each": "heedful.each",
     "Attribution": "heedful.types",
     "Comparison": "heedful.types",
@@ -48,6 +50,7 @@ __all__ = [
     "explain",
     "explain_each",
     "load",
+    "plan",
 ]
 
 

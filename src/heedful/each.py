@@ -15,7 +15,7 @@ from heedful.models import load
 from heedful.models.continuation import SharedPass, steps
 from heedful.models.tokens import GENERATORS, TokenModel
 from heedful.run import explain
-from heedful.types import Comparison, Encoded, Progress, Target, Trace
+from heedful.types import Comparison, Encoded, Report, Target, Trace
 
 
 def explain_each(
@@ -30,7 +30,7 @@ def explain_each(
     max_new_tokens: int = 16,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> list[Comparison]:
     """Explain every token a language model writes after a text: one `Comparison` a token.
 

@@ -21,9 +21,11 @@ from typing import Any, get_args, get_type_hints
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
-from heedful.types import Attribution
+from heedful.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
+Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
+Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,14 @@ class Explainer:
     params: Mapping[str, Param] = field(default_factory=dict)
     dear: bool = False  # may run thousands of rows, so it runs only when named
     promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
+    counts: Counts | None = None
+
+    def rows(self, x: Encoded, target: Target, params: Mapping[str, Any]) -> Rows:
+        """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
+        if self.counts is None:
+            return (1, 1) if self.needs & {"gradients", "attentions", "rows"} else (0, 0)
+        found = self.counts(x, target, {p.name: p.default for p in self.params.values()} | dict(params))
+        return found if isinstance(found, tuple) else (found, found)
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Refuse unknown parameters and values of the wrong kind, in a sentence."""
@@ -98,6 +108,7 @@ def explainer(
     signed: bool = True,
     dear: bool = False,
     promises: tuple[str, ...] = (),
+    rows: Counts | None = None,
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
     """Register a function `(model, x, target, *, params...) -> Attribution`.
 
@@ -105,6 +116,8 @@ def explainer(
     "linear" (exact on a sum of word weights), "complete" (scores sum to output - base), "unused" (zero for a
     token that cannot reach the output), "symmetric" (interchangeable tokens score alike), "gradient-mean",
     "gradient-l1", "gradient-l2", "gradient-x-input" (that function of the gradient, to finite differences).
+    `rows` gives, for a text, a target and the parameters, how many model inputs it will ask for, or the
+    fewest and the most, so that costs can be foretold; left out, the one pass of a trace is counted.
     """
 
     def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:
@@ -121,10 +134,20 @@ def explainer(
             _keyword_params(function),
             dear,
             frozenset(promises),
+            rows,
         )
         return function
 
     return register
+
+
+def sampled(d: int, samples: int | None, default: int, exact: int = 0) -> Rows:
+    """Rows of a method that draws masks over d units, or runs all 2^d of them up to `exact` units."""
+    every = max(2, 2 ** min(d, 60))  # the text and the empty text are always run
+    if d <= exact:
+        return every, every
+    most = min(every, max(default, 4 * d) if samples is None else samples)
+    return min(2 * (d + 5), most), most
 
 
 def _keyword_params(function: Callable[..., Any]) -> dict[str, Param]:

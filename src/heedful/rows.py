@@ -40,7 +40,19 @@ class Row:
         return len(self.ids) or len(self.text) // 4
 
 
-Memory = dict[Row, float]
+class BudgetSpentError(HeedfulError):
+    """A method asked for more rows than were left."""
+
+
+class Memory(dict[Row, float]):
+    """Values of the rows that were run, and how many more may be (None: as many as it takes)."""
+
+    allowed: int | None = None
+
+
+def check_budget(allowed: int | None, rows: int) -> None:
+    if allowed is not None and rows > allowed:
+        raise BudgetSpentError(f"the budget has {allowed:,} rows left and this method asks for {rows:,}")
 
 
 def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | None) -> Row:
@@ -106,8 +118,9 @@ def evaluate(
     tokens: int = CHUNK_TOKENS,
 ) -> tuple[Floats, list[Row]]:
     """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`."""
-    known: Memory = {} if memory is None else memory
+    known = Memory() if memory is None else memory
     fresh = [row for row in dict.fromkeys(rows) if row not in known]
+    check_budget(known.allowed, len(fresh))
     queue = chunks(fresh, tokens, most)
     done = 0
     while queue:

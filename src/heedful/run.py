@@ -4,37 +4,51 @@ A text longer than the window is explained piece by piece. The explained number 
 pieces, and scores are the mean of the pieces' scores, each at its own tokens. It is exact for methods linear
 in the explained function (gradients, leave-one-out, Shapley values); for the others (norms, attention, ranks)
 it is the convention.
+
+A budget caps what the model is given by all methods together. Methods that need a fixed number of rows go
+first, cheap ones first; those that can do with fewer (sampled ones, integrated gradients) share the rest
+evenly, and what one leaves over goes to the next.
+
+Ctrl-C keeps what is finished.
 """
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful import registry
-from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.models import load
-from heedful.models.base import Masks, Model, require
-from heedful.rows import Memory, checked_operator
-from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Progress, Target, Trace
+from heedful.models.base import Masks, Model
+from heedful.planning import Piece, Plan, plan, versions
+from heedful.registry import Explainer
+from heedful.rows import BudgetSpentError, Memory, check_budget
+from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Report, Step, Target, Trace
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-class BudgetSpentError(HeedfulError):
-    """A method asked for more rows than were left."""
+AGAIN = 2.0  # seconds within which a second Ctrl-C means: stop everything
+_interrupted_at = float("-inf")
 
 
 class Run:
-    """A model that remembers: each trace and each row is computed once, whoever asks."""
+    """A model that remembers: each trace and each row is computed once, whoever asks.
 
-    def __init__(self, model: Model, budget: int | None = None, progress: Progress | None = None) -> None:
-        self.model, self.budget, self.progress = model, budget, progress
+    `heedful.explain` takes one in place of a model, and what was run before need not be run again.
+    """
+
+    def __init__(self, model: Model, budget: int | None = None, progress: Report | None = None) -> None:
+        self.model, self.progress = model, progress
+        self.step = Step("", 1, 1)
+        self.asked, self.began = 0, Cost()  # rows of finished calls since the step began, and cost until then
+        self._until = None if budget is None else model.spent.unique + budget
         self._traces: dict[tuple[Encoded, Target], Trace] = {}
         self._rows: dict[tuple[Encoded, Target], Memory] = {}
         self._remembered = Cost()  # asked for and found in memory
@@ -47,35 +61,60 @@ class Run:
         """A remembered pass counts as asked for (forwards, backwards), not as run (unique)."""
         return self.model.spent + self._remembered
 
+    @property
+    def budget(self) -> int | None:
+        """Model inputs that may still be run; None: as many as it takes."""
+        return None if self._until is None else self._until - self.model.spent.unique
+
+    @contextmanager
+    def at_most(self, rows: int | None) -> Iterator[None]:
+        """For a while, a smaller budget."""
+        before = self._until
+        if rows is not None:
+            until = self.model.spent.unique + rows
+            self._until = until if before is None else min(before, until)
+        try:
+            yield
+        finally:
+            self._until = before
+
+    def begin(self, step: Step) -> None:
+        self.step, self.asked, self.began = step, 0, self.spent
+        self._tell(0, 0)
+
+    def _tell(self, done: int, total: int) -> None:
+        if self.progress is not None:
+            done += self.asked
+            self.progress(replace(self.step, done=done, total=max(self.step.total, total + self.asked)))
+
     def trace(self, x: Encoded, target: Target) -> Trace:
         if (x, target) in self._traces:
             self._remembered += Cost(forwards=1, backwards=1)
         else:
+            check_budget(self.budget, 1)
             self._traces[x, target] = self.model.trace(x, target)
         return self._traces[x, target]
+
+    def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        check_budget(self.budget, len(embeds))
+        found = self.model.gradients(x, target, embeds)
+        self.asked += len(embeds)
+        self._tell(0, 0)
+        return found
 
     def rows(
         self, x: Encoded, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
     ) -> Floats:
-        self._check_budget(len(keep))
-        memory = self._rows.setdefault((x, target), {})
-        before = self.model.spent.unique
-        values = self.model.rows(x, target, keep, operator, unit, self.progress, memory)
-        if self.budget is not None:
-            self.budget -= self.model.spent.unique - before
+        memory = self._rows.setdefault((x, target), Memory())
+        memory.allowed = self.budget
+        values = self.model.rows(x, target, keep, operator, unit, self._tell, memory)
+        self.asked += len(keep)
+        self._tell(0, 0)
         return values
 
     def spend(self, rows: int) -> None:
-        """Take rows that a method runs by other means than `rows` from the budget."""
-        self._check_budget(rows)
-        if self.budget is not None:
-            self.budget -= rows
-
-    def _check_budget(self, rows: int) -> None:
-        if self.budget is not None and rows > self.budget:
-            raise BudgetSpentError(
-                f"the budget has {self.budget:,} rows left and this method asks for {rows:,}"
-            )
+        """Ask for rows that a method runs, and meters, by other means than `rows`."""
+        check_budget(self.budget, rows)
 
 
 def explain(
@@ -89,7 +128,8 @@ def explain(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
+    keep_partial: bool = True,
 ) -> Comparison:
     """Explain one prediction with several methods, side by side.
 
@@ -97,119 +137,81 @@ def explain(
               `random`, the control, is always there
     target    None (the prediction), a label, an index, a token, or a mapping (see heedful.targets)
     unit      "word", "token" or "sentence": what is removed as one by the methods that remove
-    budget    most rows (model inputs) all removal methods together may run
+    budget    most model inputs that all methods together may run, passes with gradients included
     long      what to do with a text longer than the model reads: "error", "truncate" or "window"
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
+    progress  called with a heedful.types.Step as rows are run
+    keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
+              KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
+    run = model if isinstance(model, Run) else Run(load(model))
+    made = plan(run.model, text, methods, target, unit, seed, budget, long=long, params=params)
+    return carry_out(made, progress, keep_partial, run)
+
+
+def carry_out(
+    made: Plan, progress: Report | None = None, keep_partial: bool = True, run: Run | None = None
+) -> Comparison:
+    """Run a plan."""
     started = time.perf_counter()
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more")
-    model = load(model)
-    chosen, refused = _choose(model, methods)
-    _check_params(model, chosen, params or {}, named=methods is not None)
-    x = model.encode(text, long)
-    x.units(unit)  # refuses an unknown unit before any work
-    pieces = _pieces(x, model.window)
-    wanted = _target(model, [piece for piece, _ in pieces], target)
-    run = Run(model, budget, progress)
-    found: list[Attribution] = []
-    for entry in chosen:
-        own = _settings(entry, unit, seed, params or {})
+    run = run or Run(made.model)
+    run.progress = progress
+    found: dict[str, Attribution] = {}
+    refused = dict(made.refused)
+    stopped: dict[str, Any] = {}
+    try:
+        with run.at_most(made.settings["budget"]):
+            _run_methods(run, made, found, refused)
+    except KeyboardInterrupt:
+        if not keep_partial or not found.keys() - {"random"} or _twice():
+            raise
+        stopped = _stop(run, made, found, refused)
+    ordered = [found[entry.name] for entry in made.chosen if entry.name in found]
+    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
+    seconds = made.seconds_taken + time.perf_counter() - started
+    return Comparison(tuple(ordered), facts, {**made.settings, "seconds": seconds} | stopped, refused)
+
+
+def _run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
+    """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
+    order = made.order
+    for index, entry in enumerate(order):
+        before, started = run.spent, time.perf_counter()
         try:
-            found.append(_explain_pieces(run, entry, x, pieces, wanted, own))
+            with run.at_most(_share(run, made, order[index:])):
+                joined = _explain_pieces(run, made, entry, Step(entry.name, index + 1, len(order)))
         except HeedfulError as error:
-            if methods is not None and not isinstance(error, BudgetSpentError):
+            if made.named and not isinstance(error, BudgetSpentError):
                 raise  # asked for by name: the reason is the answer
             refused[entry.name] = str(error)
-    facts = model.facts() | {"prediction": [list(pair) for pair in _predict(model, [p for p, _ in pieces])]}
-    settings = {"seed": seed, "unit": unit, "long": long, "budget": budget, "versions": versions()}
-    settings |= {
-        "seconds": time.perf_counter() - started,
-        "params": {k: dict(v) for k, v in (params or {}).items()},
-    }
-    if not isinstance(text, str | Encoded):
-        settings["text"] = text  # a pair or a chat, which the joined text does not tell
-    return Comparison(tuple(found), facts, settings, refused)
+            continue
+        cost = replace(run.spent - before, seconds=time.perf_counter() - started)
+        found[entry.name] = replace(joined, cost=cost)
 
 
-def _choose(
-    model: Model, methods: Iterable[str] | str | None
-) -> tuple[list[registry.Explainer], dict[str, str]]:
-    """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
-    if methods is None:
-        support = registry.support(model)
-        refused = {s.method: s.why for s in support if not s.ok}
-        able = [registry.get(s.method) for s in support if s.ok]
-        refused |= {
-            entry.name: "it may run thousands of rows, so it runs when named" for entry in able if entry.dear
-        }
-        return [entry for entry in able if not entry.dear], refused
-    names = [methods] if isinstance(methods, str) else list(methods)
-    if not names:
-        raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
-    chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
-    for entry in chosen:
-        require(model, entry.needs, entry.name)
-    return chosen, {}
+def _share(run: Run, made: Plan, order: list[Explainer]) -> int | None:
+    """What the first of these methods may run of what is left."""
+    entry, left = order[0], run.budget
+    if left is None or entry.counts is None:
+        return left  # no budget, or one trace for all
+    least = made.rows[entry.name][0]
+    if made.flexible(entry):
+        check_budget(left, least)
+        return max(least, left // sum(map(made.flexible, order)))
+    if len(made.pieces) > 1:
+        check_budget(left, least)  # or the first pieces would be run for nothing
+    return left
 
 
-Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
-
-
-def _pieces(x: Encoded, window: int | None) -> list[Piece]:
-    return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
-
-
-def _check_params(
-    model: Model, chosen: list[registry.Explainer], params: Mapping[str, Mapping[str, Any]], named: bool
-) -> None:
-    for name, given in params.items():
-        registry.get(name).check(given)
-        checked_operator(given.get("operator"), model.operators)
-        if named and name not in {entry.name for entry in chosen}:
-            raise HeedfulError(
-                f"parameters were given for {name!r}, which does not run here",
-                fix=f"Running: {', '.join(entry.name for entry in chosen)}",
-            )
-
-
-def _settings(entry: registry.Explainer, unit: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
-    common = {"unit": unit, "seed": seed}
-    return {name: value for name, value in common.items() if name in entry.params} | dict(
-        params.get(entry.name, {})
-    )
-
-
-def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
-    """The target of one text, or the label with the highest mean over the pieces of a long one."""
-    if len(pieces) > 1 and spec is None:
-        spec = _predict(model, pieces)[0][0]
-    return model.target(pieces[0], spec)
-
-
-def _predict(model: Model, pieces: list[Encoded]) -> list[tuple[str, float]]:
-    """Prediction, averaged over pieces."""
-    shares: dict[str, float] = {}
-    every = len(model.labels) or 5
-    for piece in pieces:
-        for label, share in model.predict(piece, k=every if len(pieces) > 1 else min(every, 5)):
-            shares[label] = shares.get(label, 0.0) + share / len(pieces)
-    return sorted(shares.items(), key=lambda item: -item[1])[:5]
-
-
-def _explain_pieces(
-    run: Run,
-    entry: registry.Explainer,
-    x: Encoded,
-    pieces: list[Piece],
-    target: Target,
-    settings: dict[str, Any],
-) -> Attribution:
-    before, started = run.spent, time.perf_counter()
-    parts = [entry(run, piece, target, **settings) for piece, _ in pieces]  # type: ignore[arg-type]
-    joined = parts[0] if len(parts) == 1 else _join(x, pieces, parts)
-    spent = replace(run.spent - before, seconds=time.perf_counter() - started)
-    return replace(joined, cost=spent)
+def _explain_pieces(run: Run, made: Plan, entry: Explainer, step: Step) -> Attribution:
+    parts = []
+    for number, (piece, _) in enumerate(made.pieces):
+        least, most = made.rows_of(entry.name, number)
+        run.begin(replace(step, part=number + 1, parts=len(made.pieces), total=most))
+        left = run.budget if made.flexible(entry) else None
+        with run.at_most(None if left is None else max(least, left // (len(made.pieces) - number))):
+            parts.append(entry(run, piece, made.target, **made.own[entry.name]))  # type: ignore[arg-type]
+    return parts[0] if len(parts) == 1 else _join(made.x, made.pieces, parts)
 
 
 def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
@@ -224,15 +226,46 @@ def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribut
     return replace(parts[0], x=x, scores=scores, output=output, stderr=np.sqrt(squares) if sampled else None)
 
 
-def versions() -> dict[str, str]:
-    """What a reader needs to make it again."""
-    found = {"python": platform.python_version()}
-    for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+# --- Ctrl-C ---------------------------------------------------------------------------------------------
 
 
-__all__ = ["BudgetSpentError", "Run", "explain", "versions"]
+def _twice() -> bool:
+    """Whether an interruption came so soon after another that everything is meant, a loop around us too."""
+    global _interrupted_at
+    before, _interrupted_at = _interrupted_at, time.monotonic()
+    return _interrupted_at - before < AGAIN
+
+
+def _stop(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> dict[str, Any]:
+    """Say what was not finished; a sampled method is estimated from the rows it has."""
+    left = [e for e in made.order if e.name not in found and e.name not in refused]
+    if not left:
+        return {}
+    current, *later = left
+    if estimate := _from_memory(run, made, current):
+        found[current.name] = estimate
+    else:
+        refused[current.name] = "interrupted"
+    refused |= {entry.name: "interrupted before its turn" for entry in later}
+    done = f"{len(found)} of {len(made.chosen)} methods"
+    warnings.warn(f"interrupted in {current.name}: {done} are in the result", stacklevel=4)
+    return {"interrupted": current.name}
+
+
+def _from_memory(run: Run, made: Plan, entry: Explainer) -> Attribution | None:
+    """A sampled method again, with as many samples as it has finished: each is remembered, none is run."""
+    if "samples" not in entry.params or len(made.pieces) > 1 or run.step.method != entry.name:
+        return None
+    asked, cost = run.asked, run.spent - run.began
+    run.progress = None
+    try:
+        with run.at_most(0):
+            params = {**made.own[entry.name], "samples": asked}
+            found = entry(run, made.x, made.target, **params)  # type: ignore[arg-type]
+    except HeedfulError:
+        return None  # too few for an estimate
+    told = f"interrupted: estimated from the {asked:,} rows that were finished"
+    return replace(found, notes=(*found.notes, told), cost=cost)
+
+
+__all__ = ["BudgetSpentError", "Run", "carry_out", "explain", "versions"]

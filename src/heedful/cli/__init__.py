@@ -13,7 +13,7 @@ import typer
 
 from heedful._version import __version__
 from heedful.cli import options as o
-from heedful.cli.io import console, note, put_json, quiet, read_chat, read_text, working, write
+from heedful.cli.io import calm, console, note, put_json, read_chat, read_text, working, write
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
 
@@ -69,6 +69,8 @@ def explain(
     full: o.Full = False,
     as_json: o.AsJson = False,
     as_csv: o.AsCsv = False,
+    dry_run: o.DryRun = False,
+    quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
     """Explain one prediction with several methods, side by side.
@@ -76,14 +78,15 @@ def explain(
     \b
     heedful explain "the service is not bad"
     heedful explain "the service is not bad" --method occlusion,grad-l2 --operator delete
-    heedful explain "the service is not bad" --method all
+    heedful explain "the service is not bad" --method all --dry-run
     heedful explain "not bad" --target negative --contrast positive --html why.html
     heedful explain "Once upon a" --model zoo:lm --target " time"
     echo "the food was fine" | heedful explain --json
 
     The control method `random` is always run too: it shows what no knowledge of the model looks like.
+    Ctrl-C shows (and saves) what is finished.
     """
-    from heedful.cli.explain import Wish, run, show
+    from heedful.cli.explain import Output, Wish, command
 
     if as_json and as_csv:
         raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
@@ -96,18 +99,8 @@ def explain(
     wish = Wish(
         model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle
     )
-    quiet()
-    comparison = run(wish)
-    if save:
-        comparison.save(save)
-        note(f"saved {save}: heedful report {save}")
-    if html:
-        from heedful.view.html import page
-
-        write(html, page(comparison))
-    show(comparison, "json" if as_json else "csv" if as_csv else "text", full)
-    if html:
-        note(f"wrote {html}")  # last, so that it does not scroll away
+    out = Output("json" if as_json else "csv" if as_csv else "text", html, save, full, quiet)
+    command(wish, out, dry_run)
 
 
 @app.command()
@@ -133,18 +126,18 @@ def generate(
     heedful generate "Once upon a time" --all
     """
     said = read_text(prompt, "prompt")
-    quiet()
+    calm()
     import heedful
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     found: dict[str, str] = {}
-    with working(f"loading {model}") as progress:
+    with working(f"loading {model}") as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         if "generate" not in loaded.capabilities:
             raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
         chosen = get_args(o.Strategies) if every else (strategy,)
         for count, name in enumerate(chosen):
-            progress(count, len(chosen))
+            say(name, count, len(chosen))
             found[name] = loaded.generate(said, strategy=name, beams=beams, seed=seed, **options)
     if as_json:
         put_json(
@@ -170,7 +163,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
     heedful doctor zoo:sentiment
     heedful doctor zoo:lm --json
     """
-    quiet()
+    calm()
     import heedful
     from heedful import registry
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import typer
 
 import heedful
 from heedful import registry
-from heedful.cli.io import console, put_json, working
+from heedful.cli.io import PATIENCE, calm, console, note, put_json, working, write
 from heedful.errors import HeedfulError
-from heedful.types import Comparison
+from heedful.planning import Plan, plan
+from heedful.run import carry_out
+from heedful.types import Comparison, Step
 from heedful.view.columns import visible
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
@@ -43,7 +48,44 @@ class Wish:
     allow_pickle: bool
 
 
-def run(wish: Wish) -> Comparison:
+@dataclass(frozen=True)
+class Output:
+    """Where it goes, and in which form."""
+
+    form: str  # "text", "json" or "csv" on standard output
+    html: Path | None = None
+    save: Path | None = None
+    full: bool = False
+    quiet: bool = False
+
+    def note(self, message: str) -> None:
+        if not self.quiet:
+            note(message)
+
+
+def command(wish: Wish, out: Output, dry_run: bool) -> None:
+    """`heedful explain`: exit code 130 after Ctrl-C, once what was finished is out."""
+    calm()
+    if dry_run:
+        return show_plan(prepare(wish, out.quiet), out.form)
+    comparison = run(wish, out)
+    if out.save:
+        comparison.save(out.save)
+        out.note(f"saved {out.save}: heedful report {out.save}")
+    if out.html:
+        from heedful.view.html import page
+
+        write(out.html, page(comparison))
+    show(comparison, out.form, out.full)
+    if out.html:
+        out.note(f"wrote {out.html}")  # last, so that it does not scroll away
+    if stopped := comparison.settings.get("interrupted"):
+        note(f"interrupted in {stopped}: what was finished before is shown")
+        raise typer.Exit(130)
+
+
+def prepare(wish: Wish, quiet: bool = False) -> Plan:
+    """Load the model and find out what is to be done."""
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
     if wish.methods and not names:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
@@ -52,17 +94,62 @@ def run(wish: Wish) -> Comparison:
     for name in names:
         registry.get(name)  # a misspelt method is told before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
-    with working(f"loading {wish.model}") as progress:
+    with working(f"loading {wish.model}", quiet):
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         able = [s.method for s in registry.support(model) if s.ok]
         names = names or ([] if every else [name for name in FEW if name in able])
         params = _params(wish, names or able)
-        comparison = heedful.explain(
+        made = plan(
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
-            long=wish.long, params=params, progress=progress,
+            long=wish.long, params=params,
         )  # fmt: skip
-    made = {"source": wish.model, "text": wish.text, "params": params}
-    return replace(comparison, settings={**comparison.settings, **made})
+    given = {"source": wish.model, "text": wish.text, "params": params}
+    return replace(made, settings={**made.settings, **given})
+
+
+def run(wish: Wish, out: Output | None = None) -> Comparison:
+    quiet = out is not None and out.quiet
+    made = prepare(wish, quiet)
+    if made.seconds > PATIENCE and not quiet:
+        cap = "" if wish.budget else "--budget N caps it, "
+        cost = f"up to {made.most_rows:,} model inputs, roughly {duration(made.seconds)}"
+        note(f"{cost}; {cap}Ctrl-C keeps what is finished")
+    with working("explaining", quiet) as say:
+
+        def progress(step: Step) -> None:
+            say(step.label, step.done, step.total)
+
+        return carry_out(made, progress)
+
+
+def duration(seconds: float) -> str:
+    """40 s, 5 min, 2.5 h"""
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def show_plan(made: Plan, form: str) -> None:
+    """A table of methods, in the order they would run: rows and seconds."""
+    if form == "json":
+        put_json(made.to_dict())
+        return
+    if form == "csv":
+        raise HeedfulError("--dry-run has no CSV", fix="Use --json")
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in ("method", "model inputs", "seconds"):
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+    rows = [(e.name, made.rows[e.name], made.seconds_of(e)) for e in made.order]
+    for name, (least, most), seconds in rows:
+        count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        table.add_row(*map(Text, (name, count, f"{seconds:.2f}")))
+    table.add_row(*map(Text, ("together", f"up to {made.most_rows:,}", f"{made.seconds:.2f}")))
+    console().print(table)
+    passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."
+    print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_a_row)}.")
 
 
 def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,10 +20,11 @@ from heedful.errors import HeedfulError
 if TYPE_CHECKING:
     from rich.console import Console
 
+PATIENCE = 10.0  # seconds: a run that takes longer says so before it starts, and where it stands
 LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
 
 
-def quiet() -> None:
+def calm() -> None:
     """Libraries print to stderr what concerns developers; a command says only what concerns its user."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -118,11 +120,17 @@ def write(path: Path, content: str) -> None:
         ) from None
 
 
+Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
 @contextmanager
-def working(message: str) -> Iterator[Callable[[int, int], None]]:
-    """A spinner with a count of rows and the time left, on a stderr that is a terminal; else silence."""
+def working(message: str, silent: bool = False) -> Iterator[Say]:
+    """A bar with the time left on a stderr that is a terminal; elsewhere a line every ten seconds."""
+    if silent:
+        yield lambda what, done, total: None
+        return
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _every(PATIENCE)
         return
     from rich.progress import (
         BarColumn,
@@ -136,4 +144,19 @@ def working(message: str) -> Iterator[Callable[[int, int], None]]:
     parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*parts, TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(message, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total, description="running rows")
+        yield lambda what, done, total: bar.update(
+            task, completed=done, total=total or None, description=what
+        )
+
+
+def _every(seconds: float) -> Say:
+    """Plain lines, the first after so many seconds: a short run says nothing."""
+    last = time.monotonic()
+
+    def say(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            note(f"{what}: {done:,}/{total:,} rows" if total > 1 else what)
+
+    return say

@@ -35,11 +35,13 @@ Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is remo
 Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, unk, pad or mean.")]
 PARAM = "A parameter of one method; repeatable."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
-BUDGET = "Most model inputs that all removal methods together may run."
+BUDGET = "Most model inputs that all methods together may run."
 Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
 Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
 Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
+DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
+Quiet = Annotated[bool, option("--quiet", "-q", help="Nothing on standard error but errors.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line a method and word.")]
 
 # generate

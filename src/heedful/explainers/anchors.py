@@ -66,7 +66,19 @@ class Sampler:
         return self.asked >= self.most
 
 
-@explainer("anchors", needs={"rows"}, cite="Ribeiro, Singh & Guestrin 2018", signed=False, dear=True)
+def _rows(d: int, beam: int, samples: int) -> tuple[int, int]:
+    """The text and a batch at least; at most `samples`, which a last round of first looks may overshoot."""
+    return 1 + BATCH, 1 + samples + max(2 * BATCH, BATCH // 4 * beam * d)
+
+
+@explainer(
+    "anchors",
+    needs={"rows"},
+    cite="Ribeiro, Singh & Guestrin 2018",
+    signed=False,
+    dear=True,
+    rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["samples"]),
+)
 def anchors(
     model: Model,
     x: Encoded,

@@ -27,6 +27,7 @@ from torch import Tensor
 from heedful.explainers.rollout import as_attribution
 from heedful.models.base import Model
 from heedful.registry import explainer
+from heedful.run import Run
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -45,6 +46,8 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
     """(H, T, T) a layer; counted as one more pass."""
     started = time.perf_counter()
     inputs = model.inputs(x, target)
+    if isinstance(model, Run):
+        model.spend(1)
     found: tuple[Tensor, ...] = model.backend.relevances(inputs, lambda logits: target.score(logits)[0])
     model.meter.forwards += 1
     model.meter.unique += 1
@@ -60,6 +63,7 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
     cite="Chefer, Gur & Wolf 2021 (CVPR)",
     signed=False,
     promises=("symmetric",),
+    rows=lambda x, target, p: 2,
 )
 def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
     """Relevance of attention weights times their gradient, positive part, multiplied through the layers."""

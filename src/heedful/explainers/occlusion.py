@@ -17,7 +17,11 @@ from heedful.types import Attribution, Encoded, Target
 
 
 @explainer(
-    "occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014", promises=("linear", "unused", "symmetric")
+    "occlusion",
+    needs={"rows"},
+    cite="Zeiler & Fergus 2014",
+    promises=("linear", "unused", "symmetric"),
+    rows=lambda x, target, p: len(x.units(p["unit"])) + 1,
 )
 def occlusion(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"

@@ -98,6 +98,7 @@ def rft(weights: Floats, deltas: Floats) -> float:
     cite="Mylonas, Mollas & Tsoumakas 2023",
     signed=False,
     promises=("symmetric",),
+    rows=lambda x, target, p: len(x.units("token")) + 2,
 )
 def attention_optimus(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None

@@ -34,6 +34,7 @@ FIRST_NODES = 8
     needs={"gradients"},
     cite="Sundararajan, Taly & Yan 2017",
     promises=("linear", "complete", "unused", "symmetric"),
+    rows=lambda x, target, p: (FIRST_NODES + 2, 2 + max(FIRST_NODES, 2 * p["most"] - FIRST_NODES)),
 )
 def integrated_gradients(
     model: Model,
@@ -105,7 +106,11 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
 
 
 @explainer(
-    "smoothgrad", needs={"gradients"}, cite="Smilkov et al. 2017", promises=("linear", "unused", "symmetric")
+    "smoothgrad",
+    needs={"gradients"},
+    cite="Smilkov et al. 2017",
+    promises=("linear", "unused", "symmetric"),
+    rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(
     model: Model, x: Encoded, target: Target, *, samples: int = 32, noise: float = 0.1, seed: int = 0

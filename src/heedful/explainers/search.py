@@ -30,7 +30,20 @@ class Order:
     area: float = 0.0
 
 
-@explainer("search", needs={"rows"}, cite="Zhou & Shah 2022", signed=False, dear=True)
+def _rows(d: int, beam: int, depth: int) -> tuple[int, int]:
+    """With one order to grow at every step, and with `beam` of them that share no set."""
+    later = sum(d - step for step in range(1, min(depth, d)))
+    return 1 + d + later, 1 + d + beam * later
+
+
+@explainer(
+    "search",
+    needs={"rows"},
+    cite="Zhou & Shah 2022",
+    signed=False,
+    dear=True,
+    rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["depth"]),
+)
 def search(
     model: Model,
     x: Encoded,

@@ -53,12 +53,18 @@ def mixing(model: Any, x: Encoded, target: Target, layers: int) -> list[Tensor]:
     return [shares(layer).cpu() for layer in maps]
 
 
+def _read(x: Encoded, target: Target) -> int:
+    """How many tokens are read: the text up to the target's position, and what was written after it."""
+    return (len(x) if target.position is None else target.position) + len(target.written)
+
+
 @explainer(
     "value-zeroing",
     needs={"attentions", "values"},
     cite="Mohebbi et al. 2023",
     signed=False,
     promises=("symmetric",),
+    rows=lambda x, target, p: _read(x, target) + 2,
 )
 def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
     """How far each layer's output turns when a token's value is zeroed, multiplied through the layers."""

@@ -121,8 +121,7 @@ class FunctionModel:
         texts = [
             self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep
         ]
-        started = time.perf_counter()
-        values, run = engine.evaluate(
+        values, _ = engine.evaluate(
             [engine.Row(ids=(), text=text) for text in texts],
             lambda chunk: self._targets([row.text for row in chunk], target),
             memory=memory,
@@ -130,8 +129,6 @@ class FunctionModel:
             progress=progress,
         )
         self.meter.forwards += len(texts)
-        self.meter.unique += len(run)
-        self.meter.seconds += time.perf_counter() - started
         return values
 
     def _without(self, x: Encoded, gone: set[int], operator: str) -> str:
@@ -148,7 +145,11 @@ class FunctionModel:
         return joined.lstrip() if operator == "delete" and 0 in gone else joined
 
     def _targets(self, texts: list[str], target: Target) -> Floats:
-        return target.score(self._scores(texts))  # type: ignore[arg-type, return-value]
+        started = time.perf_counter()
+        values: Any = target.score(self._scores(texts))  # type: ignore[arg-type]
+        self.meter.unique += len(texts)
+        self.meter.seconds += time.perf_counter() - started
+        return np.asarray(values)
 
     def _scores(self, texts: list[str]) -> Floats:
         """(n, C) float64, checked: a function that returns nonsense is told so at once."""

@@ -1,0 +1,231 @@
+"""`plan`: what `explain` is about to do, and about what it will cost. Nothing is run but the prediction.
+
+    rows      every method tells the fewest and the most it asks for, in `registry.explainer(rows=...)`
+    seconds   likely rows x the time a row takes; a pass with gradients counts as three forwards
+
+Where the fewest and the most differ, their geometric mean is taken for likely. A row's time is that of the
+prediction, which is needed anyway; should that foretell a long run, of a few rows in one batch, which are
+quicker than one alone. What is not the model's (maximum flows, fits) is not counted.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from heedful import registry
+from heedful import text as textlib
+from heedful.errors import HeedfulError
+from heedful.models import load
+from heedful.models.base import Model, require
+from heedful.registry import Explainer, Rows
+from heedful.rows import checked_operator
+from heedful.types import Encoded, Target
+
+GRADED = 3.0  # forwards that a forward and backward take
+LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the rows that are run for it
+Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The methods, the text in pieces, the target, and what each method may ask for."""
+
+    model: Model
+    x: Encoded
+    pieces: list[Piece]
+    target: Target
+    chosen: list[Explainer]  # in the order they are shown
+    refused: Mapping[str, str]
+    own: Mapping[str, Mapping[str, Any]]  # method -> its parameters
+    named: bool  # the methods were asked for by name
+    prediction: list[tuple[str, float]]
+    settings: Mapping[str, Any]
+    seconds_a_row: float
+    seconds_taken: float  # by the planning
+
+    def rows_of(self, method: str, piece: int) -> Rows:
+        return registry.get(method).rows(self.pieces[piece][0], self.target, self.own[method])
+
+    @cached_property
+    def rows(self) -> dict[str, Rows]:
+        """method -> (fewest, most) model inputs, if it ran alone."""
+        found = {}
+        for entry in self.chosen:
+            each = [self.rows_of(entry.name, piece) for piece in range(len(self.pieces))]
+            found[entry.name] = sum(low for low, _ in each), sum(high for _, high in each)
+        return found
+
+    @property
+    def order(self) -> list[Explainer]:
+        """Cheap methods first, those that can do with fewer rows last: they share what a budget leaves."""
+        return sorted(self.chosen, key=lambda e: (self.flexible(e), self.rows[e.name][1]))
+
+    def flexible(self, entry: Explainer) -> bool:
+        low, high = self.rows[entry.name]
+        return low < high
+
+    @property
+    def most_rows(self) -> int:
+        """Of all methods together."""
+        rows = self._together({e.name: float(self.rows[e.name][1]) for e in self.chosen})
+        return int(rows if self.budget is None else min(rows, self.budget))
+
+    @property
+    def seconds(self) -> float:
+        """About what all methods together take."""
+        found = self._together({e.name: self.seconds_of(e) for e in self.chosen})
+        return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_a_row)
+
+    def seconds_of(self, entry: Explainer) -> float:
+        least, most = self.rows[entry.name]
+        return (GRADED if "gradients" in entry.needs else 1.0) * sqrt(least * most) * self.seconds_a_row
+
+    def _together(self, each: Mapping[str, float]) -> float:
+        """A sum, to which those that read the trace alone add but once: it is one pass for all of them."""
+        apart = sum(each[e.name] for e in self.chosen if e.counts is not None)
+        return apart + max((each[e.name] for e in self.chosen if e.counts is None), default=0.0)
+
+    @property
+    def budget(self) -> int | None:
+        found: int | None = self.settings["budget"]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        methods = [
+            {"method": e.name, "least": self.rows[e.name][0], "most": self.rows[e.name][1],
+             "seconds": self.seconds_of(e)}
+            for e in self.order
+        ]  # fmt: skip
+        together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
+        return {**together, "parts": len(self.pieces), "methods": methods, "refused": dict(self.refused)}
+
+
+def plan(
+    model: Any,
+    text: Any,
+    methods: Iterable[str] | str | None = None,
+    target: Any = None,
+    unit: str = "word",
+    seed: int = 0,
+    budget: int | None = None,
+    *,
+    long: str = "error",
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Plan:
+    """What `heedful.explain` would do with the same arguments, and about what it would cost."""
+    started = time.perf_counter()
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more")
+    model, params = load(model), params or {}
+    chosen, refused = _choose(model, methods)
+    _check_params(model, chosen, params, named=methods is not None)
+    x = model.encode(text, long)
+    x.units(unit)  # refuses an unknown unit before any work
+    pieces = _pieces(x, model.window)
+    encoded = [piece for piece, _ in pieces]
+    wanted = _target(model, encoded, target)
+    before = time.perf_counter()  # the forward of the target has warmed the model up
+    prediction = _predict(model, encoded)
+    a_row = (time.perf_counter() - before) / len(pieces)
+    settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
+    settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
+    if not isinstance(text, str | Encoded):
+        settings["text"] = text  # a pair or a chat, which the joined text does not tell
+    own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
+    took = time.perf_counter() - started
+    made = Plan(
+        model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row, took
+    )
+    return replace(made, seconds_a_row=_in_a_batch(made)) if made.seconds > LONG and budget is None else made
+
+
+def _in_a_batch(made: Plan) -> float:
+    """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
+    (x, _), alone = made.pieces[0], made.seconds_a_row
+    count = min(TIMED, len(x.units("word")), int(2 / alone))
+    if count < 4 or "rows" not in made.model.capabilities:
+        return alone
+    keep = ~np.eye(count, len(x.units("word")), dtype=bool)
+    before = time.perf_counter()
+    made.model.rows(x, made.target, keep)
+    return min(alone, (time.perf_counter() - before) / count)
+
+
+def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[Explainer], dict[str, str]]:
+    """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
+    if methods is None:
+        support = registry.support(model)
+        refused = {s.method: s.why for s in support if not s.ok}
+        able = [registry.get(s.method) for s in support if s.ok]
+        refused |= {
+            entry.name: "it may run thousands of rows, so it runs when named" for entry in able if entry.dear
+        }
+        return [entry for entry in able if not entry.dear], refused
+    names = [methods] if isinstance(methods, str) else list(methods)
+    if not names:
+        raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
+    chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
+    for entry in chosen:
+        require(model, entry.needs, entry.name)
+    return chosen, {}
+
+
+def _pieces(x: Encoded, window: int | None) -> list[Piece]:
+    return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+
+
+def _check_params(
+    model: Model, chosen: list[Explainer], params: Mapping[str, Mapping[str, Any]], named: bool
+) -> None:
+    for name, given in params.items():
+        registry.get(name).check(given)
+        checked_operator(given.get("operator"), model.operators)
+        if named and name not in {entry.name for entry in chosen}:
+            raise HeedfulError(
+                f"parameters were given for {name!r}, which does not run here",
+                fix=f"Running: {', '.join(entry.name for entry in chosen)}",
+            )
+
+
+def _own_params(entry: Explainer, unit: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
+    common = {"unit": unit, "seed": seed}
+    return {name: value for name, value in common.items() if name in entry.params} | dict(
+        params.get(entry.name, {})
+    )
+
+
+def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
+    """The target of one text, or the label with the highest mean over the pieces of a long one."""
+    if len(pieces) > 1 and spec is None:
+        spec = _predict(model, pieces)[0][0]
+    return model.target(pieces[0], spec)
+
+
+def _predict(model: Model, pieces: list[Encoded]) -> list[tuple[str, float]]:
+    """Prediction, averaged over pieces."""
+    shares: dict[str, float] = {}
+    every = len(model.labels) or 5
+    for piece in pieces:
+        for label, share in model.predict(piece, k=every if len(pieces) > 1 else min(every, 5)):
+            shares[label] = shares.get(label, 0.0) + share / len(pieces)
+    return sorted(shares.items(), key=lambda item: -item[1])[:5]
+
+
+def versions() -> dict[str, str]:
+    """What a reader needs to make it again."""
+    found = {"python": platform.python_version()}
+    for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
