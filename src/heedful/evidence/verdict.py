@@ -1,0 +1,148 @@
+"""Which explanation to heed, from one number a text and method: a paired bootstrap over texts.
+
+    D_ij = mean over texts of v_ti - v_tj          every pair of methods, the random control among them
+    t_ij = D_ij / s_ij                             s: standard error over texts
+    c    = 95 % quantile of max_ij |D*_ij - D_ij| / s*_ij over texts drawn again with repetition
+
+Two methods are told apart when |t_ij| > c. One c for all pairs, so the chance of even one false claim among
+them is 5 %: no further correction is needed, and pairs that move together are not punished twice.
+Methods that are not told apart from the one with the highest mean lead together; that is a tie, not an order.
+A method that is not told apart from random orders, or is below them, is named as such.
+
+Romano & Wolf 2005 (stepdown bootstrap); Demsar 2006 (many methods on many sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.errors import HeedfulError
+from heedful.types import Floats
+
+CONTROL = "random"
+LEVEL = 0.95
+DRAWS = 2000
+FEW = 5  # texts below which nothing is claimed
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What can be said, and no more. `str()` is the verdict in plain words."""
+
+    methods: tuple[str, ...]  # by mean, highest first, without the control
+    means: tuple[float, ...]
+    lead: tuple[str, ...]  # not told apart from the best, and above chance
+    behind: tuple[str, ...]  # told apart from the best, and above chance
+    no_better_than_random: tuple[str, ...]
+    control: float
+    metric: str
+    operator: str
+    n: int
+    left_out: int = 0  # texts on which a method or the metric gave no number
+
+    def __str__(self) -> str:
+        where = f"On {self.n} texts, by {self.metric}" + (f" under {self.operator}" if self.operator else "")
+        if self.n < FEW:
+            return f"{where}: too few texts to tell methods apart; at least {FEW} are needed."
+        parts = [f"{where}: {self._leaders()}"]
+        if self.behind:
+            parts.append(f"{_listed(self.behind)} {_are(self.behind)} behind, but better than chance")
+        if self.no_better_than_random:
+            names = self.no_better_than_random
+            parts.append(f"{_listed(names)} {_are(names)} not better than a random order")
+        return "; ".join(parts) + f" ({LEVEL:.0%} of such verdicts make no false claim)."
+
+    def _leaders(self) -> str:
+        if not self.lead:
+            return "no method leads"
+        if len(self.lead) == 1:
+            return f"heed {self.lead[0]}"
+        return f"{_listed(self.lead)} lead and cannot be told apart"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs i < j of methods: mean difference, standard error, and the critical value they share."""
+
+    difference: Floats  # (M, M) row less column
+    error: Floats  # (M, M)
+    critical: float
+
+    def apart(self) -> npt.NDArray[np.bool_]:
+        """(M, M) row is above column, beyond chance."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.difference / self.error
+        # no spread at all: a difference that is the same on every text is not chance
+        ratio = np.where(self.error > 0, ratio, np.where(self.difference > 0, np.inf, 0.0))
+        return ratio > self.critical
+
+
+def compare(values: Floats, seed: int, draws: int = DRAWS, level: float = LEVEL) -> Pairs:
+    """values (n, M): higher is better, one row a text."""
+    n, m = values.shape
+    left, right = np.triu_indices(m, 1)
+    gaps = values[:, left] - values[:, right]  # (n, P)
+    mean, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(n)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)  # (B, n)
+    again = times @ gaps / n  # (B, P)
+    spread = np.sqrt(np.maximum(times @ np.square(gaps) / n - np.square(again), 0) / (n - 1))
+    real = error > 1e-12 * (np.abs(mean) + np.abs(values).max(initial=0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.abs(again - mean) / spread
+    # texts drawn so alike that nothing varies say nothing about the spread
+    reach = np.where(real & (spread > 1e-9 * error), reach, 0.0)
+    critical = float(np.quantile(reach.max(1, initial=0.0), level))
+    difference, errors = np.zeros((m, m)), np.zeros((m, m))
+    difference[left, right], difference[right, left] = mean, -mean
+    errors[left, right] = errors[right, left] = np.where(real, error, 0.0)
+    return Pairs(difference, errors, critical)
+
+
+def judge(
+    values: Floats, methods: Sequence[str], *, metric: str, operator: str = "", seed: int = 0
+) -> Verdict:
+    """The verdict on `values` (n, M), one row a text, one column a method, higher is better.
+
+    The control is the column named "random"; without it nothing can be said about chance.
+    """
+    if values.shape[1:] != (len(methods),) or CONTROL not in methods:
+        raise HeedfulError(
+            f"{values.shape} values do not fit the methods {', '.join(methods)}",
+            f"there must be one column a method, {CONTROL} among them",
+        )
+    told = values[np.isfinite(values).all(1)]  # pairs need every method on the text
+    mean = told.mean(0) if len(told) else np.full(len(methods), np.nan)
+    chance = methods.index(CONTROL)
+    order = [int(i) for i in np.argsort(-mean, kind="stable") if i != chance]
+    lead: list[int] = []
+    behind: list[int] = []
+    dull: list[int] = []
+    if len(told) >= FEW:
+        above = compare(told, seed).apart()
+        dull = [i for i in order if not above[i, chance]]
+        lead = [i for i in order if i not in dull and not above[order[0], i]]
+        behind = [i for i in order if i not in dull and i not in lead]
+    return Verdict(
+        methods=tuple(methods[i] for i in order),
+        means=tuple(float(mean[i]) for i in order),
+        lead=tuple(methods[i] for i in lead),
+        behind=tuple(methods[i] for i in behind),
+        no_better_than_random=tuple(methods[i] for i in dull),
+        control=float(mean[chance]),
+        metric=metric,
+        operator=operator,
+        n=len(told),
+        left_out=len(values) - len(told),
+    )
