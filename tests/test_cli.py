@@ -448,3 +448,18 @@ def test_zoo_list_has_every_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"one-layer", "sentiment", "lm"} <= {row["name"] for row in rows if row["embedded"]}
     assert run("zoo", "list") == 0
     assert "zoo:sentiment" in capsys.readouterr().out
+
+
+def test_generate_says_why(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("generate", "the cat", "--max-new-tokens", "3", "--why", "grad-l2,occlusion")
+    assert run(*asked, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["why"]) == 3
+    methods = [[item["method"] for item in step["attributions"]] for step in found["why"]]
+    assert methods == [["grad-l2", "occlusion", "random"]] * 3
+    assert run(*asked) == 0
+    shown = capsys.readouterr().out
+    for part in ("grad-l2", "occlusion", "random (control)", "strongest words"):
+        assert part in shown
+    assert run(*asked, "--all") == 2
+    assert "--why explains one continuation" in capsys.readouterr().err

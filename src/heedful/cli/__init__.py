@@ -114,45 +114,28 @@ def generate(
     top_k: o.TopK = 50,
     top_p: o.TopP = 0.9,
     beams: o.Beams = 4,
+    why: o.Why = None,
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Continue a text with a language model.
+    """Continue a text with a language model, and say why it wrote what it wrote.
 
     \b
     heedful generate "Once upon a time"
     heedful generate "Once upon a time" --strategy top-p --top-p 0.8 --seed 3
     heedful generate "Once upon a time" --all
+    heedful generate "Once upon a time" --why grad-x-input --why occlusion --max-new-tokens 8
     """
     said = read_text(prompt, "prompt")
     calm()
-    import heedful
+    from heedful.cli import writing
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    found: dict[str, str] = {}
-    with working(f"loading {model}") as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        if "generate" not in loaded.capabilities:
-            raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
-        chosen = get_args(o.Strategies) if every else (strategy,)
-        for count, name in enumerate(chosen):
-            say(name, count, len(chosen))
-            found[name] = loaded.generate(said, strategy=name, beams=beams, seed=seed, **options)
-    if as_json:
-        put_json(
-            {
-                "model": loaded.facts(),
-                "prompt": said,
-                "seed": seed,
-                "options": options,
-                "continuations": found,
-            }
-        )
-        return
-    from heedful.cli.explain import show_continuations
-
-    show_continuations(found)
+    chosen = get_args(o.Strategies) if every else (strategy,)
+    writing.command(
+        writing.Wish(model, said, chosen, options | {"beams": beams}, why or [], seed, allow_pickle), as_json
+    )
 
 
 @app.command()

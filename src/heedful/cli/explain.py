@@ -17,7 +17,6 @@ from heedful.errors import HeedfulError
 from heedful.planning import Plan, plan
 from heedful.run import carry_out
 from heedful.types import Comparison, Step
-from heedful.view.columns import visible
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
 FEW = (
@@ -189,20 +188,3 @@ def show(comparison: Comparison, form: str, full: bool) -> None:
         from heedful.view import terminal
 
         terminal.show(comparison, console(), None if full else terminal.ROWS)
-
-
-def show_continuations(found: dict[str, str]) -> None:
-    """One continuation as it is; several in a table, one row a strategy."""
-    if len(found) == 1:
-        text = next(iter(found.values()))
-        print("\n".join(visible(line) for line in text.split("\n")))
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
-    table.add_column("strategy", no_wrap=True)
-    table.add_column("continuation", overflow="fold")
-    for name, text in found.items():
-        table.add_row(Text(name), Text("\n".join(visible(line) for line in text.split("\n"))))
-    console().print(table)

@@ -54,6 +54,8 @@ WARMTH = "Below 1 sharper, above 1 flatter. Default: 0.7; 1 for top-k and top-p.
 Temperature = Annotated[float | None, option(metavar="T", help=WARMTH)]
 TopK = Annotated[int, option(min=1, help="top-k: sample from the k likeliest tokens.")]
 TopP = Annotated[float, option(min=0, max=1, help="top-p: from the likeliest that hold this much.")]
+WHY = "Explain every token that is written, by this method; repeatable."
+Why = Annotated[list[str] | None, option("--why", metavar="METHOD", help=WHY)]
 Beams = Annotated[int, option(min=1, help="beam: continuations kept at every step.")]
 
 # zoo

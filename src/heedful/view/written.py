@@ -1,7 +1,7 @@
 """What a model wrote, token by token, with the words each method puts first.
 
     token     p      lime                          random (control)
-    ·Paris    77 %   ▲ France  ▲ capital  △ is     ▲ The ...
+    ·Paris    77 %   ▲France  ▲capital  △is        ▲The ...
 
 A mark is a sign, as in heedful.view.terminal; an open one is unsure.
 """
@@ -52,5 +52,5 @@ def _first_words(col: Column) -> Text:
     cells = Text()
     for word in ranked:
         mark = MARKS.get((col.sign(word), col.unsure(word)), "")
-        cells.append(f"{mark}\u00a0{visible(word.text.strip())}".strip() + "  ", STYLES[col.sign(word)])
+        cells.append(f"{mark}{visible(word.text.strip())}  ", STYLES[col.sign(word)])
     return cells
