@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-real lint format bench docs serve zoo clean
+.PHONY: help demo test test-all test-real mutants lint format bench docs serve zoo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,13 @@ help:  ## this list
 	@$(PIP) -e '.[bench]'
 	@touch $@
 
+# inseq needs an older typeguard than the test tools: its own environment, with heedful beside it.
+.venv/.inseq: .venv/.core
+	@echo "making an environment for inseq (once)" >&2
+	@$(PYTHON) -m venv .venv/rivals/inseq
+	@.venv/rivals/inseq/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . captum inseq==0.7.1
+	@touch $@
+
 .venv/.docs: .venv/.core
 	@$(PIP) -e '.[docs]'
 	@touch $@
@@ -53,6 +60,9 @@ test-real: .venv/.dev  ## tests on real weights, which are pulled first (about 4
 	@$(BIN)/heedful zoo pull --all
 	@$(PYTEST) -m real
 
+mutants: .venv/.dev  ## plant bugs one at a time; the tests must catch each
+	@$(BIN)/python tests/mutants.py
+
 lint: .venv/.dev  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -62,7 +72,7 @@ format: .venv/.dev  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: .venv/.bench  ## side by side with rivals, ratios to bench/results
+bench: .venv/.bench .venv/.inseq  ## side by side with rivals, ratios to bench/results and docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 docs: .venv/.docs  ## build the docs site into site/

@@ -1,1 +1,15 @@
 """Side by side with rivals: one file a workload, ratios from one process, results as JSON."""
+
+# In the order of docs/benchmarks.md; each is a module with TITLE and run() -> list[Ratio].
+WORKLOADS = (
+    "trace",
+    "lime_rows",
+    "lime_error",
+    "shap_error",
+    "integrated",
+    "generated",
+    "everything",
+    "memory",
+    "rows",
+    "reference",
+)

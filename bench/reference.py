@@ -7,6 +7,8 @@ import torch
 from bench.timing import Ratio, compare
 from heedful.nn import GPT2, GPT2Config
 
+TITLE = "The reference transformer"
+
 
 def run() -> list[Ratio]:
     ours = GPT2(GPT2Config(vocab_size=4096, context=256, layers=4, heads=6, width=192, dropout=0.0))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bench.models import loaded, minilm_size, text_of
+from bench.models import question
 from bench.timing import Ratio, compare
 from heedful.rows import removed
 
+TITLE = "The masked-rows engine"
 ROWS = 128
 
 
 def run() -> list[Ratio]:
-    model, (module, tokenizer) = loaded(), minilm_size()
-    x = model.encode(text_of(128))
-    target = model.target(x)
+    model, x, target = question()
+    module, tokenizer = model.module, model.tokenizer
     groups = x.units("word")
     rng = np.random.default_rng(0)
     gone = rng.integers(1, len(groups), ROWS)  # LIME's removal counts: uniform

@@ -1,0 +1,1 @@
+"""What people use or write today, set up as its documentation says."""
