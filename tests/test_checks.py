@@ -72,7 +72,6 @@ def test_on_every_other_model(name: str, kind: str, shared: Any) -> None:
     hold(name, loaded(kind) if kind.startswith("zoo:") else shared(kind).model)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["occlusion", "lime", "kernel-shap", "anchors", "search", "random"])
 def test_on_a_function(name: str) -> None:
     hold(name, heedful.load(lambda texts: np.array([[text.count("a"), len(text) / 9] for text in texts])))

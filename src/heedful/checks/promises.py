@@ -103,10 +103,12 @@ def check_complete(entry: Explainer, model: Model) -> None:
     assert found.base is not None, f"{entry.name} promises completeness but names no base"
     rise = found.output - found.base
     gap = abs(float(found.scores.sum()) - rise)
-    # integrated gradients stop at 1e-3 of the rise, or say that they did not get there (a path over many
-    # kinks of ReLU); the sum then rounds at the size of the outputs
-    share = 2e-2 if any("not converged" in note for note in found.notes) else 1e-3
-    allowed = share * abs(rise) + 100 * precision(model) * (abs(found.output) + abs(found.base))
+    # integrated gradients stop at 1e-3 of the rise, or say that they did not get there (kinks of ReLU, or a
+    # LayerNorm that bends sharply on the way); their error is then of the size of the scores, which may
+    # cancel in the sum: 6e-3 of them was seen. Sums round at the size of the outputs.
+    unsure = any("not converged" in note for note in found.notes)
+    allowed = 3e-2 * float(np.abs(found.scores).sum()) if unsure else 1e-3 * abs(rise)
+    allowed += 100 * precision(model) * (abs(found.output) + abs(found.base))
     assert gap <= allowed, f"{entry.name}: scores sum to {found.scores.sum():.6g}, not {rise:.6g}"
 
 

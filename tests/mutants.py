@@ -1,0 +1,588 @@
+"""Bugs planted one at a time in a copy of the package: the tests named beside each must fail.
+
+    python tests/mutants.py              every mutant, two at a time; exit code 1 if one survives
+    python tests/mutants.py rollout ig   those whose name holds one of the words
+
+A mutant is data: a file of src/heedful, a text that occurs in it exactly once, what stands there instead, and
+the tests that must notice. It is caught when a test fails; a test that cannot be collected proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "heedful"
+CAUGHT, SURVIVED, BROKEN = "caught", "SURVIVED", "BROKEN"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted bug."""
+
+    name: str
+    file: str  # under src/heedful
+    old: str
+    new: str
+    tests: str  # what pytest is given, under tests/, separated by blanks
+
+    def applied(self) -> str:
+        """The file with the bug in it."""
+        text = (SOURCE / self.file).read_text(encoding="utf-8")
+        if (count := text.count(self.old)) != 1:
+            raise ValueError(f"{self.name}: {self.old!r} occurs {count} times in {self.file}, not once")
+        return text.replace(self.old, self.new)
+
+
+MUTANTS = (
+    # gradients
+    Mutant(
+        "grad-l2: sum of squares without the root",
+        "explainers/gradients.py",
+        "trace.grad_embeds.double().norm(p=2, dim=-1)",
+        "trace.grad_embeds.double().square().sum(-1)",
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "grad-x-input: sign",
+        "explainers/gradients.py",
+        "(trace.grad_embeds.double() * trace.embeds.double()).sum(-1)",
+        "-(trace.grad_embeds.double() * trace.embeds.double()).sum(-1)",
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "one-layer: detached gradient of the query",
+        "nn/one_layer.py",
+        'torch.einsum("kad,bd->bka", self.query, e[:, 0])',
+        'torch.einsum("kad,bd->bka", self.query, e[:, 0].detach())',
+        "explainers/test_exact.py",
+    ),
+    Mutant(
+        "gradient-exact: the query's own path forgotten",
+        "explainers/exact.py",
+        'grad[0] += torch.einsum("kad,ka->d", q_weight, pulled)',
+        'grad[0] += 0 * torch.einsum("kad,ka->d", q_weight, pulled)',
+        "explainers/test_exact.py",
+    ),
+    Mutant(
+        "ig: wrong interval",
+        "explainers/paths.py",
+        "torch.tensor((points + 1) / 2,",
+        "torch.tensor(points,",
+        "explainers/test_paths.py",
+    ),
+    Mutant(
+        "ig: nodes without their weights",
+        "explainers/paths.py",
+        "torch.tensor(weights / 2, device",
+        "torch.tensor(0 * weights + 1 / nodes, device",
+        "explainers/test_paths.py",
+    ),
+    Mutant(
+        "ig: times the text instead of the difference",
+        "explainers/paths.py",
+        "return ((text - base).double() * mean)",
+        "return (text.double() * mean)",
+        "explainers/test_paths.py",
+    ),
+    Mutant(
+        "ig: special tokens replaced in the baseline",
+        "explainers/paths.py",
+        "content = [t for t, special in enumerate(x.special) if not special]",
+        "content = list(range(len(x)))",
+        "explainers/test_paths.py",
+    ),
+    Mutant(
+        "smoothgrad: spread instead of standard error",
+        "explainers/paths.py",
+        "error = each.std(0) / len(each) ** 0.5",
+        "error = each.std(0)",
+        "explainers/test_smoothgrad_pairs.py",
+    ),
+    Mutant(
+        "smoothgrad: neighbours instead of antithetic pairs",
+        "explainers/paths.py",
+        ".reshape(2, -1, len(x)).mean(0)",
+        ".reshape(-1, 2, len(x)).mean(1)",
+        "explainers/test_smoothgrad_pairs.py",
+    ),
+    Mutant(
+        "guided backprop: negative gradients pass",
+        "models/scoped.py",
+        "lambda grad: grad.clamp_min(0)",
+        "lambda grad: grad.clone()",
+        "explainers/test_guided.py",
+    ),
+    # attention
+    Mutant(
+        "attention: column of the read-out for its row",
+        "explainers/attention.py",
+        '"q,hqs->hs"',
+        '"s,hqs->hq"',
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "attention-max: smallest head",
+        "explainers/attention.py",
+        ".amax(0)",
+        ".amin(0)",
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "rollout: rows not normalised",
+        "explainers/rollout.py",
+        "return mean / mean.sum(-1, keepdim=True)",
+        "return mean",
+        "explainers/test_rollout.py",
+    ),
+    Mutant(
+        "rollout: columns normalised (wrong axis)",
+        "explainers/rollout.py",
+        "return mean / mean.sum(-1, keepdim=True)",
+        "return mean / mean.sum(0, keepdim=True)",
+        "explainers/test_rollout.py",
+    ),
+    Mutant(
+        "rollout: residual forgotten",
+        "explainers/rollout.py",
+        "mean = mean + torch.eye(",
+        "mean = mean + 0 * torch.eye(",
+        "explainers/test_rollout.py",
+    ),
+    Mutant(
+        "rollout: layers in reverse",
+        "explainers/rollout.py",
+        "for layer in trace.attentions), readout]",
+        "for layer in trace.attentions[::-1]), readout]",
+        "explainers/test_rollout.py",
+    ),
+    Mutant(
+        "flow: capacities without the residual",
+        "explainers/rollout.py",
+        "mean = mean + torch.eye(",
+        "mean = mean + 0 * torch.eye(",
+        "explainers/test_flow_residual.py",
+    ),
+    Mutant(
+        "flow: edges that come back over the cut counted",
+        "explainers/flow.py",
+        "reached[net.tails] & ~reached[net.heads]",
+        "reached[net.tails] ^ reached[net.heads]",
+        "explainers/test_flow.py",
+    ),
+    Mutant(
+        "optimus: ranks turned round",
+        "explainers/optimus.py",
+        "rankdata(-np.abs(weights)",
+        "rankdata(np.abs(weights)",
+        "explainers/test_optimus.py",
+    ),
+    Mutant(
+        "read-out: shares that do not sum to one",
+        "models/tracing.py",
+        "(weight / weight.sum().clamp_min(1e-30)).tolist()",
+        "(weight / weight.max().clamp_min(1e-30)).tolist()",
+        "models/test_hf.py::test_readout_of_a_mean_pool_is_everywhere_alike",
+    ),
+    # relevance
+    Mutant(
+        "chefer: negative relevance kept",
+        "explainers/relevance.py",
+        ".clamp_min(0)",
+        ".clamp_min(-9e9)",
+        "explainers/test_relevance.py",
+    ),
+    Mutant(
+        "chefer: residual forgotten",
+        "explainers/relevance.py",
+        "gained = gained + step if",
+        "gained = step if",
+        "explainers/test_relevance.py",
+    ),
+    Mutant(
+        "chefer: product transposed across the decoder",
+        "explainers/relevance.py",
+        "normalised(r_aa).T @",
+        "normalised(r_aa) @",
+        "explainers/test_relevance.py",
+    ),
+    Mutant(
+        "chefer-lrp: layers multiplied in reverse",
+        "explainers/chefer_lrp.py",
+        "(eye + layer) @ below",
+        "below @ (eye + layer)",
+        "explainers/test_chefer_lrp.py",
+    ),
+    Mutant(
+        "lrp: negative inputs forgotten",
+        "models/lrp.py",
+        "return more * (s @ up) + less * (s @ down), None, None",
+        "return more * (s @ up), None, None",
+        "explainers/test_chefer_lrp.py",
+    ),
+    Mutant(
+        "value zeroing: the token before",
+        "models/zeroing.py",
+        "value[torch.arange(len(tokens)), :, tokens] = 0",
+        "value[torch.arange(len(tokens)), :, tokens - 1] = 0",
+        "explainers/test_value_zeroing.py",
+    ),
+    Mutant(
+        "value zeroing: layers in reverse",
+        "explainers/value_zeroing.py",
+        "reversed(layers), readout)",
+        "layers, readout)",
+        "explainers/test_value_zeroing.py",
+    ),
+    # removal
+    Mutant(
+        "occlusion: sign",
+        "explainers/occlusion.py",
+        "spread(values[0] - values[1:], groups",
+        "spread(values[1:] - values[0], groups",
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "spread: a word's score on each of its tokens",
+        "rows.py",
+        "= value / len(positions)",
+        "= value",
+        "test_rows.py explainers/test_first.py",
+    ),
+    Mutant(
+        "words: the last token instead of the sum",
+        "types.py",
+        "totals[word] += self.scores[position]",
+        "totals[word] = self.scores[position]",
+        "explainers/test_first.py",
+    ),
+    Mutant(
+        "rows: values in the order of asking, not of running",
+        "rows.py",
+        "known.update(zip(chunk, values.tolist(), strict=True))",
+        "known.update(zip(fresh[done : done + len(chunk)], values.tolist(), strict=True))",
+        "test_rows.py",
+    ),
+    Mutant(
+        "rows: chunks too large by one row",
+        "rows.py",
+        "(len(out[-1]) + 1) * width <= tokens",
+        "len(out[-1]) * width <= tokens",
+        "test_rows.py",
+    ),
+    Mutant(
+        "delete: token types stay where they were",
+        "rows.py",
+        "tuple(types[t] for t in kept)",
+        "types[: len(kept)]",
+        "test_rows.py",
+    ),
+    Mutant(
+        "delete: one token too few (off by one)",
+        "rows.py",
+        "kept = [t for t in range(stop) if t not in gone]",
+        "kept = [t for t in range(stop - 1) if t not in gone]",
+        "test_rows.py",
+    ),
+    Mutant(
+        "pad: not hidden from attention",
+        "rows.py",
+        "hidden=tuple(t for t in out if t < stop)",
+        "hidden=()",
+        "test_rows.py",
+    ),
+    Mutant(
+        "batch: padding attended to",
+        "models/batch.py",
+        "[1] * len(row) + [0] * (width - len(row))",
+        "[1] * width",
+        "models/test_hf.py::test_rows_do_not_depend_on_their_batch",
+    ),
+    Mutant(
+        "batch: hidden tokens seen",
+        "models/batch.py",
+        "mask[i, list(row.hidden)] = 0",
+        "mask[i, list(row.hidden)] = 1",
+        "models/test_hf.py::test_each_operator_against_a_hand_built_input",
+    ),
+    Mutant(
+        "target: read one position early",
+        "models/batch.py",
+        "[len(row) - 1 for row in chunk]",
+        "[max(len(row) - 2, 0) for row in chunk]",
+        "models/test_hf.py::test_rows_trace_and_the_raw_model_agree",
+    ),
+    Mutant(
+        "contrast: sum instead of difference",
+        "types.py",
+        "chosen - logits[:, self.contrast]",
+        "chosen + logits[:, self.contrast]",
+        "test_targets.py",
+    ),
+    Mutant(
+        "anchors: the anchor's words removed",
+        "explainers/anchors.py",
+        "keep[:, list(arm.units)] = True",
+        "keep[:, list(arm.units)] = False",
+        "explainers/test_anchors.py",
+    ),
+    Mutant(
+        "search: the worst orders kept",
+        "explainers/search.py",
+        "key=lambda order: -order.area)[:beam]",
+        "key=lambda order: order.area)[:beam]",
+        "explainers/test_search.py",
+    ),
+    Mutant(
+        "search: nothing to remove",
+        "explainers/search.py",
+        "max(len(orders[0].removed), 1)",
+        "len(orders[0].removed)",
+        "test_checks.py::test_on_the_linear_model[search]",
+    ),
+    # theory
+    Mutant(
+        "lime: kernel without the root",
+        "theory/lime_limit.py",
+        "(1 - np.sqrt(1 - share)) / nu",
+        "share / nu",
+        "explainers/test_lime.py::test_published_fit_is_the_lime_packages",
+    ),
+    Mutant(
+        "lime: no ridge in the published fit",
+        "explainers/lime.py",
+        "_ridge(data[:, chosen], values, weights, 1.0)",
+        "_ridge(data[:, chosen], values, weights, 0.0)",
+        "explainers/test_lime.py::test_published_fit_is_the_lime_packages",
+    ),
+    Mutant(
+        "lime: moments from s = 0",
+        "theory/lime_limit.py",
+        "s = np.arange(1, d + 1)",
+        "s = np.arange(d)",
+        "theory/test_lime_limit.py",
+    ),
+    Mutant(
+        "lime-exact: the text itself counted as a draw",
+        "theory/lime_limit.py",
+        "unperturbed = everything / d",
+        "unperturbed = 0.0 * everything / d",
+        "explainers/test_exact.py",
+    ),
+    Mutant(
+        "fit: unweighted regression",
+        "theory/sampling.py",
+        "law[kept] / np.bincount(kept, minlength=len(law))[kept]",
+        "np.ones(len(kept))",
+        "explainers/test_kernel_shap.py::test_all_masks_give_the_shapley_value",
+    ),
+    Mutant(
+        "fit: ridge where none should be",
+        "theory/sampling.py",
+        "vt[:rank].T / s[:rank]",
+        "vt[:rank].T / (s[:rank] + 1e-3)",
+        "theory/test_sampling.py",
+    ),
+    Mutant(
+        "standard errors: as if no mask could be left over",
+        "theory/sampling.py",
+        "np.sqrt(1 - drawn)",
+        "np.sqrt(1 + 0 * drawn)",
+        "explainers/test_kernel_shap.py::test_few_words_are_exact",
+    ),
+    Mutant(
+        "kernel-shap: weights of another kernel",
+        "explainers/kernel_shap.py",
+        "(d - 1) / (kept * (d - kept))",
+        "(d - 1) / (kept * kept)",
+        "explainers/test_kernel_shap.py::test_all_masks_give_the_shapley_value",
+    ),
+    Mutant(
+        "kernel-shap: the rise left out",
+        "explainers/kernel_shap.py",
+        " + gap / d",
+        "",
+        "explainers/test_kernel_shap.py::test_linear_functions_are_recovered",
+    ),
+    Mutant(
+        "shapley-exact: absent words keep their weight",
+        "theory/ratio_game.py",
+        "without_j[q] = ((rest[:, None] * e0 / share)",
+        "without_j[q] = ((rest[:, None] * e1 / share)",
+        "explainers/test_exact.py",
+    ),
+    # together
+    Mutant(
+        "windows: scores added up instead of averaged",
+        "run.py",
+        "part.scores / len(parts)",
+        "part.scores",
+        "test_run.py::test_windows_are_the_mean_of_their_pieces",
+    ),
+    Mutant(
+        "memory: rows of one target serve another (stale cache)",
+        "run.py",
+        "memory = self._rows.setdefault((x, target), ",
+        "memory = self._rows.setdefault((x, None), ",
+        "test_run.py::test_rows_are_remembered_for_their_own_target_only",
+    ),
+    Mutant(
+        "memory: rows of one operator serve another",
+        "rows.py",
+        "return Row(x.ids[:stop], types, blank=out)",
+        "return Row(x.ids[:stop], types)",
+        "test_rows.py",
+    ),
+    Mutant(
+        "budget: what was run is not taken off",
+        "run.py",
+        "else self._until - self.model.spent.unique",
+        "else self._until",
+        "test_run.py::test_the_budget_is_never_exceeded",
+    ),
+    Mutant(
+        "agreement: sizes and signs mixed",
+        "agreement.py",
+        "signed[i] and signed[j]",
+        "(signed[i] or signed[j])",
+        "test_agreement.py",
+    ),
+    Mutant(
+        "agreement: two words the wrong way round",
+        "agreement.py",
+        "np.sign(a[1] - a[0])",
+        "np.sign(a[0] - a[1])",
+        "test_agreement.py",
+    ),
+    Mutant(
+        "untouched: modes not put back",
+        "models/scoped.py",
+        "m.training = mode",
+        "m.training = False",
+        "models/test_untouched.py",
+    ),
+    Mutant(
+        "untouched: hooks left behind",
+        "models/scoped.py",
+        "table.clear()\n",
+        "pass\n",
+        "models/test_untouched.py",
+    ),
+    # conventions, caught by heedful.checks on every explainer
+    Mutant(
+        "gradients: chunks joined in reverse",
+        "models/tokens.py",
+        "grads = torch.cat([grad for _, grad in parts])",
+        "grads = torch.cat([grad for _, grad in parts[::-1]])",
+        "test_checks.py::test_on_each_kind_of_model[integrated-gradients-bert]",
+    ),
+    Mutant(
+        "value zeroing: chunks joined in reverse",
+        "models/zeroing.py",
+        "return torch.cat(found, 1)",
+        "return torch.cat(found[::-1], 1)",
+        "test_checks.py::test_on_each_kind_of_model[value-zeroing-bert]",
+    ),
+    Mutant(
+        "random: drawn from global state",
+        "explainers/random.py",
+        "np.random.default_rng(seed)",
+        "np.random.mtrand",
+        "test_checks.py::test_on_the_linear_model[random]",
+    ),
+    Mutant(
+        "smoothgrad: drawn from global state",
+        "explainers/paths.py",
+        ", generator=draw)",
+        ")",
+        "test_checks.py::test_on_the_linear_model[smoothgrad]",
+    ),
+    # the textbook
+    Mutant(
+        "attention: softmax over queries",
+        "nn/attention.py",
+        "weights = scores.softmax(dim=-1)",
+        "weights = scores.softmax(dim=-2)",
+        "nn/test_attention.py",
+    ),
+    Mutant(
+        "attention: divided by d, not by its root",
+        "nn/attention.py",
+        "/ math.sqrt(query.shape[-1])",
+        "/ query.shape[-1]",
+        "nn/test_attention.py",
+    ),
+    Mutant(
+        "causal mask: off by one",
+        "nn/attention.py",
+        "device=device).tril()",
+        "device=device).tril(1)",
+        "nn/test_attention.py",
+    ),
+    Mutant(
+        "top-k: the k-th left out",
+        "nn/decode.py",
+        "logits.masked_fill(logits < worst, -math.inf)",
+        "logits.masked_fill(logits <= worst, -math.inf)",
+        "nn/test_decode.py",
+    ),
+)
+
+
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[Path]:
+    """A folder that holds the package with the bug in it."""
+    with TemporaryDirectory(prefix="mutant-") as folder:
+        copy = Path(folder) / "heedful"
+        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "zoo"))
+        (copy / "zoo").symlink_to(SOURCE / "zoo")  # weights are data, and large
+        (copy / mutant.file).write_text(mutant.applied(), encoding="utf-8")
+        yield Path(folder)
+
+
+def run(mutant: Mutant) -> tuple[str, str]:
+    """(verdict, the last line pytest printed)."""
+    with planted(mutant) as folder:
+        told = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not real"]
+            + [f"tests/{tests}" for tests in mutant.tests.split()],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+        )
+    last = told.stdout.strip().rsplit("\n", 1)[-1]
+    return verdict(told.returncode, last), last
+
+
+def verdict(code: int, last: str) -> str:
+    """Of pytest's exit code and last line: a failed assertion is a catch, a failed collection is not."""
+    if code == 0 and re.search(r"\d+ passed", last):
+        return SURVIVED
+    caught = code == 1 and re.search(r"\d+ failed", last) and not re.search(r"\d+ error", last)
+    return CAUGHT if caught else BROKEN
+
+
+def main(words: list[str]) -> int:
+    chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
+    bad = 0
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for mutant, (found, last) in zip(chosen, pool.map(run, chosen), strict=True):
+            print(f"{found:9} {mutant.name:55} {last}", flush=True)
+            bad += found != CAUGHT
+    print(f"{len(chosen) - bad} of {len(chosen)} caught")
+    return 1 if bad or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
