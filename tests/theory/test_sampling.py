@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heedful.theory import adjust, lime_limit, sampling
-from heedful.theory.adjust import Surrogate
+from heedful.theory.adjust import Bumps
 from heedful.theory.sampling import Estimate, Pairs
 
 
@@ -101,64 +101,103 @@ def test_pairs_are_one_observation() -> None:
 
 
 @pytest.fixture
-def surrogate() -> Surrogate:
+def bumps() -> Bumps:
     rng = np.random.default_rng(2)
-    centres = np.where(rng.random((9, 6)) < 0.5, -1.0, 1.0)
-    return Surrogate(centres, rng.standard_normal(9), rng.random(6) * 0.9)
+    return Bumps(np.where(rng.random((9, 6)) < 0.5, -1.0, 1.0), rng.random(6) * 0.9)
 
 
-def test_surrogate_is_the_product_kernel(surrogate: Surrogate) -> None:
+def test_bumps_are_the_product_kernel(bumps: Bumps) -> None:
     row = masks(6)[37]
     t = 2.0 * row - 1
-    want = sum(
-        a * np.prod((1 + surrogate.theta * t * c) / (1 + surrogate.theta))
-        for a, c in zip(surrogate.coefficients, surrogate.centres, strict=True)
-    )
-    assert surrogate(row[None])[0] == pytest.approx(want, abs=1e-12)
+    want = [np.prod((1 + bumps.theta * t * c) / (1 + bumps.theta)) for c in bumps.centres]
+    np.testing.assert_allclose(bumps(row[None])[0], want, atol=1e-12)
 
 
-def test_surrogate_means_and_lines_are_exact(surrogate: Surrogate) -> None:
-    keep = masks(6)
-    values, kept, d = surrogate(keep), keep.sum(1), 6
-    mean, with_j, without_j = surrogate.coin_means(np.array([0.3]))
-    chance = 0.3**kept * 0.7 ** (d - kept)
-    assert mean[0] == pytest.approx(chance @ values, abs=1e-12)
-    np.testing.assert_allclose(with_j[0], (chance * values) @ keep / 0.3, atol=1e-12)
-    np.testing.assert_allclose(without_j[0], (chance * values) @ ~keep / 0.7, atol=1e-12)
-
-    law = np.array([0.0 if m == d else 1 / comb(d, m) for m in kept.tolist()])
-    root = np.sqrt(law * lime_limit.row_weights(keep, 0.25))[:, None]
+@pytest.mark.parametrize("nu", [0.1, 0.25, 1.0, np.inf])
+def test_lime_lines_are_exact(bumps: Bumps, nu: float) -> None:
+    keep, d = masks(6), 6
+    law = np.array([0.0 if m == d else 1 / comb(d, m) for m in keep.sum(1).tolist()])
+    root = np.sqrt(law * lime_limit.row_weights(keep, nu))[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])
-    want = np.linalg.lstsq(design * root, values * root[:, 0], rcond=None)[0]
-    b0, b = adjust.lime_line(surrogate, 0.25)
-    np.testing.assert_allclose([b0, *b], want, atol=1e-10)
-
-    b0, b = adjust.shapley_line(surrogate)
-    assert b0 == pytest.approx(values[0])
-    assert b0 + b.sum() == pytest.approx(values[-1], abs=1e-12)
-    j, without = 2, np.flatnonzero(~keep[:, 2])
-    share = np.array([1 / (d * comb(d - 1, m)) for m in kept[without].tolist()])
-    assert b[j] == pytest.approx(share @ (values[without + 2 ** (d - 1 - j)] - values[without]), abs=1e-12)
+    want = np.linalg.lstsq(design * root, bumps(keep) * root, rcond=None)[0]
+    np.testing.assert_allclose(adjust.lime_lines(bumps, nu), want.T, atol=1e-9)
 
 
-def test_controls_never_see_their_own_pair() -> None:
+def test_shapley_lines_are_exact(bumps: Bumps) -> None:
+    keep, d = masks(6), 6
+    values, lines = bumps(keep), adjust.shapley_lines(bumps)
+    np.testing.assert_allclose(lines[:, 0], values[0], atol=1e-12)
+    np.testing.assert_allclose(lines.sum(1), values[-1], atol=1e-12)
+    for j in range(d):
+        without = np.flatnonzero(~keep[:, j])
+        share = np.array([1 / (d * comb(d - 1, m)) for m in keep[without].sum(1).tolist()])
+        want = share @ (values[without + 2 ** (d - 1 - j)] - values[without])
+        np.testing.assert_allclose(lines[:, 1 + j], want, atol=1e-12)
+
+
+def test_one_inverse_leaves_out_every_pair() -> None:
+    """Against solving anew without the pair, the slopes free: bordered systems."""
+    rng = np.random.default_rng(4)
+    keep, _ = Pairs(5, np.ones(2), seed=0).first(10)
+    bumps = Bumps(adjust.signs(keep), np.full(5, 0.4))
+    system, design = bumps(keep) + 0.1 * np.eye(20), np.column_stack([np.ones(20), keep])
+    values = rng.standard_normal(20)
+    a, c, v = adjust.leave_out(system, design, values)
+    for u in range(10):
+        rest = np.delete(np.arange(20), [2 * u, 2 * u + 1])
+        border = np.block(
+            [[system[np.ix_(rest, rest)], design[rest]], [design[rest].T, np.zeros((6, 6))]],
+        )
+        want = np.linalg.solve(border, np.append(values[rest], np.zeros(6)))[:18]
+        without = a - c[:, 2 * u : 2 * u + 2] @ v[2 * u : 2 * u + 2]
+        np.testing.assert_allclose(without[rest], want, rtol=1e-4, atol=1e-5)  # ALONE is in the blocks
+        np.testing.assert_allclose(without[2 * u : 2 * u + 2], 0, atol=1e-4)
+
+
+def test_controls_never_see_their_own_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjust, "KINDS", adjust.KINDS[:1])  # the others take theta from all slopes
     rng = np.random.default_rng(5)
-    keep, _ = Pairs(8, np.ones(4), seed=0).first(30)
-    values, weights, fold = rng.standard_normal(60), np.full(60, 1 / 60), adjust.folds(30, 0, 0)
-    before = adjust.controls(keep, values, weights, fold, adjust.shapley_line)
-    np.testing.assert_array_equal(fold[::2], fold[1::2])
-    own = fold == fold[0]
-    values[own] += rng.standard_normal(own.sum())
-    after = adjust.controls(keep, values, weights, fold, adjust.shapley_line)
-    np.testing.assert_array_equal(after[own], before[own])
-    assert (after[~own] != before[~own]).any()
+    keep, drawn = Pairs(8, np.ones(4), seed=0).first(30)
+    values, weights = rng.standard_normal(60), np.full(60, 1 / 60)
+    before = adjust.controls(keep, values, weights, drawn, adjust.shapley_lines).left_out
+    values[10:12] += rng.standard_normal(2)
+    after = adjust.controls(keep, values, weights, drawn, adjust.shapley_lines).left_out
+    np.testing.assert_allclose(after[10:12], before[10:12], atol=1e-4 * np.abs(before).max())
+    assert np.abs(after - before)[12:].max() > 1e-2 * np.abs(before).max()
+
+
+@pytest.mark.parametrize("pairs", [40, 127])
+def test_blended_controls_explain_nothing(pairs: int) -> None:
+    """With every mask drawn they have no explanation at all, exactly; else what one has is blended in."""
+    rng = np.random.default_rng(6)
+    keep, drawn = Pairs(8, np.ones(4), seed=0).first(pairs)
+    weights = sampling.law_weights(
+        keep, np.concatenate([[0.0], 7 / (np.arange(1, 8) * np.arange(7, 0, -1)), [0]])
+    )
+    found = adjust.controls(keep, rng.standard_normal(2 * pairs), weights, drawn, adjust.shapley_lines)
+    full = np.repeat(drawn, 2) == 1
+    assert (found.blended[~full] != found.left_out[~full]).all()
+    if pairs == 127:
+        share = keep.mean(1, keepdims=True)
+        for h in found.blended.T:  # the constrained fit of h, whose values at both ends are its own line's
+            slopes, _ = sampling.fit(keep - share, h, weights, drawn)
+            np.testing.assert_allclose(slopes - slopes.mean(), 0, atol=1e-10)
 
 
 def test_nothing_to_adjust_for_a_linear_function() -> None:
-    keep, _ = Pairs(8, np.ones(4), seed=0).first(30)
-    fold = adjust.folds(30, 0, 0)
-    found = adjust.controls(keep, keep @ np.arange(8.0), np.ones(60), fold, adjust.shapley_line)
-    assert found.shape == (60, 0)
+    keep, drawn = Pairs(8, np.ones(4), seed=0).first(30)
+    found = adjust.controls(keep, keep @ np.arange(8.0), np.ones(60), drawn, adjust.shapley_lines)
+    assert found.left_out.shape == found.blended.shape == (60, 0)
+
+
+def test_surrogates_learn_from_so_many_rows_and_serve_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjust, "CENTRES", 40)
+    keep, drawn = Pairs(9, np.ones(4), seed=0).first(60)
+    values = (keep[:, 0] & keep[:, 1] | keep[:, 2]).astype(float)
+    found = adjust.controls(keep, values, np.ones(120), drawn, adjust.shapley_lines)
+    assert found.left_out.shape == (120, 3)
+    later = np.corrcoef(found.left_out[40:, 2], values[40:])[0, 1]
+    assert later > 0.3
 
 
 def test_rows_double_until_precise() -> None:

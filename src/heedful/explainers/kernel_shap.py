@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from heedful.models.base import Model
-from heedful.registry import explainer
+from heedful.registry import explainer, sampled
 from heedful.rows import spread
 from heedful.theory import adjust, sampling
 from heedful.theory.lime_limit import Floats, Masks
@@ -32,6 +32,7 @@ ROWS = 512
     needs={"rows"},
     cite="Lundberg & Lee 2017; Covert & Lee 2021",
     promises=("linear", "complete", "unused", "symmetric"),
+    rows=lambda x, target, p: sampled(len(x.units(p["unit"])), p["samples"], ROWS, p["exact"]),
 )
 def kernel_shap(
     model: Model,
@@ -83,7 +84,7 @@ def _solve(
 
     def estimated(count: int) -> Estimate:
         keep, drawn = pairs.first(count)
-        return estimate(keep, read(keep), ends, drawn, seed)
+        return estimate(keep, read(keep), ends, drawn)
 
     start = most if precision == 0 else max(32, 2 * d)
     found = sampling.until_precise(estimated, start, most, precision)
@@ -96,7 +97,7 @@ def shapley_law(d: int) -> Floats:
     return np.concatenate([[0.0], (d - 1) / (kept * (d - kept)), [0.0]])
 
 
-def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floats, seed: int) -> Estimate:
+def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floats) -> Estimate:
     """Shapley values from pairs of rows (n, d), their values, f(1) and f(0), and the share of its stratum
     each pair's stratum has drawn."""
     d, gap = keep.shape[1], ends[0] - ends[1]
@@ -104,9 +105,8 @@ def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floa
     share = keep.mean(1)
     design = keep - share[:, None]  # its columns sum to zero, so the fit of least norm does, too
     rest = values - ends[1] - gap * share  # what an even split leaves over
+    controls = None
     if (drawn < 1).any():
-        fold = adjust.folds(len(drawn), 0, seed)
-        more = adjust.controls(keep, values, weights, fold, adjust.shapley_line)
-        design = np.column_stack([design, more])
-    found, stderr = sampling.fit(design, rest, weights, drawn)
-    return Estimate(found[:d] + gap / d, stderr[:d], len(drawn))
+        controls = adjust.controls(keep, values, weights, drawn, adjust.shapley_lines)
+    found, stderr = sampling.fit(design, rest, weights, drawn, controls)
+    return Estimate(found + gap / d, stderr, len(drawn))

@@ -1,14 +1,17 @@
 """LIME for text: the linear function nearest to f over texts with words removed.
 
-    s ~ U{1..d}, remove s words;  pi(z) = exp(-(1 - sqrt(1 - s/d))^2 / (2 * 0.25^2))
+    s ~ U{1..d}, remove s words;  pi(z) = exp(-(1 - sqrt(1 - s/d))^2 / (2 bandwidth^2))
     b = argmin E[pi(z) (f(z) - b_0 - sum_j b_j z_j)^2]
 
 variant="published" is the `lime` package: independent rows, the text itself first, ridge regression with
-alpha 1 on the 10 words chosen by highest weight (the rest get 0); its 5,000 rows are the default.
+alpha 1 on the `features` words chosen by greedy selection (up to 6) or highest weight (the rest get 0); its
+5,000 rows are the default. The package removes by deletion, and all places of a word at once: that is
+operator="delete", bag=True. Its bandwidth is kernel_width / 100.
 variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs,
 stratified by how many words go, weighted least squares, and regression adjustment (heedful.theory.adjust). It
 doubles its rows until the relative standard error |stderr| / |scores| is at most `precision`, or `samples`
 rows are run; with 2^d rows allowed, it is exact.
+With bag=True a word is removed wherever it stands, and its score is shared by its places.
 Cost: rows, as many as it takes. Needs: rows.
 
 Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021 (the limit).
@@ -22,16 +25,14 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
-from heedful.registry import explainer
+from heedful.registry import explainer, sampled
 from heedful.rows import spread
 from heedful.theory import adjust, lime_limit, sampling
 from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
 
-FEATURES = 10  # the lime package's num_features
 ROWS = {"adjusted": 512, "published": 5000}
-NU = lime_limit.PUBLISHED
 
 
 @explainer(
@@ -39,6 +40,7 @@ NU = lime_limit.PUBLISHED
     needs={"rows"},
     cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
     promises=("linear", "symmetric"),
+    rows=lambda x, target, p: sampled(len(x.units(p["unit"])), p["samples"], ROWS.get(p["variant"], 0)),
 )
 def lime(
     model: Model,
@@ -48,6 +50,9 @@ def lime(
     variant: str = "adjusted",
     samples: int | None = None,
     precision: float = 0.1,
+    bandwidth: float = lime_limit.PUBLISHED,
+    features: int = 10,
+    bag: bool = False,
     operator: str | None = None,
     unit: str = "word",
     seed: int = 0,
@@ -55,15 +60,18 @@ def lime(
     """How much each word adds, in the linear model nearest to this one around the text."""
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")
-    groups, operator = x.units(unit), operator or model.operators[0]
-    d = len(groups)
+    operator = operator or model.operators[0]
+    places = _places(x, unit, bag)
+    d = len(places)
     rows = samples if samples is not None else max(ROWS[variant], 4 * d)
     rows = sampling.rows_allowed(model, rows, d, "lime")
-    ask = partial(_ask, model, x, target, operator, unit)
+    ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
-        values, stderr, output, note = _published(ask, d, rows, seed)
+        values, stderr, output, note = _published(ask, d, rows, bandwidth, features, seed)
     else:
-        values, stderr, output, note = _adjusted(ask, d, rows, precision, seed)
+        values, stderr, output, note = _adjusted(ask, d, rows, precision, bandwidth, seed)
+    units = x.units(unit)
+    groups = [[t for u in places_of for t in units[u]] for places_of in places]
     return Attribution(
         x,
         target,
@@ -75,49 +83,78 @@ def lime(
     )
 
 
-def _ask(model: Model, x: Encoded, target: Target, operator: str, unit: str, keep: Masks) -> Floats:
-    return model.rows(x, target, keep, operator, unit)
+def _places(x: Encoded, unit: str, bag: bool) -> list[list[int]]:
+    """The units that go together: each alone, or (bag) all that read alike, in order of first appearance."""
+    units = x.units(unit)
+    if not bag:
+        return [[u] for u in range(len(units))]
+    found: dict[str, list[int]] = {}
+    for u, group in enumerate(units):
+        found.setdefault(x.text[x.offsets[group[0]][0] : x.offsets[group[-1]][1]].strip(), []).append(u)
+    return list(found.values())
+
+
+def _ask(
+    model: Model,
+    x: Encoded,
+    target: Target,
+    operator: str,
+    unit: str,
+    places: list[list[int]],
+    keep: Masks,
+) -> Floats:
+    each = np.empty((len(keep), sum(map(len, places))), dtype=bool)
+    for j, units in enumerate(places):
+        each[:, units] = keep[:, [j]]
+    return model.rows(x, target, each, operator, unit)
 
 
 Answer = tuple[Floats, Floats, float, str]  # scores, standard errors, f(x), a note
 
 
-def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, seed: int) -> Answer:
+def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float, seed: int) -> Answer:
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if d < 2:  # a line through two points
         return np.full(d, everything - nothing), np.zeros(d), everything, ""
-    pairs, read = sampling.Pairs(d, np.ones(d // 2), seed), sampling.growing(ask)
+    pairs, read = sampling.Pairs(d, _share(d, nu), seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
         keep, drawn = pairs.first(count)
-        return estimate(keep, read(keep), nothing, drawn, seed)
+        return estimate(keep, read(keep), nothing, drawn, nu)
 
     found = sampling.until_precise(estimated, max(32, 2 * d), most, precision)
     return found.values, found.stderr, everything, sampling.verdict(found, precision, most)
 
 
-def estimate(keep: Masks, values: Floats, nothing: float, drawn: Floats, seed: int) -> Estimate:
+def _share(d: int, nu: float) -> Floats:
+    """Pairs go to strata as their weight does; at the published bandwidth all weigh the same, nearly."""
+    law = lime_limit.size_law(d, nu)
+    s = np.arange(1, d // 2 + 1)
+    return np.asarray(law[s] + law[d - s])
+
+
+def estimate(
+    keep: Masks, values: Floats, nothing: float, drawn: Floats, nu: float = lime_limit.PUBLISHED
+) -> Estimate:
     """LIME's limit from pairs of rows (n, d), their values, the value with no word, and the share of its
     stratum each pair's stratum has drawn."""
     d = keep.shape[1]
     keep = np.concatenate([keep, np.zeros((1, d), dtype=bool)])  # s = d: one row, always run
     values = np.append(values, nothing)
-    weights = sampling.law_weights(keep, lime_limit.size_law(d, NU))
-    design = np.column_stack([np.ones(len(keep)), keep])
+    weights = sampling.law_weights(keep, lime_limit.size_law(d, nu))
+    design, controls = np.column_stack([np.ones(len(keep)), keep]), None
     if (drawn < 1).any():
-        fold = adjust.folds(len(drawn), 1, seed)
-        more = adjust.controls(keep, values, weights, fold, partial(adjust.lime_line, nu=NU))
-        design = np.column_stack([design, more])
-    found, stderr = sampling.fit(design, values, weights, drawn)
-    return Estimate(found[1 : d + 1], stderr[1 : d + 1], len(drawn))
+        controls = adjust.controls(keep, values, weights, drawn, partial(adjust.lime_lines, nu=nu))
+    found, stderr = sampling.fit(design, values, weights, drawn, controls)
+    return Estimate(found[1:], stderr[1:], len(drawn))
 
 
-def _published(ask: sampling.Ask, d: int, rows: int, seed: int) -> Answer:
+def _published(ask: sampling.Ask, d: int, rows: int, nu: float, features: int, seed: int) -> Answer:
     keep = published_masks(d, rows, np.random.default_rng(seed))
     values = ask(keep)
-    scores, stderr = published_fit(keep, values, FEATURES)
-    left_out = f"; {d - FEATURES} words were not selected and got 0" if d > FEATURES else ""
+    scores, stderr = published_fit(keep, values, features, nu)
+    left_out = f"; {d - features} words were not selected and got 0" if d > features else ""
     note = f"standard errors are of the ridge coefficients, given the selected words{left_out}"
     return scores, stderr, float(values[0]), note
 
@@ -129,9 +166,11 @@ def published_masks(d: int, rows: int, rng: np.random.Generator) -> Masks:
     return np.concatenate([np.ones((1, d), dtype=bool), order >= removed[:, None]])
 
 
-def published_fit(keep: Masks, values: Floats, features: int) -> tuple[Floats, Floats]:
+def published_fit(
+    keep: Masks, values: Floats, features: int, nu: float = lime_limit.PUBLISHED
+) -> tuple[Floats, Floats]:
     """(coefficients, standard errors), each (d,), of the lime package: select words, then Ridge(alpha=1)."""
-    weights = lime_limit.row_weights(keep, NU) if keep.shape[1] else np.ones(len(keep))
+    weights = lime_limit.row_weights(keep, nu) if keep.shape[1] else np.ones(len(keep))
     data = keep.astype(np.float64)
     chosen = _selected(data, values, weights, features)
     scores, stderr = np.zeros(keep.shape[1]), np.zeros(keep.shape[1])

@@ -6,17 +6,28 @@ subtract its own exact linear explanation, and give the rest to the fit as one m
 
     h(z) = g(z) - b_0(g) - sum_j b_j(g) z_j,    b(h) = 0 exactly    =>    f ~ 1 + z + h estimates b(f)
 
-whatever g is, and with less noise the better g is. h(z) of a row comes from a g that never saw its pair
-(cross-fitting), so standard errors stay honest. No extra model row is run.
+whatever g is, and with less noise the better g is. No extra model row is run.
 
-g is kernel ridge regression on the residual of the linear fit, with product kernels over words
+g is kernel ridge regression beside a free linear part, with product kernels over words
 
     k(z, z') = prod_l (1 + theta_l t_l t'_l) / (1 + theta_l),    t = 2 z - 1
 
 which hold interactions of every order, fewer of the higher. Under coin tosses their means are products, so
 b(g) is exact for LIME and Shapley values alike. Three choices of theta are offered, and the fit mixes them.
 
-Oates, Girolami & Chopin 2017 (control functionals); Chernozhukov et al. 2018 (cross-fitting).
+Standard errors stay honest because h of a row comes from a g that never saw its pair. With
+C = K^-1 - K^-1 X (X'K^-1 X)^-1 X'K^-1, K = kernel + ridge, X = (1, z) and y the values, all these g come from
+one inverse: a = C y has all rows, a - C_.u C_uu^-1 a_u has them without pair u.
+
+Rows are drawn without repetition, so the other rows of a stratum are not like those g learned from, of which
+a share of f = drawn/all there are. What stands for the stratum is therefore the blend
+
+    (1 - f) h_without_own_pair + f (mean of h over all left-out pairs)
+
+which has b = 0 for every f: at f = 1 it is one function run on every mask. Errors are those of the first.
+
+Oates, Girolami & Chopin 2017 (control functionals); Chernozhukov et al. 2018 (cross-fitting); Dubrule 1983
+(leaving out by one inverse).
 """
 
 from __future__ import annotations
@@ -26,48 +37,43 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.linalg import lapack
 
 from heedful.theory import lime_limit
-from heedful.theory.lime_limit import Floats, Indices, Masks
+from heedful.theory.lime_limit import Floats, Masks
 
-FOLDS = 5
 CENTRES = 1200  # most rows a surrogate learns from: cost grows with their cube
 SMALL = 1e-7  # of the spread of the values: a surrogate below it has found nothing (float32 noise)
+ALONE = 1e-6  # of C's diagonal: below it a pair alone determines a slope and cannot be left out
 MOST = 0.9  # largest theta
-
-Line = tuple[Floats, Floats]  # (b_0, b)
-Explain = Callable[["Surrogate"], Line]
 
 
 @dataclass(frozen=True)
-class Surrogate:
-    """g(z) = sum_i a_i k(z, z_i)."""
+class Bumps:
+    """n functions k(., z_i) of masks over d words."""
 
-    centres: Floats  # t of the rows it learned from (n, d), +1 kept, -1 removed
-    coefficients: Floats  # a (n,)
+    centres: Floats  # t of z_i (n, d), +1 kept, -1 removed
     theta: Floats  # (d,)
 
     def __call__(self, keep: Masks) -> Floats:
-        return kernel(signs(keep), self.centres, self.theta) @ self.coefficients
+        """(m, d) -> (m, n)."""
+        bend = np.arctanh(self.theta)
+        return np.asarray(np.exp((signs(keep) * bend) @ self.centres.T - bend.sum()))
 
-    def coin_means(self, p: Floats) -> tuple[Floats, Floats, Floats]:
-        """As lime_limit.CoinMeans."""
-        tilt = np.outer(self.theta, 2 * p - 1)  # (d, P)
-        up, down = np.log1p(tilt), np.log1p(-tilt)
-        kept = (self.centres > 0).astype(np.float64)
-        size = np.log1p(self.theta).sum()
-        whole = np.exp(kept @ up + (1 - kept) @ down - size) * self.coefficients[:, None]  # (n, P)
-        at_kept, at_gone = kept.T @ whole, (1 - kept).T @ whole  # (d, P)
-        more, less = 1 + self.theta[:, None], 1 - self.theta[:, None]
-        with_j = at_kept * more / (1 + tilt) + at_gone * less / (1 - tilt)
-        without_j = at_kept * less / (1 + tilt) + at_gone * more / (1 - tilt)
-        return whole.sum(0), with_j.T, without_j.T
+    def coin_means(self, p: Floats) -> Floats:
+        """E_p[k(., z_i)], each word kept with probability p: (P,) -> (n, P)."""
+        kept, tilt = self.centres > 0, np.outer(self.theta, 2 * p - 1)  # tilt (d, P)
+        logs = kept @ np.log1p(tilt) + ~kept @ np.log1p(-tilt) - np.log1p(self.theta).sum()
+        return np.asarray(np.exp(logs))
+
+    def given(self, means: Floats, p: Floats, sign: int) -> Floats:
+        """sum_q E_p[k | z_j = 1] w_q (sign 1; -1: z_j = 0) from means (n, P) already times w: (n, d)."""
+        tilt, bend = np.outer(self.theta, 2 * p - 1), sign * self.theta[:, None]
+        at_kept, at_gone = means @ ((1 + bend) / (1 + tilt)).T, means @ ((1 - bend) / (1 - tilt)).T
+        return np.where(self.centres > 0, at_kept, at_gone)
 
 
-def kernel(left: Floats, right: Floats, theta: Floats) -> Floats:
-    """prod_l (1 + theta_l t_l t'_l)/(1 + theta_l), (n, d) x (m, d) -> (n, m), for t = +-1."""
-    bend = np.arctanh(theta)
-    return np.asarray(np.exp((left * bend) @ right.T - bend.sum()))
+Explain = Callable[[Bumps], Floats]  # (n, d + 1): b_0 and b of each bump
 
 
 def signs(keep: Masks) -> Floats:
@@ -75,45 +81,75 @@ def signs(keep: Masks) -> Floats:
     return np.where(keep, 1.0, -1.0)
 
 
-def lime_line(surrogate: Surrogate, nu: float) -> Line:
-    """Its LIME limit."""
-    d = len(surrogate.theta)
-    everything = float(surrogate(np.ones((1, d), dtype=bool))[0])
-    return lime_limit.limit_of_coins(surrogate.coin_means, everything, d, nu)
+def lime_lines(bumps: Bumps, nu: float) -> Floats:
+    """LIME's limit of each bump."""
+    d = len(bumps.theta)
+    p, w = lime_limit.coin_mixture(d, nu)
+    means = bumps.coin_means(p)
+    unperturbed = bumps(np.ones((1, d), dtype=bool))[0] / d  # the mixture holds s = 0, which LIME never draws
+    with_j = bumps.given(means * (w * p), p, 1) - unperturbed[:, None]
+    return np.column_stack(lime_limit.limit(means @ w - unperturbed, with_j, nu))
 
 
-def shapley_line(surrogate: Surrogate) -> Line:
-    """Its Shapley values, through its value with no word."""
-    d = len(surrogate.theta)
-    nothing = surrogate(np.zeros((1, d), dtype=bool))[0]
-    return np.asarray(nothing), lime_limit.shapley_of_coins(surrogate.coin_means, d)
+def shapley_lines(bumps: Bumps) -> Floats:
+    """The Shapley values of each bump, through its value with no word."""
+    d = len(bumps.theta)
+    p, w = lime_limit.uniform_coins(d)
+    means = bumps.coin_means(p) * w
+    slopes = bumps.given(means, p, 1) - bumps.given(means, p, -1)
+    return np.column_stack([bumps(np.zeros((1, d), dtype=bool))[0], slopes])
 
 
-def controls(keep: Masks, values: Floats, weights: Floats, fold: Indices, explain: Explain) -> Floats:
-    """(n, 0 to 3): cross-fitted h of each row; fold (n,) says which rows are left out together."""
-    found = np.zeros((len(keep), len(KINDS)))
-    for k in np.unique(fold):
-        out = fold == k
-        for kind, (theta_of, noise) in enumerate(KINDS):
-            surrogate = learn(keep[~out], values[~out], weights[~out], theta_of, noise)
-            b0, b = explain(surrogate)
-            found[out, kind] = surrogate(keep[out]) - b0 - keep[out] @ b
-    return found[:, found.std(0) > SMALL * values.std()]
+@dataclass(frozen=True)
+class Controls:
+    """h of each row (n, 0 to 3): by a surrogate that never saw its pair, and what stands for its stratum."""
+
+    left_out: Floats
+    blended: Floats
 
 
-def learn(
-    keep: Masks, values: Floats, weights: Floats, theta_of: Callable[[Floats], Floats], noise: float
-) -> Surrogate:
-    """Kernel ridge regression on what a weighted linear fit leaves over; light rows count for little."""
-    keep, values, weights = keep[:CENTRES], values[:CENTRES], weights[:CENTRES]
-    root = np.sqrt(weights)
+def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explain: Explain) -> Controls:
+    """The first 2 len(drawn) rows are pairs, drawn their strata's shares; other rows are certain."""
+    pairs, root = len(drawn), np.sqrt(weights)[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])
-    slopes = np.linalg.lstsq(design * root[:, None], values * root, rcond=None)[0]
-    theta = theta_of(np.abs(slopes[1:]))
-    centres = signs(keep)
-    ridge = noise / np.maximum(weights / weights.mean(), 1e-3)
-    gram = kernel(centres, centres, theta) + np.diag(ridge)
-    return Surrogate(centres, np.linalg.solve(gram, values - design @ slopes), theta)
+    slopes = np.linalg.lstsq(design * root, values * root[:, 0], rcond=None)[0]
+    rest = values - design @ slopes
+    ridge = 1 / np.maximum(weights / weights.mean(), 1e-3)  # light rows count for little
+    found = []
+    for theta_of, noise in KINDS:
+        learnt = min(2 * pairs, CENTRES)
+        bumps = Bumps(signs(keep[:learnt]), theta_of(np.abs(slopes[1:])))
+        residual = bumps(keep)  # (n, learnt), less its line: h = residual @ a
+        own, move, blocks = leave_out(residual[:learnt] + np.diag(noise * ridge[:learnt]), design, rest)
+        residual = residual - design @ explain(bumps).T
+        found.append(_values(residual, own, move, blocks, pairs))
+    left_out, mean = np.stack(found, -1)  # each (n, 3)
+    share = np.append(np.repeat(drawn, 2), np.ones(len(keep) - 2 * pairs))[:, None]
+    some = left_out.std(0) > SMALL * values.std()
+    return Controls(left_out[:, some], ((1 - share) * left_out + share * mean)[:, some])
+
+
+def leave_out(system: Floats, design: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+    """(a, C, v): a (n,) solves the ridge system with free slopes; without pair u it is a - C_.u v_u."""
+    n = len(system)
+    design, values = design[:n], values[:n]
+    inverse = lapack.dpotri(lapack.dpotrf(system, lower=1)[0], lower=1)[0]  # positive: the ridge is
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    half = inverse @ design
+    c = inverse - half @ np.linalg.pinv(design.T @ half, rcond=1e-12, hermitian=True) @ half.T
+    a = c @ values
+    at = np.arange(n).reshape(-1, 2)
+    blocks = c[at[:, :, None], at[:, None, :]] + ALONE * np.diag(c).mean() * np.eye(2)
+    return a, c, np.linalg.solve(blocks, a.reshape(-1, 2, 1)).ravel()
+
+
+def _values(residual: Floats, a: Floats, c: Floats, v: Floats, pairs: int) -> tuple[Floats, Floats]:
+    """h of each row without its own pair, and its mean over all left-out pairs, each (n,)."""
+    learnt = len(a)
+    left_out = residual @ a
+    own = (v[:, None] * c).reshape(-1, 2, learnt).sum(1)  # C_.u v_u of each pair u
+    left_out[:learnt] -= np.einsum("gin,gn->gi", residual[:learnt].reshape(-1, 2, learnt), own).ravel()
+    return left_out, residual @ (a - c @ v / pairs)
 
 
 def _alike(slopes: Floats) -> Floats:
@@ -130,9 +166,3 @@ KINDS: tuple[tuple[Callable[[Floats], Floats], float], ...] = (
     (partial(_by_slope, most=0.5), 0.03),
     (partial(_by_slope, most=MOST), 0.03),
 )
-
-
-def folds(pairs: int, certain: int, seed: int) -> Indices:
-    """Fold of each row: pairs stay together; certain rows go with the first fold."""
-    rng = np.random.default_rng([seed, pairs])
-    return np.concatenate([np.repeat(rng.permutation(pairs) % FOLDS, 2), np.zeros(certain, dtype=np.int64)])

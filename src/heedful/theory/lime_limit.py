@@ -137,8 +137,15 @@ def limit_of_coins(means: CoinMeans, everything: float, d: int, nu: float) -> tu
     return limit(float(w @ mean) - unperturbed, (w * p) @ with_j - unperturbed, nu)
 
 
+@lru_cache(maxsize=64)
+def uniform_coins(d: int) -> tuple[Floats, Floats]:
+    """(p, w): int_0^1 h(p) dp = sum_q w_q h(p_q) for a word's part in means under coin tosses of d words."""
+    nodes, width = np.polynomial.legendre.leggauss(min(d // 2 + 1, NODES))
+    return (nodes + 1) / 2, width / 2
+
+
 def shapley_of_coins(means: CoinMeans, d: int) -> Floats:
     """int_0^1 (E_p[f | z_j = 1] - E_p[f | z_j = 0]) dp: exact, the integrand has degree d - 1 (Owen 1972)."""
-    nodes, width = np.polynomial.legendre.leggauss(min(d // 2 + 1, NODES))
-    _, with_j, without_j = means((nodes + 1) / 2)
-    return np.asarray(width / 2 @ (with_j - without_j))
+    p, w = uniform_coins(d)
+    _, with_j, without_j = means(p)
+    return np.asarray(w @ (with_j - without_j))

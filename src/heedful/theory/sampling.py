@@ -6,10 +6,12 @@ them enumerates every mask (the standard errors are then 0).
 
 Weighted least squares b = (X'WX)^-1 X'Wy over pairs g, with e = y - Xb and H = the hat matrix of sqrt(W)X:
 
-    Cov b = A (sum_g (1 - f_g) X_g' W_g^1/2 r_g r_g' W_g^1/2 X_g) A,    r_g = (I - H_gg)^-3/4 W_g^1/2 e_g
+    Cov b = A (sum_g (1 - f_g) X_g' W_g^1/2 R_g W_g^1/2 X_g) A,    r_g = (I - H_gg)^-5/8 W_g^1/2 e_g
 
-A = (X'WX)^-1, f_g the share of the stratum that was drawn. The pair is the unit of sampling. Standard errors
-are scaled by Student's quantile, so that +-1.96 of them is a 95 % interval with few pairs, too.
+A = (X'WX)^-1, f_g the share of the stratum that was drawn. The pair is the unit of sampling. R_g is r_g r_g',
+or its mean over the stratum: the first knows that some words make f erratic, the second varies less from draw
+to draw, and the larger variance counts, because one that is small by chance would stop sampling too soon.
+Standard errors are scaled by Student's quantile: +-1.96 of them is a 95 % interval with few pairs, too.
 
 Bell & McCaffrey 2002 (clustered standard errors in small samples).
 """
@@ -26,6 +28,7 @@ from scipy import special
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
+from heedful.theory.adjust import Controls
 from heedful.theory.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
@@ -34,8 +37,8 @@ LISTED = 4096  # strata up to this size are listed and shuffled; larger ones are
 SINGULAR = 1e-10
 SPARE = 4  # rows a fit needs beside one a word
 # Leverage correction of a pair's residuals, (I - H)^POWER: -1/2 is unbiased if rows were alike, and measured
-# intervals are then too short; -1 is the jackknife, and they are too long; half way they cover 92-98 %.
-POWER = -0.75
+# intervals are then a little short; -1 is the jackknife, and with few rows a word they are far too long.
+POWER = -0.625
 
 
 class Pairs:
@@ -108,26 +111,42 @@ def law_weights(keep: Masks, law: Floats) -> Floats:
     return np.asarray(law[kept] / np.bincount(kept, minlength=len(law))[kept])
 
 
-def fit(design: Floats, values: Floats, weights: Floats, drawn: Floats) -> tuple[Floats, Floats]:
-    """(coefficients, standard errors). The first 2 len(drawn) rows are pairs; later ones are certain.
+def fit(
+    design: Floats, values: Floats, weights: Floats, drawn: Floats, controls: Controls | None = None
+) -> tuple[Floats, Floats]:
+    """(coefficients, standard errors) of the design's columns, beside the controls if there are any.
 
-    A design of lower rank gets the coefficients of least norm.
+    The first 2 len(drawn) rows are pairs; later ones are certain. A design of lower rank gets the
+    coefficients of least norm.
     """
-    root = np.sqrt(weights)
-    u, s, vt = np.linalg.svd(design * root[:, None], full_matrices=False)
+    root, columns = np.sqrt(weights)[:, None], design.shape[1]
+    both = design if controls is None else np.column_stack([design, controls.left_out])
+    u, s, vt = np.linalg.svd(both * root, full_matrices=False)
     rank = int((s > SINGULAR * s[0]).sum())
     u, back = u[:, :rank], vt[:rank].T / s[:rank]  # back (k, rank)
-    coefficients = back @ (u.T @ (values * root))
-    errors = ((values - design @ coefficients) * root)[: 2 * len(drawn)].reshape(-1, 2)
+    coefficients = back @ (u.T @ (values * root[:, 0]))
+    errors = ((values - both @ coefficients) * root[:, 0])[: 2 * len(drawn)].reshape(-1, 2)
+    back, found = back[:columns], coefficients[:columns]
+    if controls is not None:
+        moved = (controls.left_out - controls.blended) @ coefficients[columns:]
+        found = found + np.linalg.lstsq(design * root, moved * root[:, 0], rcond=SINGULAR)[0]
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
+    return found, _stderr(errors, pairs, back, drawn)
+
+
+def _stderr(errors: Floats, pairs: Floats, back: Floats, drawn: Floats) -> Floats:
+    """From residuals (G, 2), the basis' rows (G, 2, rank), the way back to coefficients (k, rank): (k,)."""
     shrunk, turn = np.linalg.eigh(np.eye(2) - pairs @ pairs.transpose(0, 2, 1))
     shrunk = np.maximum(shrunk, 1e-6)  # a pair that determines a coefficient alone
-    adjusted = np.einsum("gij,gj,gkj,gk->gi", turn, shrunk**POWER, turn, errors)
-    scores = np.einsum("gi,gir->gr", adjusted, pairs) * np.sqrt(1 - drawn)[:, None]  # (G, rank)
-    reach = (
-        np.square(pairs @ back.T).sum(1) * (1 - drawn)[:, None]
-    )  # a pair's part in each coefficient (G, k)
-    return coefficients, np.sqrt(np.square(scores @ back.T).sum(0)) * _student(reach)
+    errors = np.einsum("gij,gj,gkj,gk->gi", turn, shrunk**POWER, turn, errors)
+    part = (pairs @ back.T) * np.sqrt(1 - drawn)[:, None, None]  # a row's part in each coefficient (G, 2, k)
+    own = np.square(np.einsum("gi,gik->gk", errors, part)).sum(0)
+    _, stratum, size = np.unique(drawn, return_inverse=True, return_counts=True)  # a share tells the stratum
+    products = np.zeros((len(size), 2, 2))
+    np.add.at(products, stratum, errors[:, :, None] * errors[:, None, :])
+    typical = (products / size[:, None, None])[stratum]  # (G, 2, 2)
+    pooled = np.einsum("gik,gij,gjk->k", part, typical, part)
+    return np.asarray(np.sqrt(np.maximum(own, pooled)) * _student(np.square(part).sum(1)))
 
 
 def _student(reach: Floats) -> Floats:
