@@ -23,6 +23,7 @@ OPERATORS = {
     "pad": "left in place but hidden from attention",
     "mean": "replaced by the mean of all token embeddings",
 }
+BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
 CHUNK_TOKENS = 4096  # fits a small machine; larger gains nothing on a CPU
 
 
@@ -95,13 +96,37 @@ def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
     return operator
 
 
-def chunks(rows: Sequence[Row], tokens: int, most: int | None = None) -> list[list[Row]]:
+class Prefix:
+    """How far each row is the beginning of the text, in whole blocks, which a decoder need not read again."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids, self.used = tuple(ids), False
+
+    def choose(self, rows: Sequence[Row]) -> None:
+        """Use it where it pays: it takes a pass over the text, and less than a quarter saved is not felt."""
+        self.used = True
+        saved = sum(map(self.of, rows))
+        self.used = saved > SAVED * sum(map(len, rows)) + len(self.ids)
+
+    def of(self, row: Row) -> int:
+        if not self.used or row.type_ids is not None:
+            return 0
+        most = min(len(row) - 1, len(self.ids), *row.hidden[:1], *row.blank[:1])  # the last token is asked
+        same = next((t for t in range(most) if row.ids[t] != self.ids[t]), most)
+        return max(same, 0) // BLOCK * BLOCK
+
+
+def chunks(
+    rows: Sequence[Row], tokens: int, most: int | None = None, prefix: Prefix | None = None
+) -> list[list[Row]]:
     """Rows by length, longest first (so that running out of memory shows at once), cut so that
-    rows × longest row ≤ tokens."""
+    rows × longest row ≤ tokens. What is shared counts as read; rows that share more come later."""
+    shared = {row: 0 if prefix is None else prefix.of(row) for row in rows}
     out: list[list[Row]] = []
-    for row in sorted(rows, key=len, reverse=True):
-        width = max(len(out[-1][0]), 1) if out else 0
-        if out and (len(out[-1]) + 1) * width <= tokens and (most is None or len(out[-1]) < most):
+    for row in sorted(rows, key=lambda row: (shared[row], -len(row))):
+        width = max(len(out[-1][0]) - shared[row], 1) if out else 0
+        alike = bool(out) and shared[out[-1][0]] == shared[row]
+        if alike and (len(out[-1]) + 1) * width <= tokens and (most is None or len(out[-1]) < most):
             out[-1].append(row)
         else:
             out.append([row])
@@ -116,12 +141,15 @@ def evaluate(
     most: int | None = None,
     progress: Progress | None = None,
     tokens: int = CHUNK_TOKENS,
+    prefix: Prefix | None = None,
 ) -> tuple[Floats, list[Row]]:
     """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`."""
     known = Memory() if memory is None else memory
     fresh = [row for row in dict.fromkeys(rows) if row not in known]
     check_budget(known.allowed, len(fresh))
-    queue = chunks(fresh, tokens, most)
+    if prefix is not None:
+        prefix.choose(fresh)
+    queue = chunks(fresh, tokens, most, prefix)
     done = 0
     while queue:
         chunk = queue.pop(0)

@@ -8,8 +8,8 @@ Embeddings are read and replaced by a hook on the model's own input-embedding mo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from heedful.models.base import Inputs, Output
 from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.lrp import RelevanceRules, relevances
+from heedful.models.prefix import after, first, plain
 from heedful.models.scoped import eager_attention, first_broken_layer, hooked, relus, seeded, untouched
 from heedful.models.zeroing import can_zero
 
@@ -145,6 +146,39 @@ class HFBackend:
                 return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
             with self._embedding_hook(inputs):
                 return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
+
+    def begun(self, ids: Sequence[int]) -> Any:
+        """Keys and values of a text, for rows that begin like it; None where they cannot be shared."""
+        row = torch.tensor([list(ids)])
+        arguments = self._arguments(Inputs(row, torch.ones_like(row), keep_positions=(len(ids) - 1,)))
+        with untouched(self.model), torch.inference_mode():
+            out = self.model(**(arguments | {"use_cache": True}))
+        return plain(getattr(out, "past_key_values", None))
+
+    def forward_after(self, inputs: Inputs, past: Any) -> Tensor:
+        """Logits of what follows tokens whose keys and values are given."""
+        with untouched(self.model), self._embedding_hook(inputs) if inputs.blank else nullcontext():
+            arguments = self._arguments(inputs) | {"past_key_values": past, "use_cache": True}
+            return self._kept(self.model(**arguments).logits, inputs)
+
+    @cached_property
+    def shares_prefixes(self) -> bool:
+        """Whether two rows that begin alike answer the same when the beginning is read once."""
+        alone = self._probe_inputs(1)
+        ids = alone.ids.repeat(2, 8)[:, :8]
+        ids[1, 6] = ids[0, 5]
+        whole = Inputs(ids, torch.ones_like(ids), keep_positions=(5, 7))
+        try:
+            past = self.begun(ids[0, :4].tolist())
+            if past is None:
+                return False
+            with torch.inference_mode():
+                expected = self.forward(whole)
+                found = self.forward_after(after(whole, None, 4)[0], first(past, 4, 2))
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+            return False
+        close = torch.finfo(found.dtype).eps ** 0.5
+        return torch.allclose(found, expected, rtol=close, atol=close * float(expected.abs().max()))
 
     def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass in eager attention with a graph from the embeddings and attention weights on."""
@@ -315,7 +349,7 @@ class HFBackend:
             "dtype": str(parameters[0].dtype).removeprefix("torch."),
             "attention": str(getattr(self.config, "_attn_implementation", "none")),
             "fingerprint": fingerprint(self.model),
-        }
+        } | ({"shares prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
 
 
 def _output(

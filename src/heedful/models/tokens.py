@@ -22,6 +22,7 @@ from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
 from heedful.models.base import Backend, Inputs, Masks, Meter
 from heedful.models.batch import batch, pick
+from heedful.models.prefix import Begun, after
 from heedful.models.tracing import as_trace, gradients
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
@@ -180,12 +181,14 @@ class TokenModel:
             )
             for row in keep
         ]
+        prefix = self._prefix(x.ids[:stop])
         values, _ = engine.evaluate(
             inputs,
-            lambda chunk: self._run(chunk, target),
+            lambda chunk: self._run(chunk, target, prefix),
             memory=memory,
             most=1 if self.backend.one_row_at_a_time else None,
             progress=progress,
+            prefix=prefix,
         )
         self.meter.forwards += len(inputs)
         return values
@@ -206,14 +209,33 @@ class TokenModel:
                 return engine.Row((begin,), None if row.type_ids is None else (0,))
         raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
 
-    def _run(self, chunk: list[engine.Row], target: Target) -> Floats:
+    def _prefix(self, ids: Sequence[int]) -> Begun | None:
+        """What rows that begin like the text need not read again; see heedful.models.prefix."""
+        if self.kind != "causal-lm" or len(ids) < 2 * engine.BLOCK:
+            return None
+        return Begun(ids, self.backend) if getattr(self.backend, "shares_prefixes", False) else None
+
+    def _run(self, chunk: list[engine.Row], target: Target, prefix: Begun | None = None) -> Floats:
         """Counted as it is run, so that the count is right after an interruption, too."""
         started = time.perf_counter()
-        values = target.score(self._picked_logits(chunk, target)).double().cpu().numpy()
+        shared = 0 if prefix is None else prefix.of(chunk[0])
+        logits = self._continued_logits(chunk, target, prefix, shared) if prefix and shared else None
+        if logits is None:
+            shared, logits = 0, self._picked_logits(chunk, target)
+        values = target.score(logits).double().cpu().numpy()
         self.meter.unique += len(chunk)
-        self.meter.tokens += sum(map(len, chunk))
+        self.meter.tokens += sum(map(len, chunk)) - shared * len(chunk)
         self.meter.seconds += time.perf_counter() - started
         return values
+
+    def _continued_logits(
+        self, chunk: list[engine.Row], target: Target, prefix: Begun, shared: int
+    ) -> Tensor | None:
+        """The logits the target reads, the first `shared` tokens read before; None if they hold a NaN."""
+        inputs, places = after(*self._batch(chunk, target), shared)
+        with torch.inference_mode():
+            logits = wide(prefix.forward(inputs, shared))
+            return None if bool(logits.isnan().any()) else self._pick(logits, places, inputs, target)
 
     def _picked_logits(self, chunk: list[engine.Row], target: Target) -> Tensor:
         """(n, C), (n, V) or (n, L, V): the logits the target reads."""
