@@ -10,7 +10,7 @@ from bench.timing import Ratio, compare
 from heedful import registry
 
 TITLE = "LIME, 1,000 samples, 128 tokens"
-SAMPLES = 1000
+SAMPLES, PAIRS = 1000, 3
 FEATURES = 10  # the lime package's default
 
 
@@ -42,16 +42,16 @@ def _deletion() -> Ratio:
         _ours("delete"),
         theirs,
         at_most=0.6,
-        pairs=3,
+        pairs=PAIRS,
         warm=False,
     )
     spent = model.spent - before
     note = (
         f"{function.padding / function.tokens:.0%} of the rival's tokens are padding; we run "
-        f"{spent.unique // 3:,} rows, {spent.tokens / (function.tokens):.2f} of the tokens; "
+        f"{spent.unique // PAIRS:,} rows, {spent.tokens / (function.tokens):.2f} of the tokens; "
         f"{len(x.units('word'))} words; on {classifier()[1]}"
     )
-    return found.told(note, (SAMPLES, function.rows // 3))
+    return found.told(note, (SAMPLES, function.rows // PAIRS))
 
 
 def _masking() -> Ratio:
@@ -63,7 +63,13 @@ def _masking() -> Ratio:
 
     before = model.spent.unique
     found = compare(
-        "masking", "captum Lime, 64 per evaluation", _ours("mask"), theirs, at_most=1.0, pairs=3, warm=False
+        "masking",
+        "captum Lime, 64 per evaluation",
+        _ours("mask"),
+        theirs,
+        at_most=1.0,
+        pairs=PAIRS,
+        warm=False,
     )
-    note = f"we run {(model.spent.unique - before) // 3:,} rows; on {classifier()[1]}"
-    return found.told(note, (SAMPLES, forward.rows // 3))
+    note = f"we run {(model.spent.unique - before) // PAIRS:,} rows; on {classifier()[1]}"
+    return found.told(note, (SAMPLES, forward.rows // PAIRS))
