@@ -51,8 +51,17 @@ def explain_each(
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     return [
         explain(
-            AtStep(shared, k), piece, wanted, target, unit, seed, budget, params=params, progress=progress
-        )
+            AtStep(shared, k),
+            piece,
+            wanted,
+            target,
+            unit,
+            seed,
+            budget,
+            params=params,
+            progress=progress,
+            keep_partial=False,
+        )  # fmt: skip
         for k, (piece, target) in enumerate(steps(model, x, answer))
     ]
 
