@@ -448,7 +448,7 @@ MUTANTS = (
         "run.py",
         "else self._until - self.model.spent.unique",
         "else self._until",
-        "test_run.py::test_the_budget_is_never_exceeded",
+        "test_run_budget.py",
     ),
     Mutant(
         "agreement: sizes and signs mixed",
@@ -478,13 +478,13 @@ MUTANTS = (
         "pass\n",
         "models/test_untouched.py",
     ),
-    # conventions, caught by heedful.checks on every explainer
+    # conventions: what heedful.checks looks for on every explainer, and the order of chunks
     Mutant(
         "gradients: chunks joined in reverse",
         "models/tokens.py",
         "grads = torch.cat([grad for _, grad in parts])",
         "grads = torch.cat([grad for _, grad in parts[::-1]])",
-        "test_checks.py::test_on_each_kind_of_model[integrated-gradients-bert]",
+        "models/test_gradient_chunks.py",
     ),
     Mutant(
         "value zeroing: chunks joined in reverse",

@@ -26,7 +26,7 @@ from heedful.types import Attribution, Encoded, Floats, Target
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
 ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each costs a step
-FEW = {"samples": 128, "most": 32}  # rows of dear methods, and nodes of integrated gradients
+FEW = {"samples": 64, "most": 32}  # rows of dear methods, and nodes of integrated gradients
 ROUNDINGS = 100  # how many units in the last place two ways to run the same rows may differ by
 
 _targets: WeakKeyDictionary[Model, dict[Encoded, Target]] = WeakKeyDictionary()
