@@ -13,7 +13,7 @@ HEAD = """# Methods
 
 Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
 say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Dear*
-methods may run thousands of rows and run only when named.
+methods take a pass a token, or many more, and run only when named.
 
 | method | says | signed | needs |
 |---|---|---|---|

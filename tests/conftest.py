@@ -39,11 +39,16 @@ def _fast(tokenizer: Tokenizer, **special: Any) -> Any:
 
 def _wordpiece() -> Any:
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
-    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    t.normalizer, t.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    t.train_from_iterator(
-        CORPUS * 20, trainers.WordPieceTrainer(vocab_size=220, special_tokens=special, show_progress=False)
-    )
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    # a written vocabulary: the WordPiece trainer gives another one in each process
+    words = {w for line in CORPUS for w, _ in splitter.pre_tokenize_str(normalizer.normalize_str(line))}
+    letters = {letter for word in words for letter in word}
+    short = {word for word in words if len(word) <= 4}
+    halves = {half for word in words - short for half in (word[:3], f"##{word[3:]}")}
+    pieces = sorted(letters | {f"##{letter}" for letter in letters} | short | halves)
+    vocabulary = {piece: index for index, piece in enumerate([*special, *pieces])}
+    t = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    t.normalizer, t.pre_tokenizer = normalizer, splitter
     t.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

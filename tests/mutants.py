@@ -77,22 +77,22 @@ MUTANTS = (
     Mutant(
         "ig: wrong interval",
         "explainers/paths.py",
-        "torch.tensor((points + 1) / 2,",
-        "torch.tensor(points,",
+        "panels = [(k / PANELS, (k + 1) / PANELS) for k in range(PANELS)]",
+        "panels = [(0.0, 0.5), (0.5, 1.0), (0.5, 1.0)]",
         "explainers/test_paths.py",
     ),
     Mutant(
         "ig: nodes without their weights",
         "explainers/paths.py",
-        "torch.tensor(weights / 2, device",
-        "torch.tensor(0 * weights + 1 / nodes, device",
+        "(b - a) / 6 * (at[a] + 4 * at[(a + b) / 2] + at[b])",
+        "(b - a) / 3 * (at[a] + at[(a + b) / 2] + at[b])",
         "explainers/test_paths.py",
     ),
     Mutant(
         "ig: times the text instead of the difference",
         "explainers/paths.py",
-        "return ((text - base).double() * mean)",
-        "return (text.double() * mean)",
+        "return values.cpu().numpy(), ((text - base).double() * grads.double())",
+        "return values.cpu().numpy(), (text.double() * grads.double())",
         "explainers/test_paths.py",
     ),
     Mutant(
@@ -276,8 +276,8 @@ MUTANTS = (
     Mutant(
         "rows: chunks too large by one row",
         "rows.py",
-        "(len(out[-1]) + 1) * width <= tokens",
-        "len(out[-1]) * width <= tokens",
+        "(count + 1) * width <= tokens",
+        "count * width <= tokens",
         "test_rows.py",
     ),
     Mutant(
@@ -467,14 +467,14 @@ MUTANTS = (
     Mutant(
         "untouched: modes not put back",
         "models/scoped.py",
-        "m.training = mode",
-        "m.training = False",
+        'part["training"] = mode',
+        'part["training"] = False',
         "models/test_untouched.py",
     ),
     Mutant(
         "untouched: hooks left behind",
         "models/scoped.py",
-        "table.clear()\n",
+        "part[name].clear()\n",
         "pass\n",
         "models/test_untouched.py",
     ),

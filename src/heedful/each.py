@@ -49,19 +49,9 @@ def explain_each(
     answer = _answer(model, x, continuation, max_new_tokens)
     shared = Ahead(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
+    common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
     return [
-        explain(
-            AtStep(shared, k),
-            piece,
-            wanted,
-            target,
-            unit,
-            seed,
-            budget,
-            params=params,
-            progress=progress,
-            keep_partial=False,
-        )  # fmt: skip
+        explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common)
         for k, (piece, target) in enumerate(steps(model, x, answer))
     ]
 

@@ -166,9 +166,7 @@ def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[Exp
         support = registry.support(model)
         refused = {s.method: s.why for s in support if not s.ok}
         able = [registry.get(s.method) for s in support if s.ok]
-        refused |= {
-            entry.name: "it may run thousands of rows, so it runs when named" for entry in able if entry.dear
-        }
+        refused |= {entry.name: "it takes many passes, so it runs when named" for entry in able if entry.dear}
         return [entry for entry in able if not entry.dear], refused
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:

@@ -66,7 +66,7 @@ class Explainer:
     summary: str
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
-    dear: bool = False  # may run thousands of rows, so it runs only when named
+    dear: bool = False  # a pass a token, or thousands: runs only when named
     promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
     counts: Counts | None = None
 

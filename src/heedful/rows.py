@@ -24,7 +24,8 @@ OPERATORS = {
     "mean": "replaced by the mean of all token embeddings",
 }
 BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
-CHUNK_TOKENS = 4096  # fits a small machine; larger gains nothing on a CPU
+CHUNK_TOKENS = 2048  # fits a small machine; larger gains nothing on a CPU
+ENOUGH, RAGGED = 512, 0.85  # a chunk of so many tokens ends where rows get so much shorter than its first
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,17 @@ def chunks(
     rows: Sequence[Row], tokens: int, most: int | None = None, prefix: Prefix | None = None
 ) -> list[list[Row]]:
     """Rows by length, longest first (so that running out of memory shows at once), cut so that
-    rows × longest row ≤ tokens. What is shared counts as read; rows that share more come later."""
+    rows × longest row ≤ tokens, and before rows that would be mostly padding. What is shared counts as read;
+    rows that share more come later."""
     shared = {row: 0 if prefix is None else prefix.of(row) for row in rows}
     out: list[list[Row]] = []
     for row in sorted(rows, key=lambda row: (shared[row], -len(row))):
         width = max(len(out[-1][0]) - shared[row], 1) if out else 0
         alike = bool(out) and shared[out[-1][0]] == shared[row]
-        if alike and (len(out[-1]) + 1) * width <= tokens and (most is None or len(out[-1]) < most):
+        count = len(out[-1]) if out else 0
+        ragged = count * width >= ENOUGH and len(row) - shared[row] < RAGGED * width
+        fits = (count + 1) * width <= tokens and (most is None or count < most)
+        if alike and fits and not ragged:
             out[-1].append(row)
         else:
             out.append([row])

@@ -133,7 +133,7 @@ def explain(
 ) -> Comparison:
     """Explain one prediction with several methods, side by side.
 
-    methods   names, or None for every method the model supports, dear ones (anchors, search) excepted;
+    methods   names, or None for every method the model supports, the dear (a pass a token or more) excepted;
               `random`, the control, is always there
     target    None (the prediction), a label, an index, a token, or a mapping (see heedful.targets)
     unit      "word", "token" or "sentence": what is removed as one by the methods that remove

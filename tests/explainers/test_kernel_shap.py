@@ -15,7 +15,7 @@ from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.explainers.kernel_shap import estimate
 from heedful.nn import OneLayerClassifier, OneLayerConfig
-from heedful.theory import ratio_game
+from heedful.theory import lime_limit, ratio_game
 from heedful.theory.sampling import Estimate, Pairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words
@@ -49,8 +49,7 @@ def ends(f: Function, d: int) -> tuple[float, float]:
 
 
 def sampled(f: Function, d: int, rows: int, seed: int) -> Estimate:
-    sizes = np.arange(1, d // 2 + 1)
-    pairs = Pairs(d, 1 / (sizes * (d - sizes)), seed)
+    pairs = Pairs(d, lime_limit.pair_share(d), seed)
     keep, drawn = pairs.first((rows - 2) // 2)
     return estimate(keep, f(keep), ends(f, d), drawn)
 

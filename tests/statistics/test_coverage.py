@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import coverage
+import held_intervals
 import mask_games
 import numpy as np
 import pytest
@@ -28,16 +28,18 @@ def games() -> list[Game]:
 
 
 def covered(games: list[Game], method: str, rows: int, precision: float, seeds: int) -> float:
-    return float(np.mean([coverage.hits(game, method, rows, precision, range(seeds)) for game in games]))
+    return float(
+        np.mean([held_intervals.hits(game, method, rows, precision, range(seeds)) for game in games])
+    )
 
 
-@pytest.mark.parametrize("precision", [0.0, coverage.STOPPING])
-@pytest.mark.parametrize("method", coverage.METHODS)
+@pytest.mark.parametrize("precision", [0.0, held_intervals.STOPPING])
+@pytest.mark.parametrize("method", held_intervals.METHODS)
 def test_intervals_cover(games: list[Game], method: str, precision: float) -> None:
     assert LOW <= covered(games, method, 130, precision, 10) <= HIGH  # sd 0.01 at these seeds
 
 
-@pytest.mark.parametrize("method", coverage.METHODS)
+@pytest.mark.parametrize("method", held_intervals.METHODS)
 def test_intervals_cover_when_half_of_all_masks_are_run(method: str) -> None:
     """Surrogates then know half of every stratum: treated as strangers, they cover 40 to 85 %."""
     few = [mask_games.net(8, 16), mask_games.one_layer("the food is not as good as it was")]
@@ -79,10 +81,10 @@ def other_limit() -> Any:
 
 
 BUGS = {
-    "too small by 1.3": (lambda: scaled(1 / 1.3), coverage.METHODS, 130),
-    "too large by 1.5": (lambda: scaled(1.5), coverage.METHODS, 130),
-    "adjustment leaks": (leaking, coverage.METHODS, 130),
-    "weights skewed": (skewed, coverage.METHODS, 130),
+    "too small by 1.3": (lambda: scaled(1 / 1.3), held_intervals.METHODS, 130),
+    "too large by 1.5": (lambda: scaled(1.5), held_intervals.METHODS, 130),
+    "adjustment leaks": (leaking, held_intervals.METHODS, 130),
+    "weights skewed": (skewed, held_intervals.METHODS, 130),
     "surrogate explained at another bandwidth": (other_limit, ("lime",), 130),
     "surrogates taken for strangers": (unblended, ("kernel-shap",), 500),
 }
@@ -103,26 +105,29 @@ def test_planted_bugs_are_caught(
 
 def check(games: list[Game], method: str, rows: int, precision: float, name: str) -> None:
     seeds = range(200 // len(games) + 1)
-    found = [coverage.hits(game, method, coverage.rows_of(game, rows), precision, seeds) for game in games]
+    found = [
+        held_intervals.hits(game, method, held_intervals.rows_of(game, rows), precision, seeds)
+        for game in games
+    ]
     print(f"{name} {method} {rows} rows, precision {precision}: {np.mean(found):.3f}")
     assert LOW <= np.mean(found) <= HIGH
 
 
-SETTINGS = [(128, 0.0), (256, 0.0), (512, coverage.STOPPING)]
+SETTINGS = [(128, 0.0), (256, 0.0), (512, held_intervals.STOPPING)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "precision"), SETTINGS)
-@pytest.mark.parametrize("method", coverage.METHODS)
-@pytest.mark.parametrize("name", [*coverage.synthetic(), "zoo:one-layer", "zoo:sentiment"])
+@pytest.mark.parametrize("method", held_intervals.METHODS)
+@pytest.mark.parametrize("name", [*held_intervals.synthetic(), "zoo:one-layer", "zoo:sentiment"])
 def test_200_seeds(name: str, method: str, rows: int, precision: float) -> None:
-    check(dict(coverage.families(False))[name], method, rows, precision, name)
+    check(dict(held_intervals.families(False))[name], method, rows, precision, name)
 
 
 @pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.parametrize("method", coverage.METHODS)
+@pytest.mark.parametrize("method", held_intervals.METHODS)
 def test_200_seeds_on_the_prompt_injection_classifier(method: str) -> None:
-    games = coverage.zoo("prompt-injection", mask_games.PROMPTS[:3])
+    games = held_intervals.zoo("prompt-injection", mask_games.PROMPTS[:3])
     for rows, precision in SETTINGS:
         check(games, method, rows, precision, "zoo:prompt-injection")

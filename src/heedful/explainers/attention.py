@@ -25,8 +25,10 @@ def answer_rows(trace: Trace, layer: int) -> Tensor:
         raise HeedfulError(f"there is no layer {layer}", f"the model has {len(layers)}, counted from 0")
     weights = torch.tensor(trace.readout, dtype=torch.float64)
     read = weights.nonzero()[:, 0]  # mostly one row, [CLS] or the last: no need to widen the others
-    maps = layers[layer][:, read.to(layers[layer].device)].double().cpu()  # (H, q, S)
-    rows = torch.einsum("q,hqs->hs", weights[read], maps)[:, : len(trace.x)]  # without a continuation
+    maps = layers[layer][:, read.to(layers[layer].device)]  # (H, q, S)
+    maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # summed as they are: widening costs more
+    rows = torch.einsum("q,hqs->hs", weights[read].to(maps), maps).double().cpu()
+    rows = rows[:, : len(trace.x)]  # without a continuation
     missing = len(trace.x) - rows.shape[1]  # tokens after the target's position were not read
     return torch.nn.functional.pad(rows, (0, missing))
 

@@ -5,8 +5,10 @@
 
 With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
 of masks (they cancel the interactions of even order), stratified by size, and regression adjustment
-(heedful.theory.adjust); the sum is exact in any case. Rows double until the relative standard error
-|stderr| / |scores| is at most `precision`, or `samples` rows are run.
+(heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run once; pairs by
+the kernel's own weights, most of them with one or two words gone, had up to twice the error. The sum is exact
+in any case. Rows double until the relative standard error |stderr| / |scores| is at most `precision`, or
+`samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
@@ -19,7 +21,7 @@ import numpy as np
 from heedful.models.base import Model
 from heedful.registry import explainer, sampled
 from heedful.rows import spread
-from heedful.theory import adjust, sampling
+from heedful.theory import adjust, lime_limit, sampling
 from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
@@ -78,8 +80,7 @@ def _solve(
     if d < 2:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
         return found, sampling.verdict(found, precision, 0)
-    sizes = np.arange(1, d // 2 + 1)
-    pairs, read = sampling.Pairs(d, 1 / (sizes * (d - sizes)), seed), sampling.growing(ask)
+    pairs, read = sampling.Pairs(d, lime_limit.pair_share(d), seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:

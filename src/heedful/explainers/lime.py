@@ -116,7 +116,7 @@ def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float,
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if d < 2:  # a line through two points
         return np.full(d, everything - nothing), np.zeros(d), everything, ""
-    pairs, read = sampling.Pairs(d, _share(d, nu), seed), sampling.growing(ask)
+    pairs, read = sampling.Pairs(d, lime_limit.pair_share(d, nu), seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
@@ -125,13 +125,6 @@ def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float,
 
     found = sampling.until_precise(estimated, max(32, 2 * d), most, precision)
     return found.values, found.stderr, everything, sampling.verdict(found, precision, most)
-
-
-def _share(d: int, nu: float) -> Floats:
-    """Pairs go to strata as their weight does; at the published bandwidth all weigh the same, nearly."""
-    law = lime_limit.size_law(d, nu)
-    s = np.arange(1, d // 2 + 1)
-    return np.asarray(law[s] + law[d - s])
 
 
 def estimate(

@@ -97,6 +97,7 @@ def rft(weights: Floats, deltas: Floats) -> float:
     needs={"attentions", "rows"},
     cite="Mylonas, Mollas & Tsoumakas 2023",
     signed=False,
+    dear=True,
     promises=("symmetric",),
     rows=lambda x, target, p: len(x.units("token")) + 2,
 )

@@ -63,6 +63,7 @@ def _read(x: Encoded, target: Target) -> int:
     needs={"attentions", "values"},
     cite="Mohebbi et al. 2023",
     signed=False,
+    dear=True,
     promises=("symmetric",),
     rows=lambda x, target, p: _read(x, target) + 2,
 )

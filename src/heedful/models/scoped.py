@@ -28,24 +28,25 @@ _HOOK_TABLES = (
 @contextmanager
 def untouched(module: nn.Module) -> Iterator[nn.Module]:
     """Eval mode inside; outside, each submodule has its old hooks, mode, attributes and attention setting."""
-    modules = list(module.modules())
-    modes = [m.training for m in modules]
-    names = [set(vars(m)) for m in modules]
-    tables = [{name: dict(getattr(m, name)) for name in _HOOK_TABLES} for m in modules]
+    parts = [vars(m) for m in module.modules()]  # as dictionaries: nn.Module's own __setattr__ is slow
+    before = [
+        (part["training"], set(part), {name: dict(part[name]) for name in _HOOK_TABLES if part[name]})
+        for part in parts
+    ]
     settings = [(config, config._attn_implementation_internal) for config in _attention_configs(module)]
-    for m in modules:
-        m.training = False  # not module.eval(), which a class may override
+    for part in parts:
+        part["training"] = False  # not module.eval(), which a class may override
     try:
         yield module
     finally:
-        for m, mode, before, hooks in zip(modules, modes, names, tables, strict=True):
-            m.training = mode
-            for name in set(vars(m)) - before:
-                delattr(m, name)
-            for name, entries in hooks.items():
-                table = getattr(m, name)
-                table.clear()
-                table.update(entries)
+        for part, (mode, names, hooks) in zip(parts, before, strict=True):
+            part["training"] = mode
+            for name in part.keys() - names:
+                del part[name]
+            for name in _HOOK_TABLES:
+                if part[name] or name in hooks:
+                    part[name].clear()
+                    part[name].update(hooks.get(name, {}))
         for config, implementation in settings:
             config._attn_implementation_internal = implementation
 

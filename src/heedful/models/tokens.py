@@ -306,7 +306,7 @@ class TokenModel:
         started = time.perf_counter()
         stop = len(x) if target.position is None else target.position
         row = engine.removed(x, stop, set(), "delete", None)
-        size = 1 if self.backend.one_row_at_a_time else max(1, engine.CHUNK_TOKENS // 2 // len(row))
+        size = 1 if self.backend.one_row_at_a_time else max(1, engine.CHUNK_TOKENS // len(row))
         parts = [
             self._graded([row] * len(part), target, part[:, :stop]) for part in torch.split(embeds, size)
         ]

@@ -46,6 +46,14 @@ def psi(share: Floats, nu: float) -> Floats:
     return np.exp(-np.square((1 - np.sqrt(1 - share)) / nu) / 2)
 
 
+def pair_share(d: int, nu: float = PUBLISHED) -> Floats:
+    """(d // 2,): how many of the pairs that remove s or d - s words, s = 1 .. d // 2, should have each s: as
+    many as they weigh, which at the published bandwidth is nearly the same for all."""
+    law = size_law(d, nu)
+    s = np.arange(1, d // 2 + 1)
+    return np.asarray(law[s] + law[d - s])
+
+
 def row_weights(keep: Masks, nu: float = PUBLISHED) -> Floats:
     """pi(z) of each row (n, d) -> (n,). The empty row has cosine distance 1, its 0/0 notwithstanding."""
     return psi(1 - keep.mean(1), nu)

@@ -146,13 +146,18 @@ def _stderr(errors: Floats, pairs: Floats, back: Floats, drawn: Floats) -> Float
     np.add.at(products, stratum, errors[:, :, None] * errors[:, None, :])
     typical = (products / size[:, None, None])[stratum]  # (G, 2, 2)
     pooled = np.einsum("gik,gij,gjk->k", part, typical, part)
-    return np.asarray(np.sqrt(np.maximum(own, pooled)) * _student(np.square(part).sum(1)))
+    return np.asarray(np.sqrt(np.maximum(own, pooled)) * _carried(np.square(part).sum(1)))
 
 
-def _student(reach: Floats) -> Floats:
-    """Student's 97.5 % quantile in units of the normal one: few pairs may carry a coefficient."""
+def _carried(reach: Floats) -> Floats:
+    """Student's factor for as many pairs as carry a coefficient, which may be few."""
     freedom = reach.sum(0) ** 2 / np.maximum(np.square(reach).sum(0), 1e-300)
-    return np.asarray(special.stdtrit(np.maximum(freedom - 1, 3), 0.975) / 1.96)
+    return student(np.maximum(freedom - 1, 3))
+
+
+def student(freedom: Floats | float) -> Floats:
+    """Student's 97.5 % quantile in units of the normal one."""
+    return np.asarray(special.stdtrit(freedom, 0.975) / 1.96)
 
 
 @dataclass(frozen=True)

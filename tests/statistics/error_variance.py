@@ -1,8 +1,8 @@
 """Error variance of the default sampling over that of the published one: equal rows, the same limit.
 
-    python tests/statistics/variance.py zoo:one-layer
-    python tests/statistics/variance.py zoo:sentiment --seeds 10
-    python tests/statistics/variance.py zoo:prompt-injection --seeds 6        (half an hour on one core)
+    python tests/statistics/error_variance.py zoo:one-layer
+    python tests/statistics/error_variance.py zoo:sentiment --seeds 10
+    python tests/statistics/error_variance.py zoo:prompt-injection --seeds 6        (half an hour on one core)
 
 LIME: published rows and kernel, every word free, by least squares (no bias) and by the package's ridge with
 alpha 1 (its shrinkage counts as error). KernelSHAP: independent masks by the Shapley kernel, constrained

@@ -1,4 +1,6 @@
-"""How often 95 % intervals hold the exact value: python tests/statistics/coverage.py [--real] [--seeds 200]
+"""How often 95 % intervals hold the exact value.
+
+    python tests/statistics/held_intervals.py [--real] [--seeds 200]
 
 One line a configuration: the share over words and seeds, +- 1.96 standard errors of that share (words of one
 seed count as one observation, because their errors go together).
