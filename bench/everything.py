@@ -12,7 +12,7 @@ import heedful
 from bench.models import classifier, one_forward, question
 from bench.timing import Ratio, quartiles, seconds
 
-TITLE = "Everything default on one text of 128 tokens"
+TITLE = "Everything default on one text of 128 tokens (evidence not included)"
 FERRET, ALLOWED, METHODS = 4600, 460, 12
 RUNS = 2
 
@@ -40,7 +40,7 @@ def run() -> list[Ratio]:
     )
     return [
         Ratio(
-            work=f"{len(found)} methods",
+            work=f"{len(found)} methods, no evidence",
             rival="ferret, 6 explainers and evaluation (recorded)",
             ratio=middle / FERRET,
             low=low / FERRET,

@@ -35,7 +35,10 @@ def run() -> list[Ratio]:
     needed = f"captum at the {steps} steps it needs, known beforehand"
     rivals: Rivals = {"captum at 50 steps": (lambda: captum(50), 0.6), needed: (lambda: captum(steps), 0.6)}
     found = compare_all("integrated gradients", work, rivals, pairs=3)
-    told = (f"captum's gap at 50 steps is {gap_at_50:.1e} of the change", "its steps are Gauss-Legendre, too")
+    told = (
+        f"captum's gap at 50 steps is {gap_at_50:.1e} of the change",
+        "its steps are Gauss-Legendre",
+    )
     return [
         ratio.told(f"{first}; {note}", (passes, count))
         for ratio, first, count in zip(found, told, (50, steps), strict=True)

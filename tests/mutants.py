@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "chefer: negative relevance kept",
         "explainers/relevance.py",
-        ".clamp_min(0)",
-        ".clamp_min(-9e9)",
+        ".clamp_min_(0)",
+        ".clamp_min_(-9e9)",
         "explainers/test_relevance.py",
     ),
     Mutant(

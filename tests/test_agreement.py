@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,3 +120,18 @@ def test_chance_band_holds_95_of_100_unrelated_rankings(words: int) -> None:
 
 def test_chance_band_is_withheld_for_a_handful_of_words() -> None:
     assert math.isnan(chance_band(4))
+
+
+def test_sentences_are_ranked_as_sentences(shared: Any) -> None:
+    import heedful
+    from heedful.agreement import ranked_count
+
+    text = "the cat sat. a dog ran to the low house! hello world."
+    found = heedful.explain(shared("bert").model, text, ["occlusion", "grad-l2"], unit="sentence")
+    count = len(found.x.units("sentence"))
+    assert ranked_count(found) == count < 5
+    assert np.isnan(chance_band(ranked_count(found)))
+    methods, values = matrix(found, "kendall")
+    pairs = count * (count - 1) / 2
+    tau = values[methods.index("occlusion"), methods.index("grad-l2")]
+    assert abs(tau * pairs - round(float(tau * pairs))) < 1e-9, "a multiple of one over three pairs"

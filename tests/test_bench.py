@@ -13,7 +13,7 @@ from bench.__main__ import show
 from bench.timing import Ratio, compare, quartiles
 from rich.console import Console
 
-TABLE = {  # the speed table of issue 3 and its line on memory
+TABLE = {  # what is promised about speed and memory
     "all trace methods together": "trace",
     "LIME, 1,000 samples, deletion": "lime_rows",
     "LIME, 1,000 samples, masking": "lime_rows",

@@ -328,13 +328,13 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
     assert run(*wish) == 0
     out, err = capsys.readouterr()
     assert re.search(r"^occlusion +11 ", out, re.M)
-    assert re.search(r"^lime +30 to 512 ", out, re.M)
-    assert re.search(r"^together +up to 524 ", out, re.M)
+    assert re.search(r"^lime +30 to 256 ", out, re.M)
+    assert re.search(r"^together +up to 268 ", out, re.M)
     assert (err, page.exists()) == ("", False)
     assert run(*wish, "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in data["methods"]] == ["random", "grad-l2", "occlusion", "lime"]
-    assert data["rows"] == 524
+    assert data["rows"] == 268
     assert "--dry-run has no CSV" in mistake(capsys, *wish, "--csv")
 
 

@@ -20,8 +20,8 @@ from heedful.types import Comparison, Step
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran"
 METHODS = ["grad-l2", "occlusion", "lime", "kernel-shap"]
 EXACT = {
-    "lime": {"precision": 0.0},
-    "kernel-shap": {"precision": 0.0},
+    "lime": {"precision": 1e-9},
+    "kernel-shap": {"precision": 1e-9},
 }  # so that they do not stop by themselves
 
 
@@ -56,10 +56,10 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     """The same estimate as with so few samples asked for, and no row more than were run."""
     model = fresh("bert").model
     with pytest.warns(UserWarning, match="interrupted in lime"):
-        found = heedful.explain(model, TEXT, METHODS, params=EXACT, progress=at("lime", 200))
+        found = heedful.explain(model, TEXT, METHODS, params=EXACT, progress=at("lime", 100))
     assert "lime" in found
     rows = found["lime"].params["samples"]
-    assert 64 <= rows <= 512
+    assert 64 <= rows < 256
     assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
     assert found.refused == {"kernel-shap": "interrupted before its turn"}
     wanted = heedful.explain(model, TEXT, "lime", params={"lime": {"samples": rows, "precision": 0.0}})
@@ -71,7 +71,7 @@ def test_rows_that_were_run_are_not_run_again(fresh: Any) -> None:
     model = fresh("bert").model
     run = Run(model)
     with pytest.warns(UserWarning, match="interrupted"):
-        heedful.explain(run, TEXT, METHODS, params=EXACT, progress=at("lime", 200))
+        heedful.explain(run, TEXT, METHODS, params=EXACT, progress=at("lime", 100))
     before = model.spent.unique
     again = heedful.explain(run, TEXT, METHODS, params=EXACT)
     assert set(again) == {*METHODS, "random"}

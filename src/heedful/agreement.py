@@ -1,4 +1,5 @@
-"""How far two methods agree on which words matter: pairwise over the words of one text.
+"""How far two methods agree on which words matter: pairwise over the words of one text (or over its tokens
+or sentences, where these were scored as one).
 
     kendall    tau-b = (C - D) / sqrt((P - ties_a)(P - ties_b)),  P = n(n-1)/2 pairs of words
     spearman   Pearson correlation of the two rank vectors (ties share their mean rank)
@@ -31,7 +32,8 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
     if k < 1:
         raise HeedfulError(f"top-k needs k of at least 1, not {k}")
     methods = list(comparison)
-    scores = [word_scores(item) for item in comparison.attributions]  # m times (n,)
+    unit = ranked_unit(comparison)
+    scores = [unit_scores(item, unit) for item in comparison.attributions]  # m times (n,)
     signed = [item.signed for item in comparison.attributions]
     values = np.full((len(methods), len(methods)), math.nan)
     for i in range(len(methods)):
@@ -42,8 +44,22 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
     return methods, values
 
 
-def word_scores(item: Attribution) -> Floats:
-    return np.array([word.score for word in item.words()], dtype=np.float64)
+def ranked_unit(comparison: Comparison) -> str:
+    """What is ranked: words, or the tokens or sentences that were scored as one."""
+    unit = comparison.settings.get("unit", "word")
+    return unit if unit in ("token", "sentence") else "word"
+
+
+def ranked_count(comparison: Comparison) -> int:
+    """How many units are ranked."""
+    unit = ranked_unit(comparison)
+    return len(comparison.x.word_spans) if unit == "word" else len(comparison.x.units(unit))
+
+
+def unit_scores(item: Attribution, unit: str = "word") -> Floats:
+    if unit == "word":
+        return np.array([word.score for word in item.words()], dtype=np.float64)
+    return np.array([item.scores[list(group)].sum() for group in item.x.units(unit)], dtype=np.float64)
 
 
 def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar

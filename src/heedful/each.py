@@ -62,6 +62,10 @@ def _answer(
     """Ids of the continuation; one that does not fit the window is refused."""
     if continuation is None:
         continuation = model.answer(x, most)
+    if not isinstance(continuation, str | Sequence):
+        raise HeedfulError(
+            f"cannot read a continuation of type {type(continuation).__name__}", fix="Give text or token ids"
+        )
     if not len(continuation):
         raise HeedfulError("there is no token to explain", "the continuation is empty")
     return model.target(x, {"sequence": continuation}).sequence

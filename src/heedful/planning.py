@@ -120,12 +120,15 @@ def plan(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
+    timed: bool = True,
 ) -> Plan:
-    """What `heedful.explain` would do with the same arguments, and about what it would cost."""
+    """What `heedful.explain` would do with the same arguments, and about what it would cost.
+
+    timed   run a few rows to time a long run better
+    """
     started = time.perf_counter()
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more")
-    model, params = load(model), params or {}
+    _check_numbers(seed, budget)
+    model, params = load(model), _read_params(params)
     chosen, refused = _choose(model, methods)
     _check_params(model, chosen, params, named=methods is not None)
     x = model.encode(text, long)
@@ -145,7 +148,26 @@ def plan(
     made = Plan(
         model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row, took
     )
-    return replace(made, seconds_a_row=_in_a_batch(made)) if made.seconds > LONG and budget is None else made
+    if not timed or made.seconds <= LONG or budget is not None:
+        return made
+    return replace(made, seconds_a_row=_in_a_batch(made))
+
+
+def _check_numbers(seed: Any, budget: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more, below 2^63")
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+        raise HeedfulError(f"budget cannot be {budget!r}", "it is a whole number of model inputs, 0 or more")
+
+
+def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
+    """Parameters by method, each a mapping."""
+    given = {} if params is None else params
+    if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
+        raise HeedfulError(
+            "params are not parameters by method", fix='Give a mapping, e.g. {"lime": {"samples": 1000}}'
+        )
+    return dict(given)
 
 
 def _in_a_batch(made: Plan) -> float:
@@ -160,7 +182,7 @@ def _in_a_batch(made: Plan) -> float:
     return min(alone, (time.perf_counter() - before) / count)
 
 
-def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[Explainer], dict[str, str]]:
+def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]]:
     """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
     if methods is None:
         support = registry.support(model)
@@ -168,8 +190,8 @@ def _choose(model: Model, methods: Iterable[str] | str | None) -> tuple[list[Exp
         able = [registry.get(s.method) for s in support if s.ok]
         refused |= {entry.name: "it takes many passes, so it runs when named" for entry in able if entry.dear}
         return [entry for entry in able if not entry.dear], refused
-    names = [methods] if isinstance(methods, str) else list(methods)
-    if not names:
+    names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
+    if not names or not all(isinstance(name, str) for name in names):
         raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
     chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
     for entry in chosen:

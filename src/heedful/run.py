@@ -145,7 +145,7 @@ def explain(
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
     run = model if isinstance(model, Run) else Run(load(model))
-    made = plan(run.model, text, methods, target, unit, seed, budget, long=long, params=params)
+    made = plan(run.model, text, methods, target, unit, seed, budget, long=long, params=params, timed=False)
     return carry_out(made, progress, keep_partial, run)
 
 
@@ -222,8 +222,28 @@ def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribut
         if part.stderr is not None:
             np.add.at(squares, positions, (part.stderr / len(parts)) ** 2)
     sampled = any(part.stderr is not None for part in parts)
-    output = float(np.mean([part.output for part in parts]))
-    return replace(parts[0], x=x, scores=scores, output=output, stderr=np.sqrt(squares) if sampled else None)
+    bases = [part.base for part in parts if part.base is not None]
+    return replace(
+        parts[0],
+        x=x,
+        scores=scores,
+        output=float(np.mean([part.output for part in parts])),
+        base=float(np.mean(bases)) if len(bases) == len(parts) else None,
+        stderr=np.sqrt(squares) if sampled else None,
+        notes=_joined_notes(parts),
+    )
+
+
+def _joined_notes(parts: list[Attribution]) -> tuple[str, ...]:
+    """What all parts say, once; what some say, with the part that says it."""
+    every = [note for note in parts[0].notes if all(note in part.notes for part in parts)]
+    own = [
+        f"part {number}: {note}"
+        for number, part in enumerate(parts, 1)
+        for note in part.notes
+        if note not in every
+    ]
+    return (*every, *own)
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Target:
     sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
     margin      (n, C) or (n, V)    logit of `index` less the largest other: positive while it is predicted
 
-    `contrast` turns it into "A rather than B": the difference of the two logits (or of the two sums).
+    `contrast` turns it into "A rather than B": the difference of the two logits (a sequence takes none).
     """
 
     kind: str

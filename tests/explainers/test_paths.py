@@ -10,7 +10,9 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful.explainers.paths import baseline_embeds, integrated_gradients, smoothgrad
+from heedful import registry
+from heedful.explainers.paths import Path, baseline_embeds, integrated_gradients, smoothgrad
+from heedful.run import Run
 
 TEXT = "the cat sat on the mat"
 
@@ -41,7 +43,7 @@ def test_integrated_gradients_equal_captums_at_many_steps(bert: Any) -> None:
         n_steps=64,
         method="gausslegendre",
     )
-    # two Gauss-Legendre rules of a smooth path, both converged to double precision
+    # adaptive Simpson and Gauss-Legendre on a smooth path, both converged far below this
     np.testing.assert_allclose(ours.scores, theirs.sum(-1)[0].numpy(), rtol=1e-7, atol=1e-12)
 
 
@@ -121,10 +123,10 @@ def test_smoothgrad_errors_cover_the_mean_of_many_samples(bert: Any) -> None:
     settled = smoothgrad(model, x, target, samples=4096, noise=0.2, seed=99)
     runs = [smoothgrad(model, x, target, samples=32, noise=0.2, seed=seed) for seed in range(60)]
     z = np.stack([(run.scores - settled.scores) / run.stderr for run in runs])
-    inside = float((np.abs(z) < 2.13).mean())  # 95 % of a t distribution with 15 degrees of freedom
+    inside = float((np.abs(z) < 1.96).mean())  # Student's factor is in the errors
     # 60 runs of 8 tokens, correlated within a run: at least 60 independent draws, so 2 s.d. is 0.056
-    assert 0.89 < inside <= 1.0
-    assert 0.8 < float(z.std()) < 1.35
+    assert 0.89 < inside < 0.995
+    assert 0.75 < float(z.std()) < 1.3
 
 
 def test_smoothgrad_is_seeded(bert: Any) -> None:
@@ -132,3 +134,26 @@ def test_smoothgrad_is_seeded(bert: Any) -> None:
     one, same, other = (smoothgrad(model, x, target, samples=4, seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(one.scores, same.scores)
     assert np.abs(one.scores - other.scores).max() > 0
+
+
+def test_gaps_that_cancel_are_not_taken_for_convergence() -> None:
+    """Two tokens whose slopes spike on opposite halves: the sum is right by luck, the scores are not."""
+
+    def look(shares: list[float]) -> tuple[np.ndarray, np.ndarray]:
+        at = np.array(shares)
+        up = 0.5 * (1 + np.tanh(200 * (at - 0.27)))
+        down = 0.5 * (1 + np.tanh(200 * (at - 0.73)))
+        slope = [100 / np.cosh(200 * (at - place)) ** 2 for place in (0.27, 0.73)]
+        return up - down + at, np.stack([slope[0] + at * 0, 1 - slope[1]], 1)
+
+    scores, gap = Path(look).integrated(1e-3, 512)
+    assert gap <= 1e-3
+    np.testing.assert_allclose(scores, [1, 0], atol=0.05)  # 30 tolerances, and as much for each spike's tail
+
+
+def test_a_budget_ends_the_path_and_says_so(bert: Any) -> None:
+    model, x, target = setting(bert)
+    run = Run(model)
+    with run.at_most(12):
+        found = registry.get("integrated-gradients")(run, x, target, tolerance=1e-12)
+    assert found.notes[0].startswith("not converged")

@@ -117,7 +117,8 @@ def anchors(
     values[list(arm.units)] = 1.0
     level = log(1 / delta)
     low, high = kl_lower(arm.mean, level / arm.trials), kl_upper(arm.mean, level / arm.trials)
-    rule = " AND ".join(x.text[slice(*x.word_spans[x.words[groups[u][0]]])] for u in sorted(arm.units))
+    spans = [(x.offsets[groups[u][0]][0], x.offsets[groups[u][-1]][1]) for u in sorted(arm.units)]
+    rule = " AND ".join(x.text[slice(*span)].strip() for span in spans)
     told = (
         f"rule: {rule or '(nothing: the prediction holds by itself)'}; precision {arm.mean:.3f} "
         f"[{low:.3f}, {high:.3f}] from {arm.trials} samples; coverage {2.0 ** -len(arm.units):.3g} (exact)"

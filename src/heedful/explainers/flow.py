@@ -109,7 +109,12 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
 
 
 @explainer(
-    "attention-flow", needs={"attentions"}, cite="Abnar & Zuidema 2020", signed=False, promises=("symmetric",)
+    "attention-flow",
+    needs={"attentions"},
+    cite="Abnar & Zuidema 2020",
+    signed=False,
+    dear=True,
+    promises=("symmetric",),
 )
 def attention_flow(model: Model, x: Encoded, target: Target, *, limit: int = 128) -> Attribution:
     """Maximum flow from where the answer is read to each token, with attention weights as capacities."""

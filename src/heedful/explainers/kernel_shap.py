@@ -6,9 +6,9 @@
 With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
 of masks (they cancel the interactions of even order), stratified by size, and regression adjustment
 (heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run once; pairs by
-the kernel's own weights, most of them with one or two words gone, had up to twice the error. The sum is exact
-in any case. Rows double until the relative standard error |stderr| / |scores| is at most `precision`, or
-`samples` rows are run.
+the kernel's own weights, most of them with one or two words gone, had up to twice the error variance. The
+sum is exact in any case. Rows double until the relative standard error |stderr| / |scores| is at most
+`precision`, or `samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
@@ -26,7 +26,7 @@ from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
 
-ROWS = 512
+ROWS = 256
 
 
 @explainer(
@@ -51,7 +51,7 @@ def kernel_shap(
     """Shapley values: each word's share of the difference between the text and the empty text."""
     groups, operator = x.units(unit), operator or model.operators[0]
     d = len(groups)
-    rows = max(ROWS, 4 * d) if samples is None else samples
+    rows = max(ROWS, 3 * d) if samples is None else samples
     if d <= exact:
         rows, precision = 2**d, 0.0
     rows = sampling.rows_allowed(model, rows, d, "kernel-shap")

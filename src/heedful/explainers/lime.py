@@ -32,7 +32,7 @@ from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
 from heedful.types import Attribution, Encoded, Target
 
-ROWS = {"adjusted": 512, "published": 5000}
+ROWS = {"adjusted": 256, "published": 5000}
 
 
 @explainer(
@@ -63,7 +63,7 @@ def lime(
     operator = operator or model.operators[0]
     places = _places(x, unit, bag)
     d = len(places)
-    rows = samples if samples is not None else max(ROWS[variant], 4 * d)
+    rows = samples if samples is not None else max(ROWS[variant], 3 * d)
     rows = sampling.rows_allowed(model, rows, d, "lime")
     ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
@@ -123,7 +123,8 @@ def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float,
         keep, drawn = pairs.first(count)
         return estimate(keep, read(keep), nothing, drawn, nu)
 
-    found = sampling.until_precise(estimated, max(32, 2 * d), most, precision)
+    start = max(32, 2 * d) if precision else most
+    found = sampling.until_precise(estimated, start, most, precision)
     return found.values, found.stderr, everything, sampling.verdict(found, precision, most)
 
 

@@ -34,6 +34,7 @@ from heedful.types import Attribution, Encoded, Floats, Target
 BASELINES = ("mask", "pad", "zero", "mean")
 PANELS, HALVED = 4, 2  # stretches at first, and how many are halved at a time
 FINEST = 2.0**-20  # of the path: a jump that is narrower has no place, and no more looks find it
+CANCEL = 30  # tolerances that the gaps of single stretches may sum to, signs aside
 Panel = tuple[float, float]
 
 
@@ -63,8 +64,9 @@ def integrated_gradients(
         values, grads = model.gradients(x, target, base + steps * (text - base))  # (n,), (n, T, d)
         return values.cpu().numpy(), ((text - base).double() * grads.double()).sum(-1).cpu().numpy()
 
+    budget: int | None = getattr(model, "budget", None)
     path = Path(look)
-    scores, gap = path.integrated(tolerance, most)
+    scores, gap = path.integrated(tolerance, most if budget is None else min(most, budget))
     return Attribution(
         x,
         target,
@@ -94,7 +96,9 @@ class Path:
             left = np.array([self.values[b] - self.values[a] for a, b in panels]) - found.sum(1)
             gap = abs(float(left.sum()))
             wide = [k for k, (a, b) in enumerate(panels) if b - a > FINEST]
-            if gap <= tolerance * abs(self.rise) or len(self.values) + 2 * HALVED > most or not wide:
+            near = gap <= tolerance * abs(self.rise)
+            even = np.abs(left).sum() <= CANCEL * tolerance * abs(self.rise)
+            if (near and even) or len(self.values) + 2 * HALVED > most or not wide:
                 return found.sum(0), gap
             worst = sorted(wide, key=lambda k: -abs(left[k]))[:HALVED]
             panels = [half for k, panel in enumerate(panels) for half in _cut(panel, k in worst)]
@@ -147,7 +151,7 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(
-    model: Model, x: Encoded, target: Target, *, samples: int = 32, noise: float = 0.1, seed: int = 0
+    model: Model, x: Encoded, target: Target, *, samples: int = 24, noise: float = 0.1, seed: int = 0
 ) -> Attribution:
     """Gradient times embedding, the gradient averaged over noisy copies of the text."""
     if samples < 4:

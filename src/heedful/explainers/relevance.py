@@ -30,7 +30,7 @@ from heedful.types import Attribution, Encoded, Target, Trace
 
 def felt(maps: Tensor, grads: Tensor) -> Tensor:
     """(H, Q, T) and its gradient -> (Q, T): mean over heads of the positive part of their product."""
-    return head_mean((maps * grads).clamp_min(0))
+    return head_mean((maps * grads).clamp_min_(0))  # in place: memory is what this costs
 
 
 def normalised(r: Tensor) -> Tensor:

@@ -54,7 +54,8 @@ def untouched(module: nn.Module) -> Iterator[nn.Module]:
 def _attention_configs(module: nn.Module) -> list[Any]:
     """Every distinct transformers config in the module tree that holds an attention setting."""
     configs: dict[int, Any] = {}
-    queue = [config for m in module.modules() if (config := getattr(m, "config", None)) is not None]
+    # in the dictionary: asking a module for what it has not is slow
+    queue = [config for m in module.modules() if (config := vars(m).get("config")) is not None]
     while queue:
         config = queue.pop()
         if id(config) in configs or not hasattr(config, "_attn_implementation_internal"):

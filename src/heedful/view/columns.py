@@ -12,6 +12,7 @@ import math
 import unicodedata
 from dataclasses import dataclass
 
+from heedful.agreement import ranked_unit
 from heedful.types import Attribution, Comparison, Word
 
 CONTROL = "random"
@@ -77,13 +78,8 @@ def column(item: Attribution, unit: str = "word") -> Column:
 
 def columns(comparison: Comparison) -> list[Column]:
     """Every method's column; the control last."""
-    found = [column(item, shown_unit(comparison)) for item in comparison.attributions]
+    found = [column(item, ranked_unit(comparison)) for item in comparison.attributions]
     return sorted(found, key=lambda each: each.method == CONTROL)
-
-
-def shown_unit(comparison: Comparison) -> str:
-    unit = comparison.settings.get("unit", "word")
-    return unit if unit in ("token", "sentence") else "word"
 
 
 def pieces(item: Attribution, unit: str) -> list[Word]:

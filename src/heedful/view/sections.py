@@ -11,10 +11,10 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from heedful.agreement import chance_band, matrix
+from heedful.agreement import chance_band, matrix, ranked_count, ranked_unit
 from heedful.types import Comparison, Word
 from heedful.view import repeat
-from heedful.view.columns import CONTROL, Column, columns, shown_unit, visible
+from heedful.view.columns import CONTROL, Column, columns, visible
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 from heedful.view.terminal import strongest
 
@@ -130,7 +130,7 @@ def methods(comparison: Comparison, size: int) -> str:
         )
     lead = (
         "One colour scale for all: full colour is each method's own strongest "
-        f"{shown_unit(comparison)}, because their numbers have different units."
+        f"{ranked_unit(comparison)}, because their numbers have different units."
     )
     body = f'{legend(cols)}<div class="methods">{"".join(blocks)}</div>'
     return part("shading", "The text as each method sees it", lead, body, size)
@@ -146,7 +146,7 @@ def number_cell(col: Column, word: Word) -> str:
 
 
 def numbers(comparison: Comparison, size: int) -> str:
-    cols, unit = columns(comparison), shown_unit(comparison)
+    cols, unit = columns(comparison), ranked_unit(comparison)
     kept, rows, before = strongest(cols, TABLE_ROWS), [], -1
     for index in kept:
         if index != before + 1:
@@ -182,13 +182,13 @@ def agreement(comparison: Comparison, size: int) -> str:
             shade = "" if i == j else f"{hue(value, True)} l{level(value)}"
             cells.append(f'<td class="{shade}">{"·" if i == j else signed(value)}</td>')
         rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
-    band = chance_band(len(comparison.x.word_spans))
+    band, unit = chance_band(ranked_count(comparison)), ranked_unit(comparison)
     lead = (
-        "Kendall τ between the rankings of the words: 1 is the same order, 0 unrelated, −1 reversed. Where a "
-        "method has no sign, sizes are compared. Methods can agree and all be wrong."
+        f"Kendall τ between the rankings of the {unit}s: 1 is the same order, 0 unrelated, −1 reversed. "
+        "Where a method has no sign, sizes are compared. Methods can agree and all be wrong."
     )
     if not math.isnan(band):
-        lead += f" Chance alone stays within ±{band:.2f} for 95 of 100 pairs of rankings of this many words."
+        lead += f" Chance stays within ±{band:.2f} for 95 of 100 pairs of rankings of this many {unit}s."
     body = table(["", *labels], rows, "Agreement between methods")
     return part("agreement", "Do the methods agree?", lead, body, size)
 

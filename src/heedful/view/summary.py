@@ -11,9 +11,9 @@ from collections import Counter
 from itertools import combinations
 from statistics import median
 
-from heedful.agreement import chance_band, matrix
+from heedful.agreement import chance_band, matrix, ranked_count, ranked_unit
 from heedful.types import Comparison
-from heedful.view.columns import CONTROL, Column, columns, shown_unit, visible
+from heedful.view.columns import CONTROL, Column, columns, visible
 
 PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
 COUNTS = ("no", "one", "two", "three", "four", "five")
@@ -65,7 +65,7 @@ def sentences(comparison: Comparison) -> list[str]:
     ranked = [col for col in columns(comparison) if col.method != CONTROL and _has_ranking(col)]
     if not ranked:
         return ["No method ranks the words of this text: every score is the same."]
-    return [line for line in (_strongest(ranked, shown_unit(comparison)), *_agreement(comparison)) if line]
+    return [line for line in (_strongest(ranked, ranked_unit(comparison)), *_agreement(comparison)) if line]
 
 
 def _has_ranking(col: Column) -> bool:
@@ -95,18 +95,18 @@ def _strongest(ranked: list[Column], unit: str) -> str:
 
 
 def _agreement(comparison: Comparison) -> list[str]:
-    methods, values = matrix(comparison, "kendall")
+    (methods, values), unit = matrix(comparison, "kendall"), ranked_unit(comparison)
     real = [i for i, method in enumerate(methods) if method != CONTROL]
     pairs = [values[i, j] for i, j in combinations(real, 2) if math.isfinite(values[i, j])]
-    band = chance_band(len(comparison.x.word_spans))
+    band = chance_band(ranked_count(comparison))
     if math.isnan(band):
-        return ["The text has fewer than five words: how far rankings of so few agree says nothing."]
+        return [f"The text has fewer than five {unit}s: how far rankings of so few agree says nothing."]
     lines = []
     if pairs:
         far = sum(abs(value) > band for value in pairs)
         chance = f"; {far} of {len(pairs)} lie outside the ±{band:.2f} that chance gives 95 % of the time."
         lines.append(
-            f"The methods' rankings of the words agree at a median Kendall τ of {_tau(pairs)} over "
+            f"The methods' rankings of the {unit}s agree at a median Kendall τ of {_tau(pairs)} over "
             f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)" + chance
         )
     if CONTROL not in methods:

@@ -19,9 +19,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heedful.agreement import matrix
+from heedful.agreement import matrix, ranked_unit
 from heedful.types import Comparison, Word
-from heedful.view.columns import CONTROL, Column, columns, shown_unit, visible
+from heedful.view.columns import CONTROL, Column, columns, visible
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -67,18 +67,18 @@ def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[Re
     total = len(cols[0].words)
     names = [_name(word) for word in cols[0].words]
     first = min(max((cell_len(names[i]) for i in kept), default=4), max(8, width // 4))
-    first = max(first, len(shown_unit(comparison)))
+    first = max(first, len(ranked_unit(comparison)))
     block: list[Layout] = []
     for layout in map(_layout, cols):
         if block and first + sum(each.width + 2 for each in [*block, layout]) > width:
-            yield _table(block, names, kept, first, shown_unit(comparison))
+            yield _table(block, names, kept, first, ranked_unit(comparison))
             yield Text("")
             block = []
         block.append(layout)
-    yield _table(block, names, kept, first, shown_unit(comparison))
+    yield _table(block, names, kept, first, ranked_unit(comparison))
     if len(kept) < total:
         yield Text(
-            f"{len(kept)} of {total} {shown_unit(comparison)}s shown: the strongest over all methods.", "dim"
+            f"{len(kept)} of {total} {ranked_unit(comparison)}s shown: the strongest over all methods.", "dim"
         )
     yield Text(_legend(cols), "dim")
 
