@@ -1,10 +1,13 @@
-"""Explainers register themselves: a function, what it needs, whom it cites.
+"""Explainers and metrics register themselves: a function, what it needs, whom it cites.
 
     @explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
     def occlusion(model, x, target, *, operator=None, seed=0) -> Attribution: ...
 
-Its keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point group
-"heedful.plugins": any module named there is imported before the list is read.
+    @metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
+    def compactness(subject, rng) -> float: ...
+
+An explainer's keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point
+group "heedful.plugins": any module named there is imported before the list is read.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
 from heedful.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
+Found = TypeVar("Found")
 Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
 Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
 
@@ -166,12 +170,65 @@ def _kinds(hint: Any) -> tuple[type, ...]:
     return kinds if all(kind in (int, float, str, bool, type(None)) for kind in kinds) else ()
 
 
+@dataclass(frozen=True)
+class Metric:
+    """A registered way to weigh an explanation; heedful.evidence.weigh runs it."""
+
+    name: str
+    run: Callable[..., Any]
+    asks: str  # "rows": (scores, rng) -> Plan; "again": (subject, rng) -> float
+    better: str  # "high" or "low"
+    cite: str
+    summary: str
+    best: float | None = None  # what nothing can beat; None: the best order found
+    needs: frozenset[str] = frozenset()  # of the model, beyond what the explainer needs
+    circular: frozenset[str] = frozenset()  # methods chosen or fitted by what it measures
+    dear: bool = False  # explains again many times: runs only when named
+
+
+_metrics: dict[str, Metric] = {}
+
+
+def metric(
+    name: str,
+    *,
+    asks: str,
+    better: str,
+    cite: str,
+    best: float | None = None,
+    needs: frozenset[str] = frozenset(),
+    circular: frozenset[str] = frozenset(),
+    dear: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a metric.
+
+    asks="rows"    `(scores (d,), rng) -> Plan` (heedful.evidence.faithfulness): removal rows and what to make
+                   of their values; runs under every operator, rows shared with all other plans.
+    asks="again"   `(subject, rng) -> float` (heedful.evidence.subject): may explain the text, or another,
+                   again; nan where the metric says nothing about this text or method.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in _metrics and _metrics[name].run.__module__ != function.__module__:
+            raise ValueError(f"two metrics are called {name!r}")
+        if asks not in ("rows", "again") or better not in ("high", "low"):
+            raise ValueError(f"{name}: asks is 'rows' or 'again', better is 'high' or 'low'")
+        if asks == "again" and best is None:
+            raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        _metrics[name] = Metric(name, function, asks, better, cite, summary, best, needs, circular, dear)
+        return function
+
+    return register
+
+
 @cache
 def _import_all() -> None:
-    from heedful import explainers as package
+    from heedful import evidence, explainers
 
-    for module in iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{module.name}")
+    for package in (explainers, evidence):
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
     for point in entry_points(group=PLUGINS):
         point.load()
 
@@ -183,12 +240,25 @@ def explainers() -> dict[str, Explainer]:
 
 
 def get(name: str) -> Explainer:
-    found = explainers()
-    if name not in found:
-        close = difflib.get_close_matches(name, found, n=1)
+    return _found(name, explainers(), "method")
+
+
+def metrics() -> dict[str, Metric]:
+    """Every registered metric by name, those that ask for rows first."""
+    _import_all()
+    return dict(sorted(_metrics.items(), key=lambda item: (item[1].asks != "rows", item[0])))
+
+
+def get_metric(name: str) -> Metric:
+    return _found(name, metrics(), "metric")
+
+
+def _found(name: str, known: Mapping[str, Found], what: str) -> Found:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise HeedfulError(f"unknown method {name!r}", fix=f"{hint}Known: {', '.join(found)}")
-    return found[name]
+        raise HeedfulError(f"unknown {what} {name!r}", fix=f"{hint}Known: {', '.join(known)}")
+    return known[name]
 
 
 @dataclass(frozen=True)

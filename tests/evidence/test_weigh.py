@@ -12,7 +12,7 @@ import heedful
 from heedful import checks
 from heedful.checks.models import WEIGHTS
 from heedful.evidence.summary import summarise, verdicts
-from heedful.evidence.weigh import METRICS, Score, weigh
+from heedful.evidence.weigh import Score, default_metrics, weigh
 from heedful.run import Run
 from heedful.types import Attribution
 
@@ -38,7 +38,7 @@ def scored(found: list[Score], metric: str, operator: str = "delete") -> dict[st
     return {s.method: s for s in found if (s.metric, s.operator) == (metric, operator)}
 
 
-@pytest.mark.parametrize("metric", [name for name in METRICS if name != "non-sensitivity"])
+@pytest.mark.parametrize("metric", [name for name in default_metrics() if name != "non-sensitivity"])
 def test_the_truth_has_skill_one(metric: str, bag: Any) -> None:
     """On a sum of word weights the weights are the best explanation, by every metric that looks at signs."""
     found = scored(weigh(bag, attributions(bag), [metric], ["delete"], draws=50), metric)

@@ -29,9 +29,13 @@ import numpy as np
 from scipy import stats
 
 from heedful.models.base import Masks
+from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
 from heedful.types import Floats
 
+CHOSEN = frozenset({"search", "attention-optimus"})  # both look at deletions before they answer
+SINGLE = CHOSEN | {"occlusion"}  # look at single removals
+FITTED = frozenset({"lime", "kernel-shap"})  # fitted to removals of random sets
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 POINTS = 20  # most points of a curve
 TOSSES = 8  # draws of the units that are not fixed
@@ -82,22 +86,30 @@ def curve_counts(d: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, d, min(d, POINTS) + 1).tolist()})
 
 
+@metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", circular=CHOSEN)
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How far the output falls when the best units go."""
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
+@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020")
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How far the best units alone fall short of the output."""
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
+@metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", circular=CHOSEN)
 def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Area over the curve of the output as units go, best first."""
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
+@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018")
 def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Area over the curve of the output as units come, best first."""
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
@@ -106,7 +118,9 @@ def _one_out(d: int) -> Masks:
     return ~np.eye(d, dtype=bool)
 
 
+@metric("monotonicity", asks="rows", better="high", cite="Nguyen & Martinez 2020", circular=SINGLE)
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Rank correlation of the size of a score and the loss when its unit goes."""
     size = np.abs(scores)
 
     def finish(values: Floats, ends: Ends) -> float:
@@ -118,7 +132,15 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(_one_out(len(scores)), finish)
 
 
+@metric(
+    "non-sensitivity",
+    asks="rows",
+    better="low",
+    cite="Nguyen & Martinez 2020",
+    circular=SINGLE,
+)
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Share of units where score and effect disagree about being zero."""
     silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
 
     def finish(values: Floats, ends: Ends) -> float:
@@ -129,7 +151,9 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(_one_out(len(scores)), finish)
 
 
+@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Share of units that must be fixed to hold the output."""
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
     tossed = rng.random((len(counts), TOSSES, len(scores))) < 0.5
@@ -144,7 +168,15 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, finish)
 
 
+@metric(
+    "infidelity",
+    asks="rows",
+    better="low",
+    cite="Yeh et al. 2019",
+    circular=FITTED,
+)
 def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How badly the scores foretell the effect of removing random sets."""
     keep = rng.random((SETS, len(scores))) < rng.random((SETS, 1))  # all sizes alike
 
     def finish(values: Floats, ends: Ends) -> float:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful import registry
 from heedful.evidence.verdict import CONTROL, Verdict, judge
-from heedful.evidence.weigh import METRICS, Score
+from heedful.evidence.weigh import Score
 from heedful.types import Floats
 
 DRAWS = 2000
@@ -84,7 +85,7 @@ def _verdict(metric: str, operator: str, texts: Texts, seed: int) -> Verdict:
         for scores in texts
     ]
     methods = list(dict.fromkeys(method for row in rows for method in row))
-    sign = 1.0 if METRICS[metric].better == "high" else -1.0
+    sign = 1.0 if registry.get_metric(metric).better == "high" else -1.0
     values = np.array([[sign * v for v in _line(row, methods)] for row in rows])
     return judge(values, [*methods, CONTROL], metric=metric, operator=operator, seed=seed)
 

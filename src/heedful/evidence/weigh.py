@@ -1,7 +1,8 @@
-"""Weigh the explanations of one text: every metric under every operator, beside random orders and the best.
+"""Weigh the explanations of one text: every metric under every operator, beside random scores and the best.
 
     control   mean over random scores (`draws` of them), with the band that holds 95 % of them
-    best      the best value any order reached on this text: of a method, of a draw, or of `search`
+    best      of metrics that remove: the best value any order reached on this text, of a method, of a draw,
+              or of `search`; of the others: what nothing can beat
     skill     (value - control) / (best - control): 0 is chance, 1 the best found
 
 All plans of all metrics are gathered, and each operator's rows are asked for at once: what two plans want is
@@ -10,50 +11,27 @@ run once, rows of like length together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from heedful import registry
 from heedful.errors import HeedfulError
-from heedful.evidence import faithfulness as f
 from heedful.evidence.faithfulness import Ends, Plan
-from heedful.models.base import Model
-from heedful.types import Attribution, Floats
+from heedful.evidence.subject import Again, Subject, unit_scores
+from heedful.models.base import Model, missing
+from heedful.registry import Metric
+from heedful.types import Attribution, Encoded, Floats, Target
 
 CONTROL = "random"
 DRAWS = 20
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A faithfulness metric: its plan, and which end is good."""
-
-    name: str
-    plan: Callable[[Floats, np.random.Generator], Plan]
-    better: str  # "high" or "low"
-    circular: frozenset[str] = frozenset()  # methods chosen or fitted by what it measures
-
-
-CHOSEN = frozenset({"search", "attention-optimus"})  # both look at deletions before they answer
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("comprehensiveness", f.comprehensiveness, "high", CHOSEN),
-        Metric("sufficiency", f.sufficiency, "low"),
-        Metric("aopc", f.aopc, "high", CHOSEN),
-        Metric("insertion", f.insertion, "low"),
-        Metric("monotonicity", f.monotonicity, "high", CHOSEN | {"occlusion"}),
-        Metric("non-sensitivity", f.non_sensitivity, "low", frozenset({"occlusion"})),
-        Metric("effective-complexity", f.effective_complexity, "low"),
-        Metric("infidelity", f.infidelity, "low", frozenset({"lime", "kernel-shap"})),
-    )
-}
+ASKED = 8  # draws of the control where each explains again
 
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one method under one operator, on one text."""
+    """One metric of one method under one operator ("" where nothing is removed), on one text."""
 
     metric: str
     operator: str
@@ -85,41 +63,59 @@ def weigh(
     unit: str = "word",
     draws: int = DRAWS,
     seed: int = 0,
+    rationale: Sequence[bool] | None = None,
 ) -> list[Score]:
-    """Scores of every attribution (all of one text and target) by every metric under every operator."""
-    chosen = [metric_named(name) for name in (METRICS if metrics is None else metrics)]
+    """Scores of every attribution (all of one text and target) by every metric under every operator.
+
+    metrics     names; None: all that ask for rows
+    rationale   by unit, what people marked as the reason
+    """
+    chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
     if any(item.x != x or item.target != target for item in items):
         raise HeedfulError("explanations of different texts or targets cannot be weighed together")
-    groups = x.units(unit)
-    vectors = {item.method: unit_scores(item, groups) for item in items if item.method != CONTROL}
-    rng = np.random.default_rng(seed)
-    chance = [rng.normal(size=len(groups)) for _ in range(draws)]
+    items = [item for item in items if item.method != CONTROL]
+    if not items:
+        raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
+    removing = [metric for metric in chosen if metric.asks == "rows"]
     found: list[Score] = []
-    for operator in model.operators if operators is None else operators:
-        plans = [_plans(metric, [*vectors.values(), *chance], seed) for metric in chosen]
-        ends, values = _run(model, items[0], operator, unit, [p for group in plans for p in group])
-        at = iter(values)
-        for metric, group in zip(chosen, plans, strict=True):
-            results = [plan.finish(next(at), ends) for plan in group]
-            found += _scored(metric, operator, list(vectors), results)
+    for operator in (model.operators if operators is None else operators) if removing else ():
+        found += _removed(model, items, removing, operator, unit, draws, seed)
+    marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
+    subjects = [Subject(model, item, _again(item), unit, marked) for item in items]
+    for metric in chosen:
+        if metric.asks == "again":
+            found += _asked(metric, subjects, seed)
     return found
 
 
-def metric_named(name: str) -> Metric:
-    if name not in METRICS:
-        raise HeedfulError(f"unknown metric {name!r}", fix=f"Known: {', '.join(METRICS)}")
-    return METRICS[name]
+def default_metrics() -> list[str]:
+    """All that ask for rows: they cost no more than their rows, which methods and metrics share."""
+    return [metric.name for metric in registry.metrics().values() if metric.asks == "rows"]
 
 
-def unit_scores(item: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
-    """(d,) a unit's score is the sum over its tokens."""
-    return np.array([item.scores[list(positions)].sum() for positions in groups])
-
-
-def _plans(metric: Metric, vectors: Sequence[Floats], seed: int) -> list[Plan]:
-    """One plan a vector; the same draws for each, so that methods are compared on the same rows."""
-    return [metric.plan(vector, np.random.default_rng(seed)) for vector in vectors]
+def _removed(
+    model: Model,
+    items: Sequence[Attribution],
+    metrics: Sequence[Metric],
+    operator: str,
+    unit: str,
+    draws: int,
+    seed: int,
+) -> list[Score]:
+    """Metrics that remove, under one operator."""
+    groups = items[0].x.units(unit)
+    vectors = [unit_scores(item, groups) for item in items]
+    rng = np.random.default_rng(seed)
+    vectors += [rng.normal(size=len(groups)) for _ in range(draws)]
+    plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
+    ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
+    at, found = iter(values), list[Score]()
+    for metric, group in zip(metrics, plans, strict=True):
+        results = [plan.finish(next(at), ends) for plan in group]
+        best = max(results) if metric.better == "high" else min(results)
+        found += _scored(metric, operator, items, results, best)
+    return found
 
 
 def _run(
@@ -134,21 +130,55 @@ def _run(
     return Ends(float(values[0]), float(values[1])), np.split(values, cuts[:-1])[1:]
 
 
-def _scored(metric: Metric, operator: str, methods: Sequence[str], results: Sequence[float]) -> list[Score]:
-    chance = np.array(results[len(methods) :])
-    low, high = np.quantile(chance, [0.025, 0.975])
-    best = max(results) if metric.better == "high" else min(results)
+def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:
+    """A metric that explains again; methods it says nothing about have no score."""
+    model = subjects[0].model
+    if missing(model, metric.needs):
+        return []
+    chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
+    results = [metric.run(s, np.random.default_rng(seed)) for s in (*subjects, *chance)]
+    told = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
+    control = [v for v in results[len(subjects) :] if np.isfinite(v)]
+    if not told or not control:
+        return []
+    assert metric.best is not None  # the registry sees to it
+    return _scored(metric, "", [i for i, _ in told], [*(v for _, v in told), *control], metric.best)
+
+
+def _again(item: Attribution) -> Again:
+    """The same method and parameters, another seed."""
+
+    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+        entry = registry.get(item.method)
+        own = {name: value for name, value in item.params.items() if name in entry.params}
+        given = own | ({"seed": seed} if "seed" in entry.params else {})
+        return entry(model, x, target, **given)
+
+    return again
+
+
+def _control(subject: Subject, seed: int, draw: int) -> Subject:
+    """Scores drawn at random, and drawn anew whenever it is asked."""
+    rng = np.random.default_rng([seed, draw])
+
+    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+        return Attribution(x, target, rng.normal(size=len(x)), method=CONTROL)
+
+    item = again(subject.model, subject.item.x, subject.item.target, seed)
+    return replace(subject, item=replace(item, output=subject.item.output), again=again)
+
+
+def _scored(
+    metric: Metric, operator: str, items: Sequence[Attribution], results: Sequence[float], best: float
+) -> list[Score]:
+    """`results`: one a method, then the control's draws."""
+    chance = np.array(results[len(items) :])
+    low, high = (float(q) for q in np.quantile(chance, [0.025, 0.975]))
+    control = float(chance.mean())
     return [
         Score(
-            metric.name,
-            operator,
-            method,
-            float(value),
-            float(chance.mean()),
-            float(low),
-            float(high),
-            float(best),
-            method in metric.circular,
+            metric.name, operator, item.method, float(value), control, low, high, float(best),
+            item.method in metric.circular,
         )
-        for method, value in zip(methods, results, strict=False)
-    ]
+        for item, value in zip(items, results, strict=False)
+    ]  # fmt: skip
