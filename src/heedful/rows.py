@@ -7,8 +7,9 @@ goes on. Every perturbation method and every deletion metric draws from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -103,11 +104,13 @@ class Prefix:
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids, self.used = tuple(ids), False
 
-    def choose(self, rows: Sequence[Row]) -> None:
-        """Use it where it pays: it takes a pass over the text, and less than a quarter saved is not felt."""
+    def choose(self, rows: Sequence[Row], allowed: int | None = None) -> None:
+        """Use it where it pays: it takes a pass over the text, and less than a quarter saved is not felt.
+        That pass is a model input, too: where the budget has none to spare, rows are run whole."""
         self.used = True
         saved = sum(map(self.of, rows))
-        self.used = saved > SAVED * sum(map(len, rows)) + len(self.ids)
+        pays = saved > SAVED * sum(map(len, rows)) + len(self.ids)
+        self.used = pays and (allowed is None or len(rows) < allowed)
 
     def of(self, row: Row) -> int:
         if not self.used or row.type_ids is not None:
@@ -147,30 +150,43 @@ def evaluate(
     progress: Progress | None = None,
     tokens: int = CHUNK_TOKENS,
     prefix: Prefix | None = None,
+    copies: int = 1,
 ) -> tuple[Floats, list[Row]]:
-    """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`."""
+    """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`.
+
+    `copies` is how often the model reads each row: twice for "this continuation rather than that".
+    """
     known = Memory() if memory is None else memory
     fresh = [row for row in dict.fromkeys(rows) if row not in known]
     check_budget(known.allowed, len(fresh))
     if prefix is not None:
-        prefix.choose(fresh)
-    queue = chunks(fresh, tokens, most, prefix)
+        prefix.choose(fresh, known.allowed)
     done = 0
-    while queue:
-        chunk = queue.pop(0)
-        try:
-            values = run(chunk)
-        except (MemoryError, RuntimeError) as error:
-            if len(chunk) == 1 or not out_of_memory(error):
-                raise
-            half = len(chunk) // 2
-            queue[:0] = [chunk[:half], chunk[half:]]
-            continue
+    for chunk, values in halving(chunks(fresh, tokens // copies, most, prefix), run):
         known.update(zip(chunk, values.tolist(), strict=True))
         done += len(chunk)
         if progress is not None:
             progress(done, len(fresh))
     return np.array([known[row] for row in rows], dtype=np.float64), fresh
+
+
+def halving(queue: Iterable[Any], run: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+    """(chunk, what `run` made of it), in order; one that does not fit the memory is run in halves.
+
+    A chunk is anything with a length that can be sliced: a list of rows, a tensor.
+    """
+    left = list(queue)
+    while left:
+        chunk = left.pop(0)
+        try:
+            found = run(chunk)
+        except (MemoryError, RuntimeError) as error:
+            if len(chunk) == 1 or not out_of_memory(error):
+                raise
+            half = len(chunk) // 2
+            left[:0] = [chunk[:half], chunk[half:]]
+            continue
+        yield chunk, found
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -134,6 +134,7 @@ def _target(data: Mapping[str, Any]) -> Target:
         given=tuple(data.get("given", ())),
         contrast=data["contrast"],
         contrast_label=data["contrast_label"],
+        contrast_sequence=tuple(data.get("contrast_sequence", ())),
     )
 
 

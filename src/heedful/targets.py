@@ -2,13 +2,14 @@
 
 A spec is None (the prediction itself), an index, a label, a token, "A rather than B" as {"label": A,
 "contrast": B}, a place in the text {"position": k}, the token after what was already written
-{"given": "..."}, or a whole continuation {"sequence": "..."}.
+{"given": "..."}, a whole continuation {"sequence": "..."}, or one rather than another {"sequence": "...",
+"contrast": "..."}.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from heedful.errors import HeedfulError
@@ -89,12 +90,7 @@ def for_generator(
     """
     wish = as_mapping(spec)
     if "sequence" in wish:
-        if extra := {"label", "contrast", "position", "given"} & set(wish):
-            raise HeedfulError(f"a sequence target takes no {', '.join(sorted(extra))}")
-        ids = _ids(wish["sequence"], tokenize, vocabulary)
-        if not ids:
-            raise HeedfulError("the continuation to explain is empty")
-        return Target(kind="sequence", sequence=tuple(ids), label=show(ids))
+        return _continuation(wish, tokenize, show, vocabulary)
     position, given = _position(wish.get("position"), x), _ids(wish.get("given", ()), tokenize, vocabulary)
     if given and position is not None:
         raise HeedfulError("a target is at a position of the text or after it", fix="Drop position or given")
@@ -116,8 +112,38 @@ def for_generator(
     )
 
 
+def _continuation(
+    wish: Mapping[str, Any],
+    tokenize: Callable[[str], list[int]],
+    show: Callable[[Sequence[int]], str],
+    vocabulary: int,
+) -> Target:
+    """A continuation, or one rather than another."""
+    if extra := {"label", "position", "given"} & set(wish):
+        raise HeedfulError(f"a sequence target takes no {', '.join(sorted(extra))}")
+    ids = _ids(wish["sequence"], tokenize, vocabulary)
+    if not ids:
+        raise HeedfulError("the continuation to explain is empty")
+    if "contrast" not in wish:
+        return Target(kind="sequence", sequence=tuple(ids), label=show(ids))
+    others = _ids(wish["contrast"], tokenize, vocabulary)
+    if not others:
+        raise HeedfulError("the continuation to contrast with is empty")
+    if others == ids:
+        raise HeedfulError(f"{show(ids)!r} cannot be contrasted with itself")
+    return Target(
+        kind="sequence",
+        sequence=tuple(ids),
+        label=show(ids),
+        contrast_label=show(others),
+        contrast_sequence=tuple(others),
+    )
+
+
 def _ids(wish: Any, tokenize: Callable[[str], list[int]], vocabulary: int) -> list[int]:
     """Tokens by text or by id."""
+    if not isinstance(wish, str | Iterable):
+        raise HeedfulError(f"{wish!r} is no continuation", fix="Give text or a list of token ids")
     return [_known(token, vocabulary) for token in (tokenize(wish) if isinstance(wish, str) else wish)]
 
 

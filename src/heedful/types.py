@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,9 @@ class Target:
     sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
     margin      (n, C) or (n, V)    logit of `index` less the largest other: positive while it is predicted
 
-    `contrast` turns it into "A rather than B": the difference of the two logits (a sequence takes none).
+    `contrast` turns it into "A rather than B": the difference of the two logits. For a sequence that is
+    `contrast_sequence`, the difference of the two sums: the model reads every row twice, and the logits are
+    (2n, L, V), those with A first; L is the longer of the two.
     """
 
     kind: str
@@ -82,6 +84,19 @@ class Target:
     contrast: int | None = None
     contrast_label: str = ""
     given: tuple[int, ...] = ()  # what the model has already written after the text
+    contrast_sequence: tuple[int, ...] = ()
+
+    @property
+    def contrasted(self) -> bool:
+        return self.contrast is not None or bool(self.contrast_sequence)
+
+    @property
+    def sides(self) -> tuple[Target, ...]:
+        """The sequences whose difference this is; a target that is read once is its own only side."""
+        if not self.contrast_sequence:
+            return (self,)
+        other = Target("sequence", label=self.contrast_label, sequence=self.contrast_sequence)
+        return replace(self, contrast_sequence=(), contrast_label=""), other
 
     @property
     def written(self) -> tuple[int, ...]:
@@ -89,7 +104,10 @@ class Target:
         return self.sequence[:-1] if self.kind == "sequence" else self.given
 
     def score(self, logits: Tensor) -> Tensor:
-        """(n, C) or (n, V) or (n, L, V) -> (n,)"""
+        """(n, C) or (n, V) or (n, L, V) or (2n, L, V) -> (n,)"""
+        if self.contrast_sequence:
+            (this, that), half = self.sides, len(logits) // 2
+            return this.score(logits[:half]) - that.score(logits[half:])
         if self.kind == "sequence":
             logp = logits.log_softmax(-1)  # (n, L, V)
             steps = range(len(self.sequence))
@@ -105,7 +123,7 @@ class Target:
     @property
     def name(self) -> str:
         label = self.label or f"{self.kind} {self.index}"
-        return f"{label} rather than {self.contrast_label}" if self.contrast is not None else label
+        return f"{label} rather than {self.contrast_label}" if self.contrasted else label
 
 
 @dataclass(frozen=True)

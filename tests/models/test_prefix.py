@@ -11,6 +11,7 @@ import pytest
 import heedful
 from heedful import rows as engine
 from heedful.rows import Prefix, Row
+from heedful.run import Run
 
 SENTENCE = "the cat sat on the mat. hello world! don't stop, a dog ran. the cat sat on a dog "
 WORDS = (SENTENCE * 4).split()
@@ -149,3 +150,37 @@ def test_the_model_is_left_as_it_was(fresh: Any) -> None:
     )
     assert family.model.facts()["fingerprint"] == before
     assert {name: len(part._forward_hooks) for name, part in family.hf.named_modules()} == hooks
+
+
+def test_the_beginning_is_counted(fresh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every token the model was given is in the cost, and the pass over the beginning is one more input."""
+    family = fresh("gpt2")
+    model, read = family.model, []
+    x = encoded(model)
+    d = len(x.units("word"))
+    keep = ~np.eye(d, dtype=bool)
+    assert model.backend.shares_prefixes  # probed before we count
+    target = model.target(x)
+    forward = family.hf.forward
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        read.append(kwargs["attention_mask"][:, -kwargs["input_ids"].shape[1] :].sum().item())
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(family.hf, "forward", counting)
+    before = model.spent
+    model.rows(x, target, keep, "delete")
+    spent = model.spent - before
+    assert spent.tokens == sum(read)
+    assert (spent.forwards, spent.unique) == (d, d + 1)
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_budget_is_kept_by_the_beginning_too(spare: int, fresh: Any) -> None:
+    model = fresh("gpt2").model
+    x = encoded(model)
+    keep = ~np.eye(len(x.units("word")), dtype=bool)
+    target = model.target(x)
+    run = Run(model, budget=len(keep) + spare)
+    run.rows(x, target, keep, "delete")
+    assert run.budget == 0  # with nothing to spare, rows are run whole

@@ -129,7 +129,7 @@ def anchors(
 
 def _margin(model: Model, target: Target) -> Target:
     """The number that is positive while the prediction stands."""
-    if target.contrast is not None:
+    if target.contrasted:
         return target
     if target.kind in ("class", "token") or (model.kind == "function" and len(model.labels) > 1):
         return replace(target, kind="margin")

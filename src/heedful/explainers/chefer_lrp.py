@@ -17,7 +17,6 @@ Chefer, Gur & Wolf, Transformer Interpretability Beyond Attention Visualization,
 
 from __future__ import annotations
 
-import time
 from functools import reduce
 from typing import Any
 
@@ -27,7 +26,7 @@ from torch import Tensor
 from heedful.explainers.rollout import as_attribution
 from heedful.models.base import Model
 from heedful.registry import explainer
-from heedful.run import Run
+from heedful.rows import check_budget
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -44,16 +43,10 @@ def rolled(cams: list[Tensor]) -> Tensor:
 
 def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor, ...]:
     """(H, T, T) a layer; counted as one more pass."""
-    started = time.perf_counter()
     inputs = model.inputs(x, target)
-    if isinstance(model, Run):
-        model.spend(1)
-    found: tuple[Tensor, ...] = model.backend.relevances(inputs, lambda logits: target.score(logits)[0])
-    model.meter.forwards += 1
-    model.meter.unique += 1
-    model.meter.backwards += 1
-    model.meter.tokens += len(x)
-    model.meter.seconds += time.perf_counter() - started
+    check_budget(getattr(model, "budget", None), 1)
+    with model.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+        found: tuple[Tensor, ...] = model.backend.relevances(inputs, lambda logits: target.score(logits)[0])
     return found
 
 

@@ -16,7 +16,6 @@ Mohebbi, Zuidema, Chrupała & Alishahi, Quantifying Context Mixing in Transforme
 
 from __future__ import annotations
 
-import time
 from functools import reduce
 from typing import Any
 
@@ -25,9 +24,10 @@ from torch import Tensor
 
 from heedful.explainers.rollout import as_attribution
 from heedful.models.base import Model
+from heedful.models.branches import tree
 from heedful.models.zeroing import value_maps
 from heedful.registry import explainer
-from heedful.run import Run
+from heedful.rows import check_budget
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -40,22 +40,20 @@ def shares(moved: Tensor) -> Tensor:
 
 def mixing(model: Any, x: Encoded, target: Target, layers: int) -> list[Tensor]:
     """Chat of each layer, (N, N) with N the tokens the model reads; counted as N + 1 rows."""
-    started = time.perf_counter()
     inputs = model.inputs(x, target)
     length = inputs.ids.shape[1]
-    if isinstance(model, Run):
-        model.spend(length + 1)
-    maps = value_maps(model.backend.model, model.backend.runner(inputs), layers)
-    model.meter.forwards += length + 1
-    model.meter.unique += length + 1
-    model.meter.tokens += length * (length + 1)
-    model.meter.seconds += time.perf_counter() - started
+    rows = length + 1
+    check_budget(getattr(model, "budget", None), rows)
+    with model.meter.counted(forwards=rows, unique=rows, tokens=length * rows):
+        maps = value_maps(model.backend.model, model.backend.runner(inputs), layers)
     return [shares(layer).cpu() for layer in maps]
 
 
-def _read(x: Encoded, target: Target) -> int:
-    """How many tokens are read: the text up to the target's position, and what was written after it."""
-    return (len(x) if target.position is None else target.position) + len(target.written)
+def _rows(x: Encoded, target: Target) -> int:
+    """The trace, a pass, and a row for every token that is read: the text up to the target's position, and
+    what was written after it. Of two continuations, each is read by itself."""
+    text = len(x) if target.position is None else target.position
+    return 1 + sum(text + len(side.written) + 1 for side in target.sides)
 
 
 @explainer(
@@ -65,12 +63,14 @@ def _read(x: Encoded, target: Target) -> int:
     signed=False,
     dear=True,
     promises=("symmetric",),
-    rows=lambda x, target, p: _read(x, target) + 2,
+    rows=lambda x, target, p: _rows(x, target),
 )
 def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
     """How far each layer's output turns when a token's value is zeroed, multiplied through the layers."""
     trace = model.trace(x, target)
-    layers = mixing(model, x, target, len(trace.attentions))
+    layers, *other = (mixing(model, x, side, len(trace.attentions)) for side in target.sides)
+    for more in other:
+        layers = [tree(*both, shared=len(x)) for both in zip(layers, more, strict=True)]
     readout = torch.tensor(trace.readout, dtype=torch.float64)
     scores = reduce(lambda above, below: above @ below, reversed(layers), readout)
     return as_attribution(trace, scores[: len(x)])

@@ -5,7 +5,9 @@ A method declares what it needs; it is offered where the model has it, and refus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -162,6 +164,19 @@ class Meter:
 
     def read(self) -> Cost:
         return Cost(self.forwards, self.backwards, self.unique, self.tokens, self.seconds)
+
+    @contextmanager
+    def counted(
+        self, *, forwards: int = 0, backwards: int = 0, unique: int = 0, tokens: int = 0
+    ) -> Iterator[None]:
+        """Count what is run inside, and its time, once it is done: what fails or is interrupted is not."""
+        started = time.perf_counter()
+        yield
+        self.forwards += forwards
+        self.backwards += backwards
+        self.unique += unique
+        self.tokens += tokens
+        self.seconds += time.perf_counter() - started
 
 
 def require(model: Model, needs: Sequence[str] | frozenset[str], method: str) -> None:

@@ -18,10 +18,13 @@ def batch(
     """(inputs padded on the right, positions (n, L) of the logits a causal model is asked for).
 
     A causal model also reads what the target says was written; an encoder-decoder gets it, from
-    `decoder_start` on, on its decoder side.
+    `decoder_start` on, on its decoder side. Of a target with two sides, all rows come with the first,
+    then all with the second.
     """
-    tail = target.written if kind == "causal-lm" else ()
-    rows = [(*row.ids, *tail) for row in chunk]
+    tails = [side.written for side in target.sides for _ in chunk]
+    chunk = [*chunk] * len(target.sides)
+    causal = kind == "causal-lm"
+    rows = [(*row.ids, *(tail if causal else ())) for row, tail in zip(chunk, tails, strict=True)]
     width = max(map(len, rows))
     ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
@@ -31,12 +34,13 @@ def batch(
     if chunk[0].type_ids is not None:
         types = torch.tensor([[*(row.type_ids or ()), *[0] * (width - len(row))] for row in chunk])
     places = None
-    if kind == "causal-lm":
-        steps = torch.arange(0 if target.kind == "sequence" else len(tail), len(tail) + 1)
+    longest = max(map(len, tails))
+    if causal:
+        steps = torch.arange(0 if target.kind == "sequence" else longest, longest + 1)
         places = torch.tensor([len(row) - 1 for row in chunk])[:, None] + steps  # (n, L)
     answer = None
     if decoder_start is not None:
-        answer = torch.tensor([[decoder_start, *target.written]] * len(chunk))
+        answer = torch.tensor([[decoder_start, *tail, *[pad] * (longest - len(tail))] for tail in tails])
     inputs = Inputs(
         ids,
         mask,

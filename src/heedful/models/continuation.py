@@ -8,7 +8,6 @@ Cost: 1 forward, 1 backward a token, against 1 of each a token when explained on
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -65,25 +64,22 @@ class SharedPass:
     """One traced forward over x and the tokens written after it; `trace` takes the backward of one."""
 
     def __init__(self, model: TokenModel, x: Encoded, answer: Sequence[int]) -> None:
-        started = time.perf_counter()
         self.model = model
         inputs = model.inputs(x, Target("sequence", sequence=tuple(answer)))
-        with torch.inference_mode(False), torch.enable_grad():
+        with (
+            model.meter.counted(forwards=1, unique=1, tokens=inputs.ids.shape[1]),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
             self.out = model.backend.traced(inputs)
             self.logits = wide(self.out.logits)[0]  # (L, V)
         model.refuse_nan(self.logits, inputs)
-        model.meter.forwards += 1
-        model.meter.unique += 1
-        model.meter.tokens += inputs.ids.shape[1]
-        model.meter.seconds += time.perf_counter() - started
 
     def trace(self, k: int, x: Encoded, target: Target) -> Trace:
         """The trace of the k-th token, as `model.trace(x, target)` would give it."""
-        started = time.perf_counter()
-        with torch.inference_mode(False), torch.enable_grad():
+        counted = self.model.meter.counted(backwards=1)
+        with counted, torch.inference_mode(False), torch.enable_grad():
             score = target.score(self.logits[k : k + 1])[0]
             grads = gradients(score, self.out, again=True)
-        self.model.meter.backwards += 1
-        self.model.meter.seconds += time.perf_counter() - started
         cut = (len(x), k + 1)
         return as_trace(x, target, score, until(self.out, *cut), until(grads, *cut))

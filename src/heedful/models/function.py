@@ -4,7 +4,6 @@ removed: words are deleted from the text or replaced by a string, and the functi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,10 +144,8 @@ class FunctionModel:
         return joined.lstrip() if operator == "delete" and 0 in gone else joined
 
     def _targets(self, texts: list[str], target: Target) -> Floats:
-        started = time.perf_counter()
-        values: Any = target.score(self._scores(texts))  # type: ignore[arg-type]
-        self.meter.unique += len(texts)
-        self.meter.seconds += time.perf_counter() - started
+        with self.meter.counted(unique=len(texts)):
+            values: Any = target.score(self._scores(texts))  # type: ignore[arg-type]
         return np.asarray(values)
 
     def _scores(self, texts: list[str]) -> Floats:

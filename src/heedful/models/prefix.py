@@ -13,25 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
-from heedful.models.base import Inputs
+from heedful.models.base import Inputs, Meter
 from heedful.rows import Prefix
 
 
 class Begun(Prefix):
     """The beginning of a text, read when the first row asks for it."""
 
-    def __init__(self, ids: Sequence[int], backend: Any) -> None:
+    def __init__(self, ids: Sequence[int], backend: Any, meter: Meter) -> None:
         super().__init__(ids)
-        self.backend = backend
+        self.backend, self.meter = backend, meter
+        self.past: Any = None
 
-    @cached_property
-    def past(self) -> Any:
-        return self.backend.begun(self.ids)
+    def read(self) -> None:
+        """Once; it counts as a model input that was run, though no method asked for it."""
+        if self.past is None:
+            with self.meter.counted(unique=1, tokens=len(self.ids)):
+                self.past = self.backend.begun(self.ids)
 
     def forward(self, inputs: Inputs, length: int) -> Tensor:
         """Logits of a batch whose first `length` tokens were read before."""

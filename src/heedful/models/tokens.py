@@ -6,8 +6,8 @@ rows    many masked rows, through the engine of heedful.rows
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
 from heedful.models.base import Backend, Inputs, Masks, Meter
 from heedful.models.batch import batch, pick
+from heedful.models.branches import joined
 from heedful.models.prefix import Begun, after
 from heedful.models.tracing import as_trace, gradients
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
@@ -112,10 +113,10 @@ class TokenModel:
 
     def _check_fits(self, x: Encoded, target: Target) -> None:
         """A continuation is read too, all but its last token."""
-        read = len(x) if self.kind == "causal-lm" else 1
-        if self.window is not None and read + len(target.written) > self.window:
+        read, written = len(x) if self.kind == "causal-lm" else 1, max(len(s.written) for s in target.sides)
+        if self.window is not None and read + written > self.window:
             raise HeedfulError(
-                f"the text has {len(x):,} tokens and the continuation {len(target.written) + 1:,}",
+                f"the text has {len(x):,} tokens and the continuation {written + 1:,}",
                 f"the model reads at most {self.window:,}",
                 "Explain a shorter continuation",
             )
@@ -189,6 +190,7 @@ class TokenModel:
             most=1 if self.backend.one_row_at_a_time else None,
             progress=progress,
             prefix=prefix,
+            copies=len(target.sides),
         )
         self.meter.forwards += len(inputs)
         return values
@@ -213,20 +215,25 @@ class TokenModel:
         """What rows that begin like the text need not read again; see heedful.models.prefix."""
         if self.kind != "causal-lm" or len(ids) < 2 * engine.BLOCK:
             return None
-        return Begun(ids, self.backend) if getattr(self.backend, "shares_prefixes", False) else None
+        able = getattr(self.backend, "shares_prefixes", False)
+        return Begun(ids, self.backend, self.meter) if able else None
 
     def _run(self, chunk: list[engine.Row], target: Target, prefix: Begun | None = None) -> Floats:
         """Counted as it is run, so that the count is right after an interruption, too."""
-        started = time.perf_counter()
-        shared = 0 if prefix is None else prefix.of(chunk[0])
-        logits = self._continued_logits(chunk, target, prefix, shared) if prefix and shared else None
+        logits = None
+        if prefix is not None and (shared := prefix.of(chunk[0])):
+            prefix.read()
+            with self.meter.counted(tokens=self._tokens(chunk, target, shared)):
+                logits = self._continued_logits(chunk, target, prefix, shared)
         if logits is None:
-            shared, logits = 0, self._picked_logits(chunk, target)
-        values = target.score(logits).double().cpu().numpy()
-        self.meter.unique += len(chunk)
-        self.meter.tokens += sum(map(len, chunk)) - shared * len(chunk)
-        self.meter.seconds += time.perf_counter() - started
-        return values
+            with self.meter.counted(tokens=self._tokens(chunk, target)):
+                logits = self._picked_logits(chunk, target)
+        with self.meter.counted(unique=len(chunk)):
+            return target.score(logits).double().cpu().numpy()
+
+    def _tokens(self, chunk: Sequence[engine.Row], target: Target, shared: int = 0) -> int:
+        """How many the model reads: of each row what is not `shared`, and what was written after it."""
+        return sum(len(row) - shared + len(side.written) for row in chunk for side in target.sides)
 
     def _continued_logits(
         self, chunk: list[engine.Row], target: Target, prefix: Begun, shared: int
@@ -274,17 +281,20 @@ class TokenModel:
 
     def trace(self, x: Encoded, target: Target, hidden: bool = False) -> Trace:
         """One forward + backward. Scores of later tokens than the target's position are not in the graph."""
-        started = time.perf_counter()
         stop = len(x) if target.position is None else target.position
         row = engine.removed(x, stop, set(), "delete", None)
-        with torch.inference_mode(False), torch.enable_grad():
+        with self._counted_pass([row], target), torch.inference_mode(False), torch.enable_grad():
             inputs, places = self._batch([row], target)
             out = self.backend.traced(inputs, hidden=hidden)
             logits = wide(out.logits)
             self.refuse_nan(logits, inputs)
             score = target.score(self._pick(logits, places, inputs, target))[0]
             grads = gradients(score, out)
-        self._count_pass(len(row) + len(target.written), time.perf_counter() - started)
+        if len(target.sides) > 1:
+            shared = 1 if self.kind == "encoder-decoder" else len(row)
+            lengths = [shared + len(side.written) for side in target.sides]
+            out = joined(out, shared, lengths, summed=False)
+            grads = joined(grads, shared, lengths, summed=True)
         return as_trace(x, target, score, out, grads, hidden)
 
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
@@ -293,45 +303,45 @@ class TokenModel:
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
         row = engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
-        inputs, _ = self._batch([row], replace(target, sequence=target.sequence[:1], given=()))
+        inputs, _ = self._batch([row], Target("token"))  # the text alone
         with torch.inference_mode(False), torch.no_grad():
             return self.backend.lookup(inputs)[0]
 
     def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.
 
-        The user's own fast attention; chunks of rows, since a graph takes memory. Tokens after the target's
-        position get zero gradients; a continuation that is scored keeps its own embeddings.
+        The user's own fast attention; chunks of rows, since a graph takes memory, halved when it runs out.
+        Tokens after the target's position get zero gradients; a continuation that is scored keeps its own
+        embeddings.
         """
-        started = time.perf_counter()
         stop = len(x) if target.position is None else target.position
         row = engine.removed(x, stop, set(), "delete", None)
-        size = 1 if self.backend.one_row_at_a_time else max(1, engine.CHUNK_TOKENS // len(row))
-        parts = [
-            self._graded([row] * len(part), target, part[:, :stop]) for part in torch.split(embeds, size)
-        ]
+        fits = engine.CHUNK_TOKENS // (len(row) * len(target.sides))
+        queue = torch.split(embeds[:, :stop], 1 if self.backend.one_row_at_a_time else max(1, fits))
+        parts = [found for _, found in engine.halving(queue, lambda part: self._graded(row, target, part))]
         values = torch.cat([value for value, _ in parts])
         grads = torch.cat([grad for _, grad in parts])
-        self._count_pass(len(row), time.perf_counter() - started, rows=len(embeds))
         return values, torch.nn.functional.pad(grads, (0, 0, 0, len(x) - stop))
 
-    def _graded(self, rows: list[engine.Row], target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        inputs, places = self._batch(rows, target)
-        with torch.inference_mode(False), torch.enable_grad():
+    def _graded(self, row: engine.Row, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """(n,) and (n, T, d) at the points (n, T, d) of one chunk."""
+        rows, sides = [row] * len(embeds), len(target.sides)
+        with self._counted_pass(rows, target), torch.inference_mode(False), torch.enable_grad():
+            inputs, places = self._batch(rows, target)
             tail = self.backend.lookup(inputs)[:, embeds.shape[1] :]
-            logits, leaf = self.backend.graded(replace(inputs, embeds=torch.cat([embeds, tail], 1)))
+            points = torch.cat([embeds.repeat(sides, 1, 1), tail], 1)
+            logits, leaf = self.backend.graded(replace(inputs, embeds=points))
             logits = wide(logits)
             self.refuse_nan(logits, inputs)
             values = target.score(self._pick(logits, places, inputs, target))
             (grads,) = torch.autograd.grad(values.sum(), [leaf])
-        return values.detach().double(), grads[:, : embeds.shape[1]]
+        each = grads[:, : embeds.shape[1]].reshape(sides, *embeds.shape)  # one text, read by each side
+        return values.detach().double(), each.sum(0)
 
-    def _count_pass(self, tokens: int, seconds: float, rows: int = 1) -> None:
-        self.meter.forwards += rows
-        self.meter.unique += rows
-        self.meter.backwards += rows
-        self.meter.tokens += tokens * rows
-        self.meter.seconds += seconds
+    def _counted_pass(self, rows: Sequence[engine.Row], target: Target) -> AbstractContextManager[None]:
+        """A forward and backward of each row."""
+        count, tokens = len(rows), self._tokens(rows, target)
+        return self.meter.counted(forwards=count, backwards=count, unique=count, tokens=tokens)
 
     # --- generation --------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def explained(comparison: Comparison) -> str:
         "token": f"the logit of the token {label}",
         "sequence": f"the log-probability of {label}",
     }.get(target.kind, label)
-    if target.contrast is not None:
+    if target.contrasted:
         what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"
     return what if math.isnan(output) else f"{what}, which is {output:.4g}".replace("-", "−")
 
