@@ -343,7 +343,6 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
     patience: float, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("heedful.cli.io.PATIENCE", patience)
-    monkeypatch.setattr("heedful.cli.explain.PATIENCE", patience)
     wish = ("explain", TEXT, "--method", "occlusion,grad-l2", "--json")
     assert run(*wish) == 0
     out, err = capsys.readouterr()
@@ -463,3 +462,113 @@ def test_generate_says_why(toy: Any, capsys: pytest.CaptureFixture[str]) -> None
         assert part in shown
     assert run(*asked, "--all") == 2
     assert "--why explains one continuation" in capsys.readouterr().err
+
+
+def test_generate_says_why_within_its_means(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unit, operator and budget reach every token, as Python's `explain_each` takes them."""
+    prompt, methods = "the cat sat on the low house", ["occlusion", "lime"]
+    asked = ("generate", prompt, "--max-new-tokens", "2", "--why", ",".join(methods), "--json")
+    own = ("--unit", "token", "--operator", "pad", "--budget", "60", "--seed", "3")
+    assert run(*asked, *own) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["interrupted"] is False
+    model = heedful.load("zoo:lm")
+    expected = heedful.explain_each(
+        model, prompt, methods, "token", 3, 60, max_new_tokens=2,
+        params={name: {"operator": "pad"} for name in methods},
+    )  # fmt: skip
+    for step, wanted in zip(found["why"], expected, strict=True):
+        assert sum(item["cost"]["unique"] for item in step["attributions"]) <= 60
+        for item in step["attributions"]:
+            assert item["scores"] == pytest.approx(wanted[item["method"]].scores.tolist(), abs=1e-9)
+        assert step["attributions"][0]["params"]["operator"] == "pad"
+    assert "none of these methods removes" in mistake(
+        capsys, "generate", "the", "--why", "grad-l2", "--operator", "pad"
+    )
+    assert "are for --why" in mistake(capsys, "generate", "the", "--budget", "9")
+
+
+@pytest.mark.parametrize("patience", [0.0, 1e9])
+def test_generate_says_what_a_long_run_will_cost(
+    patience: float, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("heedful.cli.io.PATIENCE", patience)
+    asked = ("generate", "the cat", "--max-new-tokens", "3", "--why", "occlusion")
+    assert run(*asked) == 0
+    err = capsys.readouterr().err
+    if patience:
+        assert err == ""
+        return
+    cost = [line for line in err.splitlines() if line.startswith("up to")]
+    assert len(cost) == 1
+    rows = int(re.fullmatch(r"up to (\d+) model inputs, roughly .*; --budget N caps it, .*", cost[0])[1])
+    model = heedful.load("zoo:lm")
+    steps = heedful.explain_each(model, "the cat", "occlusion", max_new_tokens=3)
+    assert rows == 3 * steps[-1]["occlusion"].cost.forwards
+    assert run(*asked, "--budget", "50") == 0
+    assert "--budget N" not in capsys.readouterr().err
+    assert run(*asked, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_generate_keeps_the_tokens_that_are_finished(
+    as_json: bool, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from heedful import each
+    from heedful import run as running
+
+    monkeypatch.setattr(running, "_interrupted_at", float("-inf"))
+    explain, calls = each.explain, []
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return explain(*args, **kwargs)
+
+    monkeypatch.setattr(each, "explain", interrupted)
+    asked = ("generate", "the cat", "--max-new-tokens", "4", "--why", "occlusion")
+    assert run(*asked, *(["--json"] if as_json else [])) == 130
+    out, err = capsys.readouterr()
+    assert err == "interrupted at token 3 of 4: those before are explained\n"
+    if as_json:
+        data = json.loads(out)
+        assert (len(data["why"]), data["interrupted"]) == (2, True)
+    else:
+        assert "occlusion" in out
+
+
+# --- targets of language models ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "spec"),
+    [
+        (
+            ["--sequence", " the cat", "--contrast", " a dog ran"],
+            {"sequence": " the cat", "contrast": " a dog ran"},
+        ),
+        (["--target", " cat", "--given", " the low"], {"label": " cat", "given": " the low"}),
+        (["--given", " the low"], {"given": " the low"}),
+    ],
+    ids=["rather than", "given", "given alone"],
+)
+def test_continuations_are_named_as_in_python(
+    options: list[str], spec: dict[str, Any], toy: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["explain", "the cat sat on", "--model", "zoo:lm", "--method", "occlusion,grad-l2", *options]
+    assert run(*asked, "--json", "--save", str(tmp_path / "run")) == 0
+    data = json.loads(capsys.readouterr().out)
+    model = heedful.load("zoo:lm")
+    expected = heedful.explain(model, "the cat sat on", ["occlusion", "grad-l2"], spec)
+    assert data["target"]["name"] == expected.target.name
+    for item in data["attributions"]:
+        assert item["scores"] == pytest.approx(expected[item["method"]].scores.tolist(), abs=1e-9)
+    from heedful.view.repeat import command
+
+    line = command(Comparison.load(tmp_path / "run"))
+    assert line is not None
+    assert run(*shlex.split(line)[1:], "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["target"] == data["target"]

@@ -152,6 +152,47 @@ def test_the_model_is_untouched_after_an_interruption(fresh: Any) -> None:
     assert not family.hf.training
 
 
+# --- token by token --------------------------------------------------------------------------------------
+
+
+def at_token(token: int) -> Any:
+    """A progress callback during which the user presses Ctrl-C, while this token is explained."""
+    begun = 0
+
+    def press(step: Step) -> None:
+        nonlocal begun
+        begun += step.method == "occlusion" and step.done == 0
+        if begun > token:
+            raise KeyboardInterrupt
+
+    return press
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+def test_tokens_that_are_finished_come_back(kind: str, shared: Any) -> None:
+    model = shared(kind).model
+    asked = (model, "the cat sat on the", ["grad-l2", "occlusion"])
+    with pytest.warns(UserWarning, match="interrupted at token 3 of 4: those before it are in the result"):
+        found = heedful.explain_each(*asked, continuation=[11, 12, 13, 14], progress=at_token(2))
+    whole = heedful.explain_each(*asked, continuation=[11, 12, 13, 14])
+    assert [c.target for c in found] == [c.target for c in whole[:2]]
+    for ours, theirs in zip(found, whole, strict=False):
+        assert list(ours) == list(theirs)
+        np.testing.assert_allclose(ours["occlusion"].scores, theirs["occlusion"].scores, atol=1e-6)
+
+
+def test_no_token_finished_not_wanted_or_twice_raises(shared: Any) -> None:
+    asked: Any = (shared("gpt2").model, "the cat", ["grad-l2", "occlusion"])
+    with pytest.raises(KeyboardInterrupt):
+        heedful.explain_each(*asked, continuation=[11, 12], progress=at_token(0))
+    with pytest.raises(KeyboardInterrupt):
+        heedful.explain_each(*asked, continuation=[11, 12], progress=at_token(1), keep_partial=False)
+    with pytest.warns(UserWarning, match="interrupted"):
+        heedful.explain_each(*asked, continuation=[11, 12], progress=at_token(1))
+    with pytest.raises(KeyboardInterrupt):
+        heedful.explain_each(*asked, continuation=[11, 12], progress=at_token(1))
+
+
 # --- the command line -----------------------------------------------------------------------------------
 
 SCRIPT = """

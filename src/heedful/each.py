@@ -1,11 +1,12 @@
 """`explain_each`: why a language model wrote each of its tokens.
 
 All tokens share one forward; each adds one backward for the methods that read the trace, and its own rows for
-those that remove words (heedful.models.continuation).
+those that remove words (heedful.models.continuation). Ctrl-C keeps the tokens that are finished.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from heedful.errors import HeedfulError
 from heedful.models import load
 from heedful.models.continuation import SharedPass, steps
 from heedful.models.tokens import GENERATORS, TokenModel
-from heedful.run import explain
+from heedful.run import _twice, explain
 from heedful.types import Comparison, Encoded, Report, Target, Trace
 
 
@@ -31,6 +32,7 @@ def explain_each(
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Report | None = None,
+    keep_partial: bool = True,
 ) -> list[Comparison]:
     """Explain every token a language model writes after a text: one `Comparison` a token.
 
@@ -40,6 +42,7 @@ def explain_each(
     continuation     what to explain, text or token ids; None lets the model write (greedily)
     max_new_tokens   how much it writes then, at most
     budget           most rows a token
+    keep_partial     after Ctrl-C, return the tokens that are finished, with a warning
     The rest is as in `heedful.explain`.
     """
     model = load(model)
@@ -47,13 +50,19 @@ def explain_each(
         raise HeedfulError(f"{model.name} writes no text", f"it is a {model.kind}", "Use heedful.explain")
     x = model.encode(text, long)
     answer = _answer(model, x, continuation, max_new_tokens)
-    shared = Ahead(model, x, answer)
+    shared, pieces = Ahead(model, x, answer), steps(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
-    return [
-        explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common)
-        for k, (piece, target) in enumerate(steps(model, x, answer))
-    ]
+    found: list[Comparison] = []
+    try:
+        for k, (piece, target) in enumerate(pieces):
+            found.append(explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common))
+    except KeyboardInterrupt:
+        if not keep_partial or not found or _twice():
+            raise
+        at = f"interrupted at token {len(found) + 1} of {len(pieces)}"
+        warnings.warn(f"{at}: those before it are in the result", stacklevel=2)
+    return found
 
 
 def _answer(

@@ -13,7 +13,8 @@ import typer
 
 from heedful._version import __version__
 from heedful.cli import options as o
-from heedful.cli.io import calm, console, note, put_json, read_chat, read_text, working, write
+from heedful.cli.audit import audit
+from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
 
@@ -22,6 +23,7 @@ UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 
 app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(zoo_app, name="zoo")
+app.command()(audit)
 
 
 def _version(wanted: bool) -> bool:
@@ -58,6 +60,7 @@ def explain(
     contrast: o.Contrast = None,
     position: o.Position = None,
     sequence: o.Sequence = None,
+    given: o.Given = None,
     unit: o.Unit = "word",
     operator: o.Operator = None,
     param: o.Params = None,
@@ -81,6 +84,7 @@ def explain(
     heedful explain "the service is not bad" --method all --dry-run
     heedful explain "not bad" --target negative --contrast positive --html why.html
     heedful explain "Once upon a" --model zoo:lm --target " time"
+    heedful explain "Once upon a" --model zoo:lm --sequence " time" --contrast " hill far away"
     echo "the food was fine" | heedful explain --json
 
     The control method `random` is always run too: it shows what no knowledge of the model looks like.
@@ -88,18 +92,18 @@ def explain(
     """
     from heedful.cli.explain import Output, Wish, command
 
-    if as_json and as_csv:
-        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
-    if chat and (text or pair):
-        raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
-    said: Any = read_chat(chat) if chat else read_text(text)
-    if pair is not None:
-        said = (said, read_text(pair, "second text"))
-    wanted = {"label": target, "contrast": contrast, "position": position, "sequence": sequence}
+    out = Output(form(as_json, as_csv), html, save, full, quiet)
+    said = read_input(text, pair, chat)
+    wanted = {
+        "label": target,
+        "contrast": contrast,
+        "position": position,
+        "sequence": sequence,
+        "given": given,
+    }
     wish = Wish(
         model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle
     )
-    out = Output("json" if as_json else "csv" if as_csv else "text", html, save, full, quiet)
     command(wish, out, dry_run)
 
 
@@ -115,8 +119,12 @@ def generate(
     top_p: o.TopP = 0.9,
     beams: o.Beams = 4,
     why: o.Why = None,
+    unit: o.Unit = "word",
+    operator: o.Operator = None,
+    budget: o.WhyBudget = None,
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
     """Continue a text with a language model, and say why it wrote what it wrote.
@@ -126,16 +134,19 @@ def generate(
     heedful generate "Once upon a time" --strategy top-p --top-p 0.8 --seed 3
     heedful generate "Once upon a time" --all
     heedful generate "Once upon a time" --why grad-x-input --why occlusion --max-new-tokens 8
+    heedful generate "Once upon a time" --why lime --unit token --operator pad --budget 200 --max-new-tokens 2
+
+    With --why, Ctrl-C shows the tokens that are explained.
     """
     said = read_text(prompt, "prompt")
     calm()
-    from heedful.cli import writing
+    from heedful.cli.writing import Why, Wish, command
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     chosen = get_args(o.Strategies) if every else (strategy,)
-    writing.command(
-        writing.Wish(model, said, chosen, options | {"beams": beams}, why or [], seed, allow_pickle), as_json
-    )
+    asked = Why(why or [], unit, operator, budget)
+    wish = Wish(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle)
+    command(wish, as_json, quiet)
 
 
 @app.command()

@@ -12,7 +12,7 @@ import typer
 
 import heedful
 from heedful import registry
-from heedful.cli.io import PATIENCE, calm, console, note, put_json, working, write
+from heedful.cli.io import announce, calm, console, duration, note, put_json, working, write
 from heedful.errors import HeedfulError
 from heedful.planning import Plan, plan
 from heedful.run import carry_out
@@ -102,30 +102,21 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
             long=wish.long, params=params,
         )  # fmt: skip
-    given = {"source": wish.model, "text": wish.text, "params": params}
+    given = {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
     return replace(made, settings={**made.settings, **given})
 
 
 def run(wish: Wish, out: Output | None = None) -> Comparison:
     quiet = out is not None and out.quiet
     made = prepare(wish, quiet)
-    if made.seconds > PATIENCE and not quiet:
-        cap = "" if wish.budget else "--budget N caps it, "
-        cost = f"up to {made.most_rows:,} model inputs, roughly {duration(made.seconds)}"
-        note(f"{cost}; {cap}Ctrl-C keeps what is finished")
+    if not quiet:
+        announce(made.most_rows, made.seconds, capped=wish.budget is not None)
     with working("explaining", quiet) as say:
 
         def progress(step: Step) -> None:
             say(step.label, step.done, step.total)
 
         return carry_out(made, progress)
-
-
-def duration(seconds: float) -> str:
-    """40 s, 5 min, 2.5 h"""
-    if seconds < 100:
-        return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def show_plan(made: Plan, form: str) -> None:
@@ -153,14 +144,7 @@ def show_plan(made: Plan, form: str) -> None:
 
 def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:
     """--operator for every method that removes something, then --param METHOD.NAME=VALUE."""
-    found: dict[str, dict[str, Any]] = {}
-    if wish.operator:
-        removers = [name for name in names if "operator" in registry.get(name).params]
-        if not removers:
-            raise HeedfulError(
-                "--operator was given, but none of these methods removes anything", ", ".join(names)
-            )
-        found = {name: {"operator": wish.operator} for name in removers}
+    found = removing(wish.operator, names)
     for setting in wish.param:
         place, equals, value = setting.partition("=")
         method, dot, name = place.partition(".")
@@ -169,6 +153,18 @@ def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:
         registry.get(method)
         found.setdefault(method, {})[name] = _value(value)
     return found
+
+
+def removing(operator: str | None, names: list[str]) -> dict[str, dict[str, Any]]:
+    """--operator as parameters of every method that removes something."""
+    if operator is None:
+        return {}
+    removers = [name for name in names if "operator" in registry.get(name).params]
+    if not removers:
+        raise HeedfulError(
+            "--operator was given, but none of these methods removes anything", ", ".join(names)
+        )
+    return {name: {"operator": operator} for name in removers}
 
 
 def _value(text: str) -> Any:

@@ -71,6 +71,37 @@ def read_text(text: str | None, what: str = "text") -> str:
     return text
 
 
+def read_input(text: str | None, pair: str | None, chat: str | None) -> Any:
+    """What is explained: a text, a pair of texts, or the messages of a chat."""
+    if chat and (text or pair):
+        raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
+    if chat:
+        return read_chat(chat)
+    said = read_text(text)
+    return said if pair is None else (said, read_text(pair, "second text"))
+
+
+def form(as_json: bool, as_csv: bool) -> str:
+    """What goes to standard output."""
+    if as_json and as_csv:
+        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    return "json" if as_json else "csv" if as_csv else "text"
+
+
+def announce(rows: int, seconds: float, capped: bool) -> None:
+    """Before a long run: about what it will cost, and how to make it shorter."""
+    if seconds > PATIENCE:
+        cap = "" if capped else "--budget N caps it, "
+        note(f"up to {rows:,} model inputs, roughly {duration(seconds)}; {cap}Ctrl-C keeps what is finished")
+
+
+def duration(seconds: float) -> str:
+    """40 s, 5 min, 2.5 h"""
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def _decoded(content: bytes) -> str:
     """Standard input as text without its last line break; binary is refused."""
     try:

@@ -26,11 +26,14 @@ METHODS = "Repeat it, or separate by commas; all for every one. Default: one of 
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "A label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-Contrast = Annotated[str | None, option(metavar="LABEL", help="Explain the target rather than this one.")]
+CONTRAST = "Explain the target (or the --sequence) rather than this one."
+Contrast = Annotated[str | None, option(metavar="LABEL", help=CONTRAST)]
 Position = Annotated[
     int | None, option(metavar="N", help="Language models: explain the token at this place.")
 ]
 Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: explain this continuation.")]
+GIVEN = "Language models: already written after the text, read and not explained."
+Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
 Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, unk, pad or mean.")]
 PARAM = "A parameter of one method; repeatable."
@@ -56,6 +59,8 @@ TopK = Annotated[int, option(min=1, help="top-k: sample from the k likeliest tok
 TopP = Annotated[float, option(min=0, max=1, help="top-p: from the likeliest that hold this much.")]
 WHY = "Explain every token that is written, by this method; repeatable."
 Why = Annotated[list[str] | None, option("--why", metavar="METHOD", help=WHY)]
+WHY_BUDGET = "--why: most model inputs that all methods together may run, a token."
+WhyBudget = Annotated[int | None, option("--budget", min=1, metavar="ROWS", help=WHY_BUDGET)]
 Beams = Annotated[int, option(min=1, help="beam: continuations kept at every step.")]
 
 # zoo

@@ -30,17 +30,19 @@ def _methods(comparison: Comparison) -> list[str]:
 
 
 def _target(comparison: Comparison) -> dict[str, Any]:
-    """label (and contrast, position) or sequence, as `heedful.explain(target=...)` takes them."""
+    """label (and contrast, position) or sequence (and contrast), as `heedful.explain(target=...)` takes
+    them."""
     target = comparison.target
     if target.kind == "sequence":
-        return {"sequence": target.label}
+        rather = {"contrast": target.contrast_label} if target.contrasted else {}
+        return {"sequence": target.label, **rather}
     found: dict[str, Any] = {"label": target.label or target.index}
     if target.contrast is not None:
         found["contrast"] = target.contrast_label or target.contrast
     if target.position is not None:
         found["position"] = target.position
-    if target.given:
-        found["given"] = list(target.given)
+    if target.given:  # the text that was typed, where it is known
+        found["given"] = (comparison.settings.get("target") or {}).get("given", list(target.given))
     return found
 
 
@@ -53,9 +55,12 @@ def _changed(comparison: Comparison) -> dict[str, Any]:
 
 
 def command(comparison: Comparison) -> str | None:
-    """A shell command, or None when the model has no name or the text is a chat kept in a file."""
+    """A shell command, or None when the model has no name, the text is a chat kept in a file, or what was
+    already written is known by its ids alone."""
     source, text = _source(comparison), _text(comparison)
     if source is None or not (isinstance(text, str) or _is_pair(text)):
+        return None
+    if not isinstance(_target(comparison).get("given", ""), str):
         return None
     words = ["heedful", "explain", *_plain_text(text), "--model", source]
     words += ["--method", ",".join(_methods(comparison))]
