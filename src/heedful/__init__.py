@@ -17,6 +17,7 @@ from heedful._version import __version__
 from heedful.errors import HeedfulError
 
 if TYPE_CHECKING:
+    from heedful.auditing import Audit, audit
     from heedful.each import explain_each
     from heedful.models import load
     from heedful.planning import plan
@@ -28,6 +29,8 @@ _HOME = {
     "explain": "heedful.run",
     "plan": "heedful.planning",
     "explain_each": "heedful.each",
+    "audit": "heedful.auditing",
+    "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
     "Comparison": "heedful.types",
     "Cost": "heedful.types",
@@ -39,6 +42,7 @@ _HOME = {
 
 __all__ = [
     "Attribution",
+    "Audit",
     "Comparison",
     "Cost",
     "Encoded",
@@ -47,6 +51,7 @@ __all__ = [
     "Trace",
     "Word",
     "__version__",
+    "audit",
     "explain",
     "explain_each",
     "load",

@@ -1,0 +1,19 @@
+"""`heedful.audit`: every method on many texts, weighed by every metric, resumable.
+
+    source      a CSV, JSONL or Parquet file, or any iterable, row by row
+    settings    what the results depend on besides the rows: methods, metrics, operators, seed, ...
+    weighing    one text, one shard: explanations and their scores, as the bytes of Parquet files
+    folder      the run folder: manifest, shards, what is done and what is not
+    result      the table and the verdict from the shards of a finished run
+    start       puts them together
+
+A shard's bytes depend on the settings and its own rows, on nothing that ran before: that is what makes a run
+that was killed ten times end with the same bytes as one that was not, on one machine or on many.
+"""
+
+from __future__ import annotations
+
+from heedful.auditing.result import Audit, AuditVerdict
+from heedful.auditing.start import audit
+
+__all__ = ["Audit", "AuditVerdict", "audit"]

@@ -1,0 +1,106 @@
+"""What the results of an audit depend on besides its rows: settled once, before the first text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heedful import registry
+from heedful.errors import HeedfulError
+from heedful.evidence.weigh import CONTROL, DRAWS
+from heedful.models.base import Model, missing, require
+from heedful.rows import checked_operator
+
+METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+OPERATORS = 2  # so many of the model's removal operators by default: their spread is part of the answer
+SHARD = 32  # texts: what is lost at most when a run is killed
+UNITS = ("word", "token", "sentence")
+LONG = ("error", "truncate")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every choice by name; two runs with equal settings on equal rows give equal bytes."""
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    operators: tuple[str, ...]
+    unit: str = "word"
+    seed: int = 0
+    draws: int = DRAWS
+    long: str = "error"
+    shard: int = SHARD
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def seed_of(self, row: int) -> int:
+        """A row's own seed: texts must not share their random orders, or chance would be a habit."""
+        return int(np.random.SeedSequence([self.seed, row]).generate_state(1)[0])
+
+
+def settle(
+    model: Model,
+    methods: Iterable[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
+    operators: Sequence[str] | str | None = None,
+    **others: Any,
+) -> Settings:
+    """Defaults filled in and everything checked against the model, so that no row fails for a misspelt name.
+
+    methods     None: those `heedful.explain` runs by itself
+    metrics     None: six that remove words and share their rows
+    operators   None: the model's first two
+    """
+    names = _named(methods, "method", registry.explainers())
+    wanted = [registry.get(name) for name in names or ()]
+    for entry in wanted:
+        require(model, entry.needs, entry.name)
+    if not wanted:
+        every = registry.explainers().values()
+        wanted = [entry for entry in every if not entry.dear and not missing(model, entry.needs)]
+    weighed = [entry.name for entry in wanted if entry.name != CONTROL]
+    if not weighed:
+        raise HeedfulError(
+            f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
+        )
+    chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
+    for name in chosen:
+        require(model, registry.get_metric(name).needs, name)
+    removal = _named(operators, "operator", model.operators) or list(model.operators[:OPERATORS])
+    removal = [checked_operator(operator, model.operators) for operator in removal]
+    found = Settings(tuple(weighed), tuple(chosen), tuple(removal), **others)
+    _check(found)
+    return found
+
+
+def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -> list[str]:
+    if names is None:
+        return []
+    found = list(dict.fromkeys([names] if isinstance(names, str) else names))
+    if not found or not all(isinstance(name, str) for name in found):
+        raise HeedfulError(f"no {what} was named", fix=f"Known: {', '.join(known)}")
+    return found
+
+
+def _check(settings: Settings) -> None:
+    for name, known in (("unit", UNITS), ("long", LONG)):
+        if getattr(settings, name) not in known:
+            raise HeedfulError(
+                f"{name} cannot be {getattr(settings, name)!r}", fix=f"Use one of: {', '.join(known)}"
+            )
+    for name, least in (("seed", 0), ("draws", 2), ("shard", 1)):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise HeedfulError(f"{name} cannot be {value!r}", f"it is a whole number, {least} or more")
+    for method, given in settings.params.items():
+        registry.get(method).check(given)
+        if method not in settings.methods:
+            raise HeedfulError(
+                f"parameters were given for {method!r}, which does not run here",
+                fix=f"Running: {', '.join(settings.methods)}",
+            )

@@ -1,0 +1,114 @@
+"""`heedful audit`: weigh explanations on the texts of a file. Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.io import Say, calm, console, duration, note, put_json, working, write
+
+option, argument = typer.Option, typer.Argument
+File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
+TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
+LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
+MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
+RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
+METHODS = "Repeat it, or separate by commas. Default: all that are not dear."
+Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
+METRICS = "Repeat it, or separate by commas. Default: six that remove words."
+Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
+OPERATORS = "How words go; repeat it, or commas. Default: the model's first two."
+Operators = Annotated[list[str] | None, option("--operator", metavar="HOW", help=OPERATORS)]
+Draws = Annotated[int, option(min=2, help="Random orders a text: the control.")]
+Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
+Out = Annotated[Path, option(metavar="FOLDER", help="The run folder; a run that was stopped there goes on.")]
+Limit = Annotated[int | None, option(min=1, metavar="N", help="Read the first N rows only.")]
+ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
+
+
+def audit(
+    file: File,
+    model: o.Model = "zoo:sentiment",
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = None,
+    rationale_column: RationaleColumn = None,
+    method: Methods = None,
+    metric: Metrics = None,
+    operator: Operators = None,
+    unit: o.Unit = "word",
+    seed: o.Seed = 0,
+    draws: Draws = 20,
+    long: Long = "error",
+    out: Out = Path("run"),
+    limit: Limit = None,
+    shard: ShardSize = 32,
+    html: o.Html = None,
+    as_json: o.AsJson = False,
+    as_csv: Annotated[bool, option("--csv", help="Print CSV: a line a metric, operator and method.")] = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Weigh explanations on many texts and say which to heed; killed and started again, it goes on.
+
+    \b
+    heedful audit reviews.csv --text-column review --out run/
+    heedful audit reviews.jsonl --label-column label --method occlusion,lime,grad-l2 --limit 100
+    heedful audit reviews.parquet --operator delete --metric aopc,infidelity --json
+
+    The folder gets Parquet shards of all scores and attributions, table.csv and report.html.
+    """
+    from heedful.errors import HeedfulError
+
+    if as_json and as_csv:
+        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    calm()
+    import heedful
+    from heedful.auditing.source import Columns, open_source
+
+    columns = Columns(text_column, label_column, rationale_column)
+    open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
+    with working(f"loading {model}", quiet) as say:
+        source: Any = heedful.load(model, allow_pickle=allow_pickle)
+        found = heedful.audit(
+            source, file, None, _names(method), _names(metric),
+            out=out, operators=_names(operator), unit=unit,
+            seed=seed, draws=draws, long=long, columns=columns, limit=limit, shard=shard,
+            progress=_progress(say),
+        )  # fmt: skip
+    if html:
+        from heedful.view.audit_page import page
+
+        write(html, page(found))
+    if as_json:
+        put_json({"run": str(out), **found.to_dict()})
+    elif as_csv:
+        print(found.to_csv(), end="")
+    else:
+        from heedful.view.audit_terminal import show
+
+        show(found, console())
+    if not quiet:
+        note(f"wrote {html or out / 'report.html'}")
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """Options that were repeated or joined by commas."""
+    return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
+
+
+def _progress(say: Say) -> Callable[[int, int | None, int], None]:
+    """Rows done and the time left, by the pace of the rows done in this run."""
+    started = time.monotonic()
+
+    def progress(done: int, total: int | None, before: int) -> None:
+        fresh, left = done - before, ""
+        if total and fresh:
+            left = f", about {duration((time.monotonic() - started) / fresh * (total - done))} left"
+        say(f"weighing explanations{left}", done, total or 0)
+
+    return progress

@@ -1,0 +1,1 @@
+"""Where the shards of an audit are worked on: in this process, or on many."""

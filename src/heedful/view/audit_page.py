@@ -1,0 +1,189 @@
+"""One HTML file for an audit, in the look of the report: no script, nothing fetched, every string escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import secrets
+from collections.abc import Iterator
+
+from heedful._version import __version__
+from heedful.auditing.result import Audit
+from heedful.evidence.summary import Evidence
+from heedful.view.audit_summary import MARKS, Block, blocks, labels, share, skipped, wide_spread
+from heedful.view.html import component
+from heedful.view.sections import esc, hue, level, part, table
+from heedful.view.summary import signed
+
+
+def page(audit: Audit) -> str:
+    """A self-contained HTML5 document."""
+    style = component("page.css") + component("report.css")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="heedful {__version__}">
+<title>{esc(_name(audit))}: which explanation to heed?</title>
+<style>{style}</style>
+</head>
+<body>
+<main class="heedful">
+{body(audit, 1)}
+</main>
+</body>
+</html>
+"""
+
+
+def fragment(audit: Audit) -> str:
+    """The same body for a notebook cell."""
+    name = f"heedful-{secrets.token_hex(6)}"
+    style = component("report.css").replace(".heedful", f"#{name}")
+    extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
+    return f'<div id="{name}"><style>{style}{extra}</style>\n{body(audit, 3)}\n</div>'
+
+
+def body(audit: Audit, size: int) -> str:
+    """Every section; `size` is the heading level of the headline."""
+    drawn = [_answer(audit, size), *(_skills(block, size + 1) for block in blocks(audit))]
+    rest = (_verdicts, _numbers, _spread, _cost, _errors, _made)
+    drawn += [draw(audit, size + 1) for draw in rest]
+    return "\n".join(text for text in drawn if text)
+
+
+def _name(audit: Audit) -> str:
+    return str(audit.made.get("name") or "a model")
+
+
+def _answer(audit: Audit, size: int) -> str:
+    leaders = list(dict.fromkeys(method for verdict in audit.verdict for method in verdict.lead))
+    counts = {m: sum(m in verdict.lead for verdict in audit.verdict) for m in leaders}
+    best = [m for m in leaders if counts[m] == max(counts.values())]
+    title = ", ".join(best) if best else "No method leads"
+    kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
+    lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{esc(title)}</h{size}>']
+    said = [audit.verdict.headline, labels(audit), *skipped(audit)]
+    items = "".join(f"<li>{esc(line)}</li>" for line in said if line)
+    lines.append(f'<ul class="sentences">{items}</ul>')
+    return f"<header>{''.join(lines)}</header>"
+
+
+def _skills(block: Block, size: int) -> str:
+    rows = []
+    for method in block.methods:
+        cells = "".join(_skill_cell(block, metric, method) for metric in block.metrics)
+        rows.append(f'<tr><th scope="row">{esc(method)}</th>{cells}</tr>')
+    lead = (
+        "Skill, with its 95 % interval over texts: 0 is a random order, 1 the best found. "
+        + "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
+        + "."
+    )
+    shown = table(["method", *map(esc, block.metrics)], rows, f"Skill by method, {esc(block.title)}")
+    return part("skills", esc(block.title), lead, shown, size)
+
+
+def _skill_cell(block: Block, metric: str, method: str) -> str:
+    found = block.cells.get((metric, method))
+    if found is None:
+        return "<td>–</td>"
+    shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
+    mark = block.mark(metric, method)
+    return f'<td class="{shade}">{mark} {block.shown(metric, method)}{_interval(found)}</td>'
+
+
+def _interval(found: Evidence) -> str:
+    if math.isnan(found.interval[0]):
+        return ""
+    low, high = map(signed, found.interval)
+    return f" <small>{low} to {high}</small>"
+
+
+def _verdicts(audit: Audit, size: int) -> str:
+    items = "".join(f"<li>{esc(verdict)}</li>" for verdict in audit.verdict)
+    lead = (
+        "A paired bootstrap over texts, corrected for the number of pairs. Each verdict is about these "
+        "texts, this metric and this way of removing words, and claims no more."
+    )
+    return part("verdicts", "The verdicts", lead, f'<ul class="sentences">{items}</ul>', size)
+
+
+def _numbers(audit: Audit, size: int) -> str:
+    rows = "".join(_number_row(audit, found) for found in audit.table)
+    heads = ["metric", "operator", "method", "value", "random", "best", "skill", "texts"]
+    lead = "Means over texts, in the metric's own unit. ↑: high is good; ↓: low is good."
+    return part("numbers", "The numbers", lead, table(heads, [rows], "Every number"), size)
+
+
+def _number_row(audit: Audit, found: Evidence) -> str:
+    arrow = "↑" if audit.better.get(found.metric) == "high" else "↓"
+    texts = (f"{arrow} {found.metric}", found.operator or "–", found.method)
+    head = f'<th scope="row">{esc(texts[0])}</th>' + "".join(f"<td>{esc(text)}</td>" for text in texts[1:])
+    numbers = "".join(f"<td>{_short(value)}</td>" for value in (found.value, found.control, found.best))
+    return f"<tr>{head}{numbers}<td>{signed(found.skill)}{_interval(found)}</td><td>{found.n:,}</td></tr>"
+
+
+def _short(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−")
+
+
+def _spread(audit: Audit, size: int) -> str:
+    """Only where it is wide."""
+    found = wide_spread(audit)[:20]
+    if not found:
+        return ""
+    rows = [
+        f'<tr><th scope="row">{esc(metric)}</th><td>{esc(method)}</td><td>{signed(value)}</td></tr>'
+        for metric, method, value in found
+    ]
+    lead = (
+        "Removing words makes texts no model was trained on. Where the skill depends much on how they are "
+        "removed, that much of the number is the removal and not the explanation."
+    )
+    shown = table(["metric", "method", "largest less smallest skill"], rows, "Spread over operators")
+    return part("spread", "Where the way of removing matters most", lead, shown, size)
+
+
+def _cost(audit: Audit, size: int) -> str:
+    lead = f"{share(audit)} Rows are shared between methods and metrics, within each text."
+    return part("cost", "What it cost", esc(lead), "", size)
+
+
+def _errors(audit: Audit, size: int) -> str:
+    if not audit.errors:
+        return ""
+    rows = [
+        f'<tr><th scope="row">{error["row"]}</th><td>{esc(error["method"] or "all")}</td>'
+        f'<td class="wrap">{esc(error["reason"])}</td></tr>'
+        for error in audit.errors
+    ]
+    lead = f"Rows count from 0. Shown are the first {len(rows)}; errors.parquet of each shard has them all."
+    return part("refused", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
+
+
+def _made(audit: Audit, size: int) -> str:
+    rows = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in _facts(audit))
+    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>', size)
+
+
+def _facts(audit: Audit) -> Iterator[tuple[str, str]]:
+    yield "model", _name(audit)
+    for name in ("model", "source", "settings", "versions"):
+        for key, value in dict(audit.made.get(name, {})).items():
+            shown = _plain(value)
+            if shown:
+                yield (key if name != "versions" else f"{key} version"), shown
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
