@@ -1,0 +1,109 @@
+"""A copy of a model that may be changed at will; the user's own stays as it is.
+
+    copy = copied(model)      the module, deep-copied: no tensor is shared
+    copy.module               to be changed in place
+    copy.model()              heedful's door around it, as it is now: what a door remembers of a module
+                              (its mean embedding, what it can do) is asked anew
+
+A module of the user's own comes with functions that read it (`embed`, `forward`). They are led to the copy:
+bound methods, partials, and what a function has closed over. One that finds the module in another way, such
+as a global name, would still read the original: a probe with weights that are not numbers tells, and the
+copy is refused.
+
+Memory: the module once more. Needs: a model that is a torch module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from heedful.errors import HeedfulError
+from heedful.models.base import Inputs, Model
+from heedful.models.hf import HFBackend
+from heedful.models.tokens import TokenModel
+from heedful.models.torch import TorchBackend
+from heedful.run import Run
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A module of one's own, and the way to explain it."""
+
+    module: nn.Module
+    model: Callable[[], Model]
+
+
+def bare(model: Model) -> Model:
+    """Without the memory of a run: it knows rows and traces by the text alone, whatever the model is now."""
+    while isinstance(model, Run):
+        model = model.model
+    return model
+
+
+def can_copy(model: Model) -> bool:
+    return isinstance(getattr(bare(model), "backend", None), HFBackend | TorchBackend)
+
+
+def copied(model: Model) -> Copy:
+    """A deep copy of the module behind a model."""
+    plain: Any = bare(model)
+    if not can_copy(plain):
+        raise HeedfulError(f"{plain.name} cannot be copied", "it is not a torch module that heedful loaded")
+    memo: dict[int, Any] = {}
+    module = deepcopy(plain.module, memo)
+    shared = {p.data_ptr() for p in plain.module.parameters()} & {p.data_ptr() for p in module.parameters()}
+    assert not shared, "a copy must share no weight with the user's model"
+    door = partial(_door, plain.backend, plain.tokenizer, module, memo)
+    if isinstance(plain.backend, TorchBackend) and not _reads(door().backend, module):
+        raise HeedfulError(
+            f"{plain.name} cannot be copied",
+            "its functions read the module by a name that cannot be led elsewhere",
+            "Let embed and forward be methods of the module, or close over it",
+        )
+    return Copy(module, door)
+
+
+def _door(backend: Any, tokenizer: Any, module: nn.Module, memo: dict[int, Any]) -> Any:
+    if isinstance(backend, HFBackend):
+        return TokenModel(HFBackend(module, backend.tokenizer, backend.name), tokenizer)
+    embed, forward = (redirected(function, memo) for function in (backend.embed, backend._forward))
+    settings = {"labels": backend.labels, "name": backend.name, "window": backend.window}
+    return TokenModel(
+        TorchBackend(module, backend.tokenizer, embed=embed, forward=forward, **settings), tokenizer
+    )
+
+
+def redirected(value: Any, memo: dict[int, Any]) -> Any:
+    """What reads the original, reading the copy; `memo` is deepcopy's, from each part to its copy."""
+    if isinstance(value, FunctionType):
+        cells = tuple(CellType(redirected(cell.cell_contents, memo)) for cell in value.__closure__ or ())
+        new = FunctionType(
+            value.__code__, value.__globals__, value.__name__, value.__defaults__, cells or None
+        )
+        new.__kwdefaults__ = value.__kwdefaults__
+        return new
+    if isinstance(value, nn.Module | MethodType | partial):
+        return deepcopy(value, dict(memo))  # of its own: deepcopy adds to it
+    return value
+
+
+def _reads(backend: TorchBackend, module: nn.Module) -> bool:
+    """Whether the answer is spoilt by weights that are not numbers."""
+    kept = [p.detach().clone() for p in module.parameters()]
+    ids = torch.tensor([backend.tokenizer("a b", verbose=False)["input_ids"]])
+    with torch.no_grad():
+        for p in module.parameters():
+            p.fill_(torch.nan)
+        try:
+            return bool(backend.forward(Inputs(ids, torch.ones_like(ids))).isnan().any())
+        finally:
+            for p, old in zip(module.parameters(), kept, strict=True):
+                p.copy_(old)
