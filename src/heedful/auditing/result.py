@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from heedful.auditing.folder import RunFolder, parse, to_json
 from heedful.auditing.tables import from_parquet
@@ -23,12 +23,8 @@ from heedful.evidence.summary import Evidence, summarise, verdicts
 from heedful.evidence.verdict import FEW, Verdict
 from heedful.evidence.weigh import Score
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 TOLD = 100  # errors in the result; the shards have them all
 RESULT = "result.json"
-Record = TypeVar("Record", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _record(kind: type[Record], data: Mapping[str, Any]) -> Record:
+def _record(kind: Any, data: Mapping[str, Any]) -> Any:
     """The inverse of `plain(asdict(...))`: null is NaN where a number must be, lists are tuples."""
     given: dict[str, Any] = {}
     for each in fields(kind):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from heedful.errors import HeedfulError
 
@@ -50,15 +50,6 @@ class Columns:
         return {field: name for field, name in every.items() if name is not None}
 
 
-class Source(Protocol):
-    """Rows in order, and facts by which the same source is known again."""
-
-    def rows(self) -> Iterator[Row]: ...
-    def facts(self) -> dict[str, Any]: ...
-    def count(self) -> int | None:
-        """How many rows there are; None where only reading would tell."""
-
-
 @dataclass(frozen=True)
 class FileSource:
     """A file that can be read again and again, and on another machine that has it, too."""
@@ -85,6 +76,7 @@ class FileSource:
             return known | {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def count(self) -> int | None:
+        """By reading it once: nothing beside the work on one text."""
         return sum(1 for _ in self.rows())
 
 
@@ -116,9 +108,13 @@ class IterableSource:
         return {"kind": "python", "rows": self.count(), "beside": given, "limit": self.limit}
 
     def count(self) -> int | None:
+        """None where only reading would tell."""
         if not isinstance(self.texts, Sequence):
             return None
         return len(self.texts) if self.limit is None else min(self.limit, len(self.texts))
+
+
+Source = FileSource | IterableSource  # rows in order, and facts by which the same source is known again
 
 
 def open_source(
