@@ -7,8 +7,14 @@
 Among anchors with prec(A) >= threshold (with confidence 1 - delta) the one with the largest coverage, so the
 shortest. Sizes are tried in turn; at each, KL-LUCB (Kaufmann & Kalyanakrishnan 2013) finds the `beam` most
 precise extensions of the last beam with as few rows as it can; each is then sampled until surely in or out.
+Bounds of the search are the true Kullback-Leibler ones (bisection to convergence).
 
-Bounds are the true Kullback-Leibler ones (bisection to convergence). Needs: rows and a class to keep.
+The rows that chose the rule flatter it, so they do not judge it: up to CHECK rows (at least a quarter of
+`samples`) are drawn afresh for the precision that is reported, with its Clopper-Pearson interval of level
+1 - delta, or every way to remove the rest is tried where these are fewer. A small budget gives fewer rows to
+both: the rule may then be longer or shorter than need be, the interval is wide, and a note says so.
+
+Cost: 3 rows at least, 1 + `samples` at most. Needs: rows and a class to keep.
 Ribeiro, Singh & Guestrin 2018.
 """
 
@@ -16,7 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import log
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +37,8 @@ from heedful.types import Attribution, Encoded, Target
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK
 BATCH = 32
+LEAST = 2  # samples: one to choose by, one to judge by
+CHECK = 200  # rows that judge the rule: 200 that all hold show a precision of 0.985
 
 
 @dataclass
@@ -46,7 +56,7 @@ class Arm:
 
 @dataclass
 class Sampler:
-    """Draws perturbations and asks the model; every row asked counts against `most`."""
+    """Draws perturbations and asks the model, never for more than `most` rows."""
 
     count: int
     holds: Callable[[np.ndarray], np.ndarray]  # (n, d) masks -> (n,) prediction unchanged
@@ -55,20 +65,49 @@ class Sampler:
     asked: int = field(default=0)
 
     def draw(self, arm: Arm, rows: int = BATCH) -> None:
-        keep = self.rng.random((rows, self.count)) < 0.5
+        rows = min(rows, self.left)
+        if rows:
+            keep = self.rng.random((rows, self.count)) < 0.5
+            self.ask(arm, keep)
+
+    def ask(self, arm: Arm, keep: np.ndarray) -> None:
         keep[:, list(arm.units)] = True
         arm.hits += int(self.holds(keep).sum())
-        arm.trials += rows
-        self.asked += rows
+        arm.trials += len(keep)
+        self.asked += len(keep)
+
+    @property
+    def left(self) -> int:
+        return self.most - self.asked
 
     @property
     def spent(self) -> bool:
-        return self.asked >= self.most
+        return self.left <= 0
 
 
-def _rows(d: int, beam: int, samples: int) -> tuple[int, int]:
-    """The text and a batch at least; at most `samples`, which a last round of first looks may overshoot."""
-    return 1 + BATCH, 1 + samples + max(2 * BATCH, BATCH // 4 * beam * d)
+@dataclass(frozen=True)
+class Verdict:
+    """How precise a rule is, by rows that had no part in choosing it."""
+
+    precision: float
+    low: float
+    high: float
+    rows: int
+    exact: bool  # every way to remove the rest was tried
+
+    def told(self, level: float) -> str:
+        if self.exact:
+            return f"precision {self.precision:.3f} (exact: all {self.rows} ways to remove the rest)"
+        where = f"{level:.0%} interval, {self.rows} rows that had no part in choosing the rule"
+        return f"precision {self.precision:.3f} [{self.low:.3f}, {self.high:.3f}] ({where})"
+
+    def doubt(self, threshold: float) -> tuple[str, ...]:
+        """A note, where the threshold is not reached for sure."""
+        if self.low > threshold - SLACK or (self.exact and self.precision >= threshold):
+            return ()
+        if self.precision < threshold:
+            return (f"not verified: precision {threshold:g} was not reached for sure",)
+        return (f"not verified: the bound is wide, for {self.rows} rows; more samples or budget narrow it",)
 
 
 @explainer(
@@ -77,7 +116,7 @@ def _rows(d: int, beam: int, samples: int) -> tuple[int, int]:
     cite="Ribeiro, Singh & Guestrin 2018",
     signed=False,
     dear=True,
-    rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["samples"]),
+    rows=lambda x, target, p: (1 + LEAST, 1 + p["samples"]),
 )
 def anchors(
     model: Model,
@@ -89,22 +128,23 @@ def anchors(
     beam: int = 4,
     samples: int = 4000,
     unit: str = "word",
+    operator: str | None = None,
     seed: int = 0,
 ) -> Attribution:
     """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside."""
-    if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= BATCH):
+    if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= LEAST):
         raise HeedfulError(
             "anchors need 0 < delta < 1, 0 < threshold <= 1, a beam of at least 1",
-            f"and at least {BATCH} samples",
+            f"and at least {LEAST} samples",
         )
     margin = _margin(model, target)
-    groups = x.units(unit)
-    operator = model.operators[0]
+    groups, operator = x.units(unit), operator or model.operators[0]
+    rows = affordable(model, samples)
     sampler = Sampler(
         len(groups),
         lambda keep: model.rows(x, margin, keep, operator, unit) > 0,
         np.random.default_rng(seed),
-        samples,
+        rows - min(CHECK, max(1, rows // 4)),
     )
     if not sampler.holds(np.ones((1, len(groups)), dtype=bool))[0]:
         raise HeedfulError(
@@ -112,19 +152,51 @@ def anchors(
             "an anchor holds a prediction in place",
             "Leave out the target, or name the predicted label",
         )
-    arm, sure = find(sampler, threshold, delta, beam)
+    arm = find(sampler, threshold, delta, beam)
+    found = judge(replace(sampler, most=rows), arm, delta)
     values = np.zeros(len(groups))
     values[list(arm.units)] = 1.0
-    level = log(1 / delta)
-    low, high = kl_lower(arm.mean, level / arm.trials), kl_upper(arm.mean, level / arm.trials)
+    coverage = 2.0 ** -len(arm.units)
+    told = f"rule: {_rule(x, groups, arm)}; {found.told(1 - delta)}; coverage {coverage:.3g} (exact)"
+    measured: dict[str, Any] = {"precision": found.precision, "interval": [found.low, found.high]}
+    return Attribution(
+        x,
+        target,
+        spread(values, groups, len(x)),
+        params={"operator": operator, **measured, "coverage": coverage},
+        notes=(told, *found.doubt(threshold)),
+    )
+
+
+def affordable(model: Model, samples: int) -> int:
+    """Samples that the budget still allows beside the text; too small a budget is for the run to tell."""
+    budget: int | None = getattr(model, "budget", None)
+    return samples if budget is None or budget < 1 + LEAST else min(samples, budget - 1)
+
+
+def _rule(x: Encoded, groups: list[list[int]], arm: Arm) -> str:
     spans = [(x.offsets[groups[u][0]][0], x.offsets[groups[u][-1]][1]) for u in sorted(arm.units)]
     rule = " AND ".join(x.text[slice(*span)].strip() for span in spans)
-    told = (
-        f"rule: {rule or '(nothing: the prediction holds by itself)'}; precision {arm.mean:.3f} "
-        f"[{low:.3f}, {high:.3f}] from {arm.trials} samples; coverage {2.0 ** -len(arm.units):.3g} (exact)"
-    )
-    notes = (told,) if sure else (told, f"not verified: precision {threshold:g} was not reached for sure")
-    return Attribution(x, target, spread(values, groups, len(x)), params={"operator": operator}, notes=notes)
+    return rule or "(nothing: the prediction holds by itself)"
+
+
+def judge(sampler: Sampler, arm: Arm, delta: float) -> Verdict:
+    """The precision of a rule by fresh rows, or by all there are."""
+    from scipy.stats import beta
+
+    rest = sampler.count - len(arm.units)
+    rows, fresh = min(CHECK, sampler.left), Arm(arm.units)
+    if rest < 31 and 2**rest <= rows:
+        keep = np.ones((2**rest, sampler.count), dtype=bool)
+        outside = [u for u in range(sampler.count) if u not in arm.units]
+        keep[:, outside] = list(product([False, True], repeat=rest))
+        sampler.ask(fresh, keep)
+        return Verdict(fresh.mean, fresh.mean, fresh.mean, fresh.trials, exact=True)
+    sampler.draw(fresh, rows)
+    missed = fresh.trials - fresh.hits
+    low = float(beta.ppf(delta / 2, fresh.hits, missed + 1)) if fresh.hits else 0.0
+    high = float(beta.ppf(1 - delta / 2, fresh.hits + 1, missed)) if missed else 1.0
+    return Verdict(fresh.mean, low, high, fresh.trials, exact=False)
 
 
 def _margin(model: Model, target: Target) -> Target:
@@ -140,24 +212,25 @@ def _margin(model: Model, target: Target) -> Target:
     )
 
 
-def find(sampler: Sampler, threshold: float, delta: float, beam: int) -> tuple[Arm, bool]:
-    """(anchor, whether it surely reaches the threshold). Unsure: the most precise one met."""
+def find(sampler: Sampler, threshold: float, delta: float, beam: int) -> Arm:
+    """The shortest anchor that seems to reach the threshold; else the one most surely precise."""
     empty = Arm(())
-    sampler.draw(empty)
+    sampler.draw(empty, min(BATCH, max(1, sampler.left // 4)))
     level = log(1 / (delta / (1 + (beam - 1) * sampler.count)))
     if _verify(sampler, empty, threshold, level):
-        return empty, True
-    best, front = empty, [empty]
+        return empty
+    met, front = [empty], [empty]
     for _ in range(sampler.count):
+        if sampler.spent:
+            break
         arms = _extensions(front, sampler.count)
         front = top_arms(sampler, arms, min(beam, len(arms)), delta)
         passed = [arm for arm in front if _verify(sampler, arm, threshold, level)]
         if passed:
-            return max(passed, key=lambda arm: arm.mean), True
-        best = max([best, *front], key=lambda arm: (arm.mean, -len(arm.units)))
-        if sampler.spent:
-            break
-    return best, False
+            return max(passed, key=lambda arm: arm.mean)
+        met += front
+    tried = [arm for arm in met if arm.trials]
+    return max(tried, key=lambda arm: (kl_lower(arm.mean, log(1 / delta) / arm.trials), -len(arm.units)))
 
 
 def _extensions(front: list[Arm], count: int) -> list[Arm]:
@@ -166,25 +239,29 @@ def _extensions(front: list[Arm], count: int) -> list[Arm]:
 
 
 def _verify(sampler: Sampler, arm: Arm, threshold: float, level: float) -> bool:
-    """Sample until the lower bound is in or the upper bound is out."""
-    while not sampler.spent:
+    """Sample until the lower bound is in or the upper bound is out; no candidate eats more than half."""
+    reserve = sampler.left // 2
+    while arm.trials and sampler.left > reserve:
         low, high = kl_lower(arm.mean, level / arm.trials), kl_upper(arm.mean, level / arm.trials)
         if arm.mean >= threshold and low > threshold - SLACK:
             return True
         if arm.mean < threshold and high < threshold:
             return False
-        sampler.draw(arm)
+        sampler.draw(arm, min(BATCH, sampler.left - reserve))
     return False
 
 
 def top_arms(sampler: Sampler, arms: list[Arm], size: int, delta: float) -> list[Arm]:
-    """KL-LUCB: sample the weakest of the top and the strongest of the rest until they are EPSILON apart."""
+    """KL-LUCB: sample the weakest of the top and the strongest of the rest until they are EPSILON apart.
+    Ties would take all rows there are, so a round ends when half of what was left is spent."""
+    reserve = sampler.left // 2
+    look = max(1, min(BATCH // 4, sampler.left // (2 * len(arms))))
     for arm in arms:
-        sampler.draw(arm, BATCH // 4)
+        sampler.draw(arm, look)
     for turn in range(1, sampler.most):
         ranked = sorted(arms, key=lambda arm: -arm.mean)
         inside, outside = ranked[:size], ranked[size:]
-        if not outside or sampler.spent:
+        if not outside or sampler.left <= reserve:
             break
         rate = _exploration(len(arms), turn, delta)
         weak = min(inside, key=lambda arm: kl_lower(arm.mean, rate / arm.trials))
