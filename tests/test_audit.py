@@ -1,0 +1,293 @@
+"""heedful.audit: what stands in the run folder is what explaining and weighing each text by itself gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import heedful
+from heedful import HeedfulError
+from heedful.auditing.settings import Settings, settle
+from heedful.auditing.weighing import marked
+from heedful.evidence.summary import summarise, verdicts
+from heedful.evidence.weigh import Score, weigh
+from heedful.run import Run
+
+WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0, "food": 0.25, "not": -0.5}
+TEXTS = [
+    "the food was good and the bar was great",
+    "bad food and awful people in a bad place",
+    "not a good place but the food is great",
+    "what an awful bar we had bad food there",
+    "good people good food and a great bar",
+    "the bar was not good and not great today",
+]
+METHODS = ["occlusion", "lime", "kernel-shap"]
+
+
+def score(texts: list[str]) -> list[list[float]]:
+    sums = [sum(WEIGHTS.get(word, 0.0) for word in text.split()) for text in texts]
+    return [[-value, value] for value in sums]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return heedful.load(score, labels=["negative", "positive"])
+
+
+def run(model: Any, out: Path, texts: Any = TEXTS, **more: Any) -> heedful.Audit:
+    given = {"methods": METHODS, "metrics": ["aopc", "sufficiency"], "draws": 5, "seed": 4, "shard": 4} | more
+    return heedful.audit(model, texts, out=out, **given)  # type: ignore[no-any-return]
+
+
+def read(out: Path, name: str) -> list[dict[str, Any]]:
+    return [
+        row
+        for path in sorted(out.glob(f"shards/*/{name}.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+
+
+@pytest.fixture(scope="module")
+def done(model: Any, tmp_path_factory: pytest.TempPathFactory) -> heedful.Audit:
+    return run(
+        model, tmp_path_factory.mktemp("audit"), labels=["positive", "negative", "1", 0, "neither", None]
+    )
+
+
+def by_hand(model: Any, row: int) -> list[Score]:
+    """One text without the audit."""
+    seed = int(np.random.SeedSequence([4, row]).generate_state(1)[0])
+    remembers: Any = Run(model)
+    found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)
+    items = [found[name] for name in METHODS]
+    return weigh(remembers, items, ["aopc", "sufficiency"], ["delete", "mask"], draws=5, seed=seed)
+
+
+def test_scores_are_those_of_each_text_by_itself(model: Any, done: heedful.Audit) -> None:
+    rows = read(done.folder, "scores")
+    for number in range(len(TEXTS)):
+        here = [{k: v for k, v in row.items() if k != "row"} for row in rows if row["row"] == number]
+        assert sorted(map(repr, (Score(**row) for row in here))) == sorted(map(repr, by_hand(model, number)))
+
+
+def test_the_table_and_the_verdicts_are_those_of_all_scores(model: Any, done: heedful.Audit) -> None:
+    texts = [by_hand(model, row) for row in range(len(TEXTS))]
+    assert sorted(map(repr, done.table)) == sorted(map(repr, summarise(texts, seed=4)))
+    assert sorted(map(repr, done.verdict)) == sorted(map(repr, verdicts(texts, seed=4)))
+    assert [(v.metric, v.operator) for v in done.verdict] == [
+        (metric, operator) for metric in ("aopc", "sufficiency") for operator in ("delete", "mask")
+    ]
+
+
+def test_attributions_are_words_with_their_places(done: heedful.Audit) -> None:
+    rows = read(done.folder, "attributions")
+    assert {row["method"] for row in rows} == set(METHODS)
+    for row in rows:
+        assert TEXTS[row["row"]][row["start"] : row["end"]] == row["text"]
+        if row["method"] == "occlusion":
+            sign = 1 if sum(WEIGHTS.get(word, 0.0) for word in TEXTS[row["row"]].split()) > 0 else -1
+            assert row["score"] == pytest.approx(sign * WEIGHTS.get(row["text"], 0.0))
+
+
+def test_labels_are_compared_by_name_and_by_number(done: heedful.Audit) -> None:
+    assert [row["right"] for row in read(done.folder, "texts")] == [True, True, True, True, None, None]
+    assert (done.labelled, done.right) == (4, 4)
+
+
+def test_each_text_has_random_orders_of_its_own(done: heedful.Audit) -> None:
+    assert len({row["seed"] for row in read(done.folder, "texts")}) == len(TEXTS)
+
+
+def test_a_row_does_not_depend_on_what_ran_before(model: Any, done: heedful.Audit, tmp_path: Path) -> None:
+    """The second shard alone, and in shards of another size."""
+    whole = read(done.folder, "scores")
+    assert read(run(model, tmp_path / "one", shard=1).folder, "scores") == whole
+    shards = (tmp_path / "one" / "shards").iterdir()
+    assert len(list(shards)) == len(TEXTS)
+
+
+def test_bad_rows_are_told_and_skipped(model: Any, tmp_path: Path) -> None:
+    texts = [TEXTS[0], "", None, 3.5, "   ", "\ud800 half", TEXTS[1]]
+    found = run(model, tmp_path, texts)
+    assert (found.rows, found.texts) == (7, 2)
+    errors = read(tmp_path, "errors")
+    assert [error["row"] for error in errors] == [1, 2, 3, 4, 5]
+    parts = ["empty", "null", "not text, but float", "empty", "not valid UTF-8"]
+    assert all(part in error["reason"] for part, error in zip(parts, errors, strict=True))
+    assert found.errors == errors
+    assert "5 of 7 rows were skipped" in str(found)
+
+
+def test_a_text_too_long_for_the_model_is_told(shared: Any, tmp_path: Path) -> None:
+    texts = ["the cat sat on the mat", "the cat " * 60, "a dog ran to the low house"]
+    options: dict[str, Any] = {"methods": ["grad-l2"], "metrics": ["aopc"], "draws": 3}
+    found = heedful.audit(shared("bert").model, texts, out=tmp_path / "skip", **options)
+    assert (found.texts, found.errors[0]["row"]) == (2, 1)
+    assert "64" in found.errors[0]["reason"]
+    cut = heedful.audit(shared("bert").model, texts, out=tmp_path / "cut", long="truncate", **options)
+    assert cut.texts == 3
+
+
+def test_a_model_that_breaks_on_one_text_loses_that_text_alone(tmp_path: Path) -> None:
+    def fragile(texts: list[str]) -> list[list[float]]:
+        if any("awful" in text for text in texts):
+            raise RuntimeError("cannot say that")
+        return score(texts)
+
+    found = run(fragile, tmp_path)
+    assert [error["row"] for error in found.errors] == [1, 3]
+    assert found.errors[0]["reason"] == "RuntimeError: cannot say that"
+
+
+def test_a_method_that_fails_on_one_text_leaves_the_others(model: Any, tmp_path: Path) -> None:
+    """LIME refuses more samples than it can use on a text of one word."""
+    found = run(model, tmp_path, [*TEXTS, "good"], params={"lime": {"samples": 3}})
+    alone = [error for error in found.errors if error["method"]]
+    assert alone
+    assert {error["method"] for error in alone} == {"lime"}
+    assert found.failed == {"lime": len(alone)}
+    assert found.texts == 7
+
+
+def test_no_row_that_can_be_weighed_is_a_mistake(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(HeedfulError, match=r"none of 2 rows could be weighed: row 0: the text is empty"):
+        run(model, tmp_path, ["", None])
+    with pytest.raises(HeedfulError, match="there are no texts"):
+        run(model, tmp_path / "none", [])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 5}, "settings seed was 4, is 5"),
+        ({"methods": ["occlusion"]}, "settings methods was"),
+        ({"draws": 6}, "settings draws was 5, is 6"),
+        ({"shard": 2}, "settings shard was 4, is 2"),
+        ({"limit": 3}, "source limit was null, is 3"),
+        ({"texts": TEXTS[:5]}, "source rows was 6, is 5"),
+    ],
+)
+def test_another_run_is_refused_and_told_why(
+    change: dict[str, Any], told: str, model: Any, tmp_path: Path
+) -> None:
+    run(model, tmp_path, methods=["occlusion", "lime"], metrics=["aopc"])
+    with pytest.raises(HeedfulError, match=told):
+        run(model, tmp_path, **{"methods": ["occlusion", "lime"], "metrics": ["aopc"]} | change)
+
+
+def test_another_model_is_refused(shared: Any, fresh: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"methods": ["grad-l2"], "metrics": ["aopc"], "draws": 3, "out": tmp_path}
+    heedful.audit(shared("bert").model, ["the cat sat"], **options)
+    other = fresh("bert")
+    other.hf.classifier.weight.data += 1
+    with pytest.raises(HeedfulError, match="model fingerprint was"):
+        heedful.audit(other.model, ["the cat sat"], **options)
+
+
+def test_other_folders_are_left_alone(model: Any, tmp_path: Path) -> None:
+    heedful.explain(model, TEXTS[0], ["occlusion"]).save(tmp_path)
+    with pytest.raises(HeedfulError, match="not the folder of an audit"):
+        run(model, tmp_path)
+
+
+def test_mistakes_are_told_before_any_text_is_read(model: Any, tmp_path: Path) -> None:
+    def texts() -> Any:
+        pytest.fail("a text was read")
+        yield ""
+
+    for wrong in (
+        {"methods": ["limes"]}, {"metrics": ["aopcc"]}, {"operators": ["erase"]}, {"unit": "letter"},
+        {"seed": -1}, {"draws": 1}, {"shard": 0}, {"long": "window"}, {"engine": "cloud"}, {"methods": []},
+        {"methods": ["grad-l2"]}, {"params": {"lime": {"nothing": 1}}}, {"params": {"anchors": {}}},
+    ):  # fmt: skip
+        with pytest.raises(HeedfulError):
+            run(model, tmp_path, texts(), **wrong)
+
+
+def test_defaults_are_named(model: Any, shared: Any) -> None:
+    found = settle(model)
+    assert found.operators == ("delete", "mask")
+    assert "random" not in found.methods
+    assert set(found.methods) == {"occlusion", "lime", "kernel-shap"}
+    assert len(found.metrics) == 6
+    assert isinstance(found, Settings)
+    assert not {"attention-flow", "search"} & set(settle(shared("bert").model).methods), "these are dear"
+
+
+def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:
+    code = (
+        "import sys, heedful; found = heedful.audit.load(sys.argv[1]); "
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules; "
+        "print(found.verdict.headline); print(found.to_csv(), end='')"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(done.folder)], capture_output=True, text=True, check=True
+    ).stdout
+    assert told == f"{done.verdict.headline}\n{done.to_csv()}"
+
+
+def test_what_is_loaded_is_what_was_found(done: heedful.Audit) -> None:
+    again = heedful.audit.load(done.folder)
+    assert repr(again.table) == repr(done.table)
+    assert again.verdict == done.verdict
+    assert again.to_dict() == done.to_dict()
+    assert (done.folder / "table.csv").read_text() == done.to_csv()
+    assert json.loads((done.folder / "result.json").read_text()) == done.to_dict()
+
+
+def test_an_unfinished_folder_is_told(model: Any, done: heedful.Audit, tmp_path: Path) -> None:
+    manifest = json.loads((done.folder / "manifest.json").read_text())
+    assert [shard["rows"] for shard in manifest["shards"]] == [4, 2]
+    del manifest["files"]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(HeedfulError, match="is not finished"):
+        heedful.audit.load(tmp_path)
+    with pytest.raises(HeedfulError, match="not a whole run folder"):
+        heedful.audit.load(tmp_path / "nothing")
+
+
+def test_the_csv_has_a_line_a_number(done: heedful.Audit) -> None:
+    head, *lines = done.to_csv().splitlines()
+    assert len(lines) == len(done.table) == 2 * 2 * len(METHODS)
+    first = dict(zip(head.split(","), lines[0].split(","), strict=True))
+    assert float(first["skill"]) == done.table[0].skill
+    assert first["better"] == "high"
+    skills = [e.skill for e in done.table if (e.metric, e.method) == ("aopc", "occlusion")]
+    assert done.spread("aopc", "occlusion") == max(skills) - min(skills)
+
+
+def test_progress_counts_every_row(model: Any, tmp_path: Path) -> None:
+    told: list[Any] = []
+    given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"]}
+    run(model, tmp_path, progress=lambda *found: told.append(found), **given)
+    assert told == [(i, 6, 0) for i in range(1, 7)]
+    told.clear()
+    run(model, tmp_path, progress=lambda *found: told.append(found), **given)
+    assert told == [(4, 6, 4), (6, 6, 6)]
+
+
+def test_rationales_by_word_by_space_and_by_character(model: Any) -> None:
+    x = model.encode("it's good, really good")
+    words = [x.text[start:end] for start, end in x.word_spans]
+    assert words == ["it's", "good", ",", "really", "good"]
+    assert marked([0, 1, 0, 0, 1], x, "word") == [False, True, False, False, True]
+    assert marked([0, 1, 0, 1], x, "word") == [False, True, True, False, True], "good, is one between spaces"
+    assert marked([[5, 7]], x, "word") == [False, True, False, False, False]
+    assert marked([], x, "word") == [False] * 5
+    for wrong in ([1, 0], "good", 3, [[1, 2, 3]], [0.5] * 5):
+        with pytest.raises(HeedfulError, match="rationale"):
+            marked(wrong, x, "word")
+
+
+def test_a_rationale_that_does_not_fit_is_told(model: Any, tmp_path: Path) -> None:
+    found = run(model, tmp_path, TEXTS[:2], rationales=[[1, 0], [[0, 3]]])
+    assert found.texts == 1
+    assert "2 marks" in found.errors[0]["reason"]
