@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from heedful.agreement import chance_band, matrix
+from heedful.agreement import MEASURES, chance, chance_band, matrix
 from heedful.errors import HeedfulError
 from heedful.types import Attribution, Comparison, Encoded, Target
 
@@ -135,3 +136,33 @@ def test_sentences_are_ranked_as_sentences(shared: Any) -> None:
     pairs = count * (count - 1) / 2
     tau = values[methods.index("occlusion"), methods.index("grad-l2")]
     assert abs(tau * pairs - round(float(tau * pairs))) < 1e-9, "a multiple of one over three pairs"
+
+
+def test_all_measures_at_once_and_in_the_json() -> None:
+    rng = np.random.default_rng(0)
+    found = compare(*((rng.normal(size=12).tolist(), bool(i % 2)) for i in range(3)), ([1.0] * 12, True))
+    data = json.loads(found.to_json())["agreement"]
+    assert (data["unit"], data["k"], data["methods"]) == ("word", 5, ["m0", "m1", "m2", "m3"])
+    for measure in MEASURES:
+        expected = matrix(found, measure)[1].tolist()
+        assert data[measure] == [[None if math.isnan(v) else v for v in row] for row in expected]
+    assert data["kendall"][3] == [None] * 4  # no ranking
+    assert data["kendall"] != data["spearman"] != data["top-k"]
+
+
+@pytest.mark.parametrize("measure", ["kendall", "spearman"])
+def test_unrelated_rankings_stay_within_the_band(measure: str) -> None:
+    """95 % of 2,000 pairs, within the four standard errors of that share (0.02)."""
+    rng = np.random.default_rng(1)
+    found = compare(*((rng.normal(size=20).tolist(), True) for _ in range(64)))
+    values = matrix(found, measure)[1][np.triu_indices(64, 1)]
+    assert np.mean(np.abs(values) <= chance(measure, 20)) == pytest.approx(0.95, abs=0.02)
+
+
+def test_unrelated_tops_overlap_by_chance() -> None:
+    rng = np.random.default_rng(2)
+    found = compare(*((rng.normal(size=20).tolist(), True) for _ in range(64)))
+    values = matrix(found, "top-k")[1][np.triu_indices(64, 1)]
+    assert values.mean() == pytest.approx(chance("top-k", 20), abs=0.02)  # four standard errors
+    assert chance("top-k", 3) == 1.0
+    assert all(math.isnan(chance(measure, 0)) for measure in MEASURES)

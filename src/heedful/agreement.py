@@ -16,6 +16,7 @@ Kendall 1938, 1945 (tau-b); Neely et al. 2021 on why low agreement does not say 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,12 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
             a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
             values[i, j] = values[j, i] = _agree(a, b, measure, k)
     return methods, values
+
+
+def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
+    """Every measure at once, with what it ranks."""
+    found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
+    return {"unit": ranked_unit(comparison), "k": k, "methods": list(comparison), **found}
 
 
 def ranked_unit(comparison: Comparison) -> str:
@@ -76,6 +83,17 @@ def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -
     if measure == "kendall":
         return float(stats.kendalltau(a, b, method="asymptotic").statistic)
     return float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
+
+
+def chance(measure: str, words: int, k: int = 5) -> float:
+    """What two unrelated rankings of n words reach: half the width of the interval that holds 95 % of their
+    correlations (normal approximation: `chance_band`, and 1.96 / sqrt(n - 1) for Spearman), nan below five
+    words; of top-k overlap, the mean k / n."""
+    if measure == "top-k":
+        return min(k, words) / words if words else math.nan
+    if measure == "spearman":
+        return 1.96 / math.sqrt(words - 1) if words >= 5 else math.nan
+    return chance_band(words)
 
 
 def chance_band(words: int) -> float:

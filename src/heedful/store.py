@@ -5,9 +5,9 @@
     run/scores.parquet    one row a method x token: method, position, token, word, start, end, score, stderr
 
 Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
-as null and an infinity as "Infinity" or "-Infinity". `words` and `special_mass` in the JSON are views for
-other readers; loading works them out again. Each file is written beside its place and renamed into it, the
-manifest last, so a folder is either whole or is refused when opened.
+as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass` and `agreement` in the JSON are
+views for other readers; loading works them out again. Each file is written beside its place and renamed into
+it, the manifest last, so a folder is either whole or is refused when opened.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from heedful._version import __version__
+from heedful.agreement import matrices
 from heedful.errors import HeedfulError
 from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Target
 
@@ -101,6 +102,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "settings": _plain(comparison.settings),
         "refused": _plain(comparison.refused),
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
+        "agreement": _plain(matrices(comparison)) if first else None,
     }
 
 

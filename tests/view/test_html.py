@@ -202,3 +202,23 @@ def test_all_methods_refused_is_still_a_page() -> None:
     source = page(Comparison((), {"name": "m"}, {}, {"lime": "no rows"}))
     Reader(source)
     assert "no rows" in source
+
+
+def test_every_measure_of_agreement_is_on_the_page(make: Make) -> None:
+    """Three tables, the second and third folded up, which needs no script."""
+    comparison = make()
+    source = page(comparison)
+    tables = dict(re.findall(r'aria-label="Agreement between methods: ([^"]+)">(<table.*?</table>)', source))
+    assert list(tables) == ["Kendall τ", "Spearman ρ", "Overlap of the 5 strongest"]
+    assert re.findall(r"<summary>([^<]+)</summary>", source) == list(tables)[1:]
+    for measure, drawn in zip(("kendall", "spearman", "top-k"), tables.values(), strict=True):
+        names, values = comparison.agreement(measure)
+        order = sorted(range(len(names)), key=lambda i: names[i] == "random")
+        shown = [cell for cell in re.findall(r"<td[^>]*>([^<]*)</td>", drawn) if cell != "·"]
+        expected = [values[i, j] for i in order for j in order if i != j]
+        assert len(shown) == len(expected) > 0
+        for cell, value in zip(shown, expected, strict=True):
+            assert (cell == "–") == bool(value != value)
+            if cell != "–":
+                assert float(cell.replace("−", "-")) == pytest.approx(value, abs=0.005001)
+    assert Reader(source).open == []

@@ -86,8 +86,10 @@ def fragment(comparison: Comparison) -> str:
 
 
 def _numbers(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as JSON without the word views, which the script works out again (half the size)."""
+    """The comparison as JSON without the word views, which the script works out again (half the size), and
+    without the agreement, which stands in the page."""
     data = comparison.to_dict()
+    del data["agreement"]
     for item in data["attributions"]:
         del item["words"]
     return data
