@@ -1,0 +1,148 @@
+"""heedful audit on the command line: one document, one line for a mistake, a page that fetches nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heedful
+from heedful.cli import main
+from heedful.view import audit_page, audit_summary
+
+FEW = ["--model", "zoo:one-layer", "--method", "grad-l2,occlusion", "--metric", "aopc", "--draws", "3"]
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.csv"
+    rows = [
+        "a good film,1",
+        "a bad film,0",
+        ",1",
+        f"{EVIL} good,1",
+        "not good,0",
+        "not bad at all,1",
+        "dull,0",
+    ]
+    path.write_text("review,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def audit(data: Path, *more: str) -> int:
+    out = ["--text-column", "review", "--out", str(data.parent / "run")]
+    return main(["audit", str(data), *out, *FEW, *more])
+
+
+def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--json", "--label-column", "label") == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["rows"], found["texts"], found["labelled"]) == (7, 6, 6)
+    assert len(found["table"]) == 2 * 2
+    assert found["verdicts"][0]["said"].startswith("On 6 texts, by aopc under mask")
+    assert found["errors"] == [{"row": 2, "method": "", "reason": "the text is empty"}]
+    assert "report.html" in said.err
+
+
+def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data) == 0
+    first = capsys.readouterr().out
+    for part in ("Words removed by: mask", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
+        assert part in first
+    stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
+    assert audit(data, "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.out == first
+    assert said.err == ""
+    assert (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns == stamp
+
+
+def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--csv", "--limit", "2") == 0
+    assert capsys.readouterr().out == (data.parent / "run" / "table.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--text-column", "text"], "has no column 'text'. It has: review, label."),
+        (["--label-column", "stars"], "has no column 'stars'"),
+        (["--method", "limes"], "unknown method 'limes'. Did you mean 'lime'?"),
+        (["--metric", "aopcs"], "unknown metric 'aopcs'"),
+        (["--operator", "erase"], "words cannot be removed by 'erase'"),
+        (["--json", "--csv"], "both want standard output"),
+        (["--shard", "0"], "Invalid value for '--shard'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], told: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit(data, *words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(r"heedful: [^\n]+\n", said.err)
+    assert told in said.err
+
+
+def test_a_folder_made_differently_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--limit", "2") == 0
+    capsys.readouterr()
+    assert audit(data, "--limit", "2", "--seed", "1") == 2
+    assert "settings seed was 0, is 1" in capsys.readouterr().err
+    data.write_text(data.read_text() + "more,1\n")
+    assert audit(data, "--limit", "2") == 2
+    assert "source sha256 was" in capsys.readouterr().err
+
+
+def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(tmp_path / "none.csv")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_the_page_is_whole_escaped_and_fetches_nothing(data: Path, tmp_path: Path) -> None:
+    assert audit(data, "--quiet", "--html", str(tmp_path / "page.html")) == 0
+    html = (tmp_path / "page.html").read_text()
+    assert html == (tmp_path / "run" / "report.html").read_text()
+    assert "<script" not in html
+    assert "default-src 'none'" in html
+    assert not re.search(r"(src|href)=", html)
+    opened, closed = (re.findall(pattern, html) for pattern in (r"<(\w+)[ >]", r"</(\w+)>"))
+    paired = {"table", "section", "tr", "td", "th", "ul", "li", "dl", "dt", "dd", "p", "header", "main"}
+    for tag in paired:
+        assert opened.count(tag) == closed.count(tag), tag
+
+
+def test_strings_of_the_user_are_escaped(data: Path) -> None:
+    """In an error, which may quote the text, and in the model's name."""
+    assert audit(data, "--quiet") == 0
+    found = heedful.audit.load(data.parent / "run")
+    from dataclasses import replace
+
+    evil: Any = replace(
+        found, errors=[{"row": 1, "method": EVIL, "reason": EVIL}], made={**found.made, "name": EVIL}
+    )
+    for html in (audit_page.page(evil), audit_page.fragment(evil)):
+        assert EVIL not in html
+        assert html.count("&lt;script&gt;") >= 3
+
+
+def test_marks_follow_the_verdicts(data: Path) -> None:
+    assert audit(data, "--quiet", "--metric", "monotonicity") == 0
+    found = heedful.audit.load(data.parent / "run")
+    for block in audit_summary.blocks(found):
+        for (metric, method), evidence in block.cells.items():
+            verdict = block.verdicts[metric]
+            wanted = {
+                audit_summary.CIRCULAR: evidence.circular,
+                audit_summary.LEADS: method in verdict.lead,
+                audit_summary.DULL: method in verdict.no_better_than_random,
+            }
+            marks = [mark for mark, holds in wanted.items() if holds] or [""]
+            assert block.mark(metric, method) == marks[0]
+    circular = {(e.metric, e.method) for e in found.table if e.circular}
+    assert circular == {("monotonicity", "occlusion")}
