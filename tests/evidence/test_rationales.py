@@ -1,0 +1,150 @@
+"""Marks laid over units of every kind, and passages that keep them aligned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import heedful
+from heedful import text as textlib
+from heedful.errors import HeedfulError
+from heedful.evidence.rationales import Marked, by_unit, joined, passages, read, spans_of, telling
+
+TEXT = "the plot is dull . but , oh , what a wonderful cast ! see it"
+MARKS = [0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0]
+
+
+def words_in(item: Marked) -> list[str]:
+    return [item.text[a:b] for a, b in item.spans]
+
+
+def test_marks_of_words_become_spans() -> None:
+    item = Marked(TEXT, spans_of(TEXT, MARKS))
+    assert words_in(item) == ["is dull", "wonderful cast"]
+
+
+def test_marks_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 marks for 2 words"):
+        spans_of("two words", [0, 1, 0])
+
+
+def test_spans_are_joined() -> None:
+    assert joined("abc def, ghi", [(4, 7), (0, 3), (5, 7), (9, 12)]) == ((0, 7), (9, 12))
+    for wrong in ((-1, 2), (2, 2), (0, 99)):
+        with pytest.raises(ValueError, match="span"):
+            joined("abc", [wrong])
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return heedful.load(lambda texts: [float(len(t)) for t in texts])
+
+
+def test_marks_by_word(model: Any) -> None:
+    x = model.encode(TEXT)
+    marks = by_unit(x, spans_of(TEXT, MARKS))
+    assert [x.word_text(i) for i, mark in enumerate(marks) if mark] == ["is", "dull", "wonderful", "cast"]
+
+
+def test_marks_by_sentence(model: Any) -> None:
+    x = model.encode(TEXT)
+    spans = spans_of(TEXT, MARKS)
+    # 6 of 14 characters, 13 of 26, none of 5
+    assert by_unit(x, spans, "sentence") == (False, True, False)
+    assert by_unit(x, spans, "sentence", least=0.0) == (True, True, False)
+    assert by_unit(x, spans, "sentence", least=0.6) == (False, False, False)
+
+
+def test_half_a_word_is_enough_and_less_is_not(model: Any) -> None:
+    x = model.encode("abcd efgh")
+    assert by_unit(x, [(0, 2), (5, 6)]) == (True, False)
+    assert by_unit(x, [(0, 2), (5, 6)], least=0.0) == (True, True)
+
+
+def test_every_tokenizer_marks_the_same_words(family: Any) -> None:
+    """Pieces of a marked word are marked, special tokens are in no unit."""
+    text = "the cat sat on the mat. hello world!"
+    x = family.model.encode(text)
+    spans = ((4, 11),)  # cat sat
+    words = by_unit(x, spans, "word")
+    assert [x.word_text(i).strip() for i, mark in enumerate(words) if mark] == ["cat", "sat"]
+    tokens = by_unit(x, spans, "token")
+    assert len(tokens) == sum(not special for special in x.special)
+    content = [t for t, special in enumerate(x.special) if not special]
+    assert {x.words[t] for t, mark in zip(content, tokens, strict=True) if mark} == {1, 2}
+
+
+def test_windows_keep_their_marks(shared: Any) -> None:
+    text = "the cat sat on the mat . " * 6
+    x = shared("bert").model.encode(text)
+    spans = [(k * 25 + 4, k * 25 + 11) for k in range(6)]
+    whole = by_unit(x, spans)
+    pieces = [by_unit(piece, spans) for piece, _ in textlib.windows(x, 12)]
+    assert len(pieces) > 1
+    assert tuple(mark for piece in pieces for mark in piece) == whole
+
+
+def test_passages_are_whole_sentences() -> None:
+    pieces = passages(Marked(TEXT, spans_of(TEXT, MARKS), "NEG", "x"), words=9)
+    assert [piece.text for piece in pieces] == [
+        "the plot is dull .",
+        "but , oh , what a wonderful cast !",
+        "see it",
+    ]
+    assert [words_in(piece) for piece in pieces] == [["is dull"], ["wonderful cast"], []]
+    assert pieces[1].label == "NEG"
+    assert pieces[1].name == "x[19:53]"
+    assert [piece.text for piece in passages(Marked(TEXT, ()), words=100)] == [TEXT]
+
+
+def test_short_sentences_share_a_passage() -> None:
+    assert [piece.text for piece in passages(Marked("a . b . c d e . f", ()), words=4)] == [
+        "a . b .",
+        "c d e .",
+        "f",
+    ]
+
+
+@given(
+    st.lists(st.sampled_from(["good", "bad", ".", "!", "film"]), min_size=1, max_size=60),
+    st.integers(1, 20),
+    st.data(),
+)
+def test_passages_lose_nothing(words: list[str], most: int, data: Any) -> None:
+    marks = data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)))
+    text = " ".join(words)
+    pieces = passages(Marked(text, spans_of(text, marks)), most)
+    assert " ".join(piece.text for piece in pieces) == text
+    assert all(len(piece.text.split()) <= most for piece in pieces)
+    marked = [word for piece in pieces for span in words_in(piece) for word in span.split()]
+    assert marked == [word for word, mark in zip(words, marks, strict=True) if mark]
+
+
+def test_only_telling_texts() -> None:
+    items = [Marked("a b", ()), Marked("a b", ((0, 3),)), Marked("a b", ((0, 1),))]
+    assert telling(items) == items[2:]
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    rows = [
+        {"id": "one", "text": TEXT, "label": "POS", "rationale": MARKS},
+        {"text": "fine film", "spans": [[0, 4]]},
+    ]
+    path = tmp_path / "marked.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    first, second = read(path)
+    assert (first.name, first.label, words_in(first)) == ("one", "POS", ["is dull", "wonderful cast"])
+    assert words_in(second) == ["fine"]
+
+
+@pytest.mark.parametrize("line", ["{", '{"text": "a b"}', '{"text": "a b", "rationale": [1]}', "[]"])
+def test_a_bad_line_is_told_by_its_number(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "marked.jsonl"
+    path.write_text('{"text": "a b", "rationale": [0, 1]}\n' + line + "\n")
+    with pytest.raises(HeedfulError, match=r"line 2 of marked\.jsonl"):
+        list(read(path))
