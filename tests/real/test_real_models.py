@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import heedful
+from heedful import checks
 from heedful.models import zoo
 from heedful.models.hf_config import fingerprint
 
@@ -116,3 +117,20 @@ def test_encoder_without_a_head_is_refused_in_a_sentence(model: heedful.models.b
     assert model.kind == "encoder"
     with pytest.raises(heedful.HeedfulError, match="makes no prediction"):
         heedful.explain(model, "a sentence", ["grad-l2"])
+
+
+CHECKED = (
+    "grad-x-input", "integrated-gradients", "attention-rollout", "chefer", "chefer-lrp", "occlusion", "lime",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@only("prompt-injection")
+def test_conventions_and_promises_hold_on_real_weights(model: heedful.models.base.Model, name: str) -> None:
+    checks.check_explainer(name, model)
+
+
+@pytest.mark.parametrize("name", ["grad-x-input", "attention-rollout", "occlusion"])
+@only("titler")
+def test_conventions_hold_on_a_real_encoder_decoder(model: heedful.models.base.Model, name: str) -> None:
+    checks.check_explainer(name, model)
