@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -135,3 +137,15 @@ def test_nonsense_parameters_are_refused_in_a_sentence_or_work(name: str, shared
 def test_a_wrong_value_is_told(parameter: str, value: Any, why: str, shared: Any) -> None:
     with pytest.raises(HeedfulError, match=rf"lime\.{parameter} cannot be .*: {why}"):
         registry.get("lime").check({parameter: value})
+
+
+def test_explainers_know_nothing_of_runs() -> None:
+    """A method takes any model; budgets reach it as an attribute, so it need not know who asks."""
+    code = (
+        "import importlib, pkgutil, sys, heedful.explainers as family\n"
+        "for part in pkgutil.iter_modules(family.__path__):\n"
+        "    importlib.import_module(f'heedful.explainers.{part.name}')\n"
+        "assert 'heedful.explainers.value_zeroing' in sys.modules\n"
+        "sys.exit(3 if 'heedful.run' in sys.modules else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
