@@ -13,10 +13,10 @@ from heedful.auditing.result import Audit, collect, contents, load
 from heedful.auditing.settings import SHARD, Settings, settle
 from heedful.auditing.source import Columns, Source, open_source
 from heedful.auditing.weighing import Shard
-from heedful.engine import local
+from heedful.engine import local, ray
 from heedful.errors import HeedfulError
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
 
 
@@ -45,6 +45,8 @@ class _Audit:
         columns: Columns | None = None,
         limit: int | None = None,
         shard: int = SHARD,
+        address: str | None = None,
+        workers: int | None = None,
         progress: Progress | None = None,
     ) -> Audit:
         """Explain every text with every method, weigh the explanations, and say which to heed.
@@ -58,13 +60,14 @@ class _Audit:
         metrics     names; None: six that remove words
         rationales  what people marked as the reason, by text: 0 or 1 a word, or [start, end] characters
         out         the run folder
-        engine      "local": this process
+        engine      "local": this process; "ray": the cluster at `address`, or one started here
         operators   how words are removed; None: the model's first two, so that the spread between them shows
         draws       random orders a text, the control
         long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
         columns     of a file: heedful.auditing.source.Columns(text="text", label=None, rationale=None)
         limit       read so many rows at most
         shard       texts written together; the most that a kill can lose
+        workers     ray: how many; None: one a CPU
         progress    called with (rows done, rows in all or None, rows done before)
         """
         from heedful.models import load as load_model
@@ -81,7 +84,11 @@ class _Audit:
         with run.opened(_made(loaded, settings, source)):
             told = _Told(progress, source.count())
             todo = _todo(source, settings, run, told)
-            local.run(loaded, todo, settings, run, told.more)
+            if engine == "local":
+                local.run(loaded, todo, settings, run, told.more)
+            else:
+                cluster = ray.Cluster(address, workers)
+                ray.run(model, loaded.facts(), todo, settings, run, told.more, cluster)
             told.check(run)
             found = collect(run)
             run.finish(contents(found))

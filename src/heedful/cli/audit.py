@@ -30,6 +30,11 @@ Out = Annotated[Path, option(metavar="FOLDER", help="The run folder; a run that 
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Read the first N rows only.")]
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
+Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
+WHERE = "ray: of the cluster. Default: start one here."
+Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one a CPU.")]
+
 
 def audit(
     file: File,
@@ -47,6 +52,9 @@ def audit(
     out: Out = Path("run"),
     limit: Limit = None,
     shard: ShardSize = 32,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[bool, option("--csv", help="Print CSV: a line a metric, operator and method.")] = False,
@@ -59,6 +67,7 @@ def audit(
     heedful audit reviews.csv --text-column review --out run/
     heedful audit reviews.jsonl --label-column label --method occlusion,lime,grad-l2 --limit 100
     heedful audit reviews.parquet --operator delete --metric aopc,infidelity --json
+    heedful audit reviews.csv --engine ray --workers 8
 
     The folder gets Parquet shards of all scores and attributions, table.csv and report.html.
     """
@@ -73,12 +82,14 @@ def audit(
     columns = Columns(text_column, label_column, rationale_column)
     open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
     with working(f"loading {model}", quiet) as say:
-        source: Any = heedful.load(model, allow_pickle=allow_pickle)
+        # a name is loaded by each worker; what had to be trusted here is sent to them as it is
+        by_name = engine == "ray" and not allow_pickle
+        source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
         found = heedful.audit(
             source, file, None, _names(method), _names(metric),
             out=out, operators=_names(operator), unit=unit,
             seed=seed, draws=draws, long=long, columns=columns, limit=limit, shard=shard,
-            progress=_progress(say),
+            engine=engine, address=address, workers=workers, progress=_progress(say),
         )  # fmt: skip
     if html:
         from heedful.view.audit_page import page

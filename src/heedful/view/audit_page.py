@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator
 
 from heedful._version import __version__
-from heedful.auditing.result import Audit
+from heedful.auditing.result import TOLD, Audit
 from heedful.evidence.summary import Evidence
 from heedful.view.audit_summary import MARKS, Block, blocks, labels, share, skipped, wide_spread
 from heedful.view.html import component
@@ -66,9 +66,12 @@ def _answer(audit: Audit, size: int) -> str:
     leaders = list(dict.fromkeys(method for verdict in audit.verdict for method in verdict.lead))
     counts = {m: sum(m in verdict.lead for verdict in audit.verdict) for m in leaders}
     best = [m for m in leaders if counts[m] == max(counts.values())]
-    title = ", ".join(best) if best else "No method leads"
+    title = f"<bdi>{esc(', '.join(best))}</bdi>" if best else "No method leads"
+    if best:
+        often = f"{'leads' if len(best) == 1 else 'lead'} {counts[best[0]]} of {len(audit.verdict)}"
+        title += f' <span class="chance">{often}</span>'
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
-    lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{esc(title)}</h{size}>']
+    lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{title}</h{size}>']
     said = [audit.verdict.headline, labels(audit), *skipped(audit)]
     items = "".join(f"<li>{esc(line)}</li>" for line in said if line)
     lines.append(f'<ul class="sentences">{items}</ul>')
@@ -163,7 +166,7 @@ def _errors(audit: Audit, size: int) -> str:
         f'<td class="wrap">{esc(error["reason"])}</td></tr>'
         for error in audit.errors
     ]
-    lead = f"Rows count from 0. Shown are the first {len(rows)}; errors.parquet of each shard has them all."
+    lead = f"Rows count from 0. At most {TOLD} are shown; errors.parquet of each shard has them all."
     return part("refused", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
 
 
@@ -178,7 +181,7 @@ def _facts(audit: Audit) -> Iterator[tuple[str, str]]:
         for key, value in dict(audit.made.get(name, {})).items():
             shown = _plain(value)
             if shown:
-                yield (key if name != "versions" else f"{key} version"), shown
+                yield f"source {key}" if name == "source" else key, shown
 
 
 def _plain(value: object) -> str:
