@@ -12,7 +12,8 @@ A metric of one text takes k = the number of units marked there: the method need
 precision, recall and F1 of units are then the same number. `agreement` is ERASER's measure over a set of
 texts: k = the mean share of marked units over the set, of each text's length. Micro sums counts over texts.
 Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean precision
-and mean recall. Their AUPRC joins the points of the curve by lines, which flatters; here it goes by steps.
+and mean recall. They print the area under the curve both ways, joined by lines and by steps (average
+precision); here it goes by steps, which do not flatter.
 
 What this is not: a measure of truth. A model may decide for reasons no person would give; an explanation that
 shows them is implausible and right. Where the marks are long passages, single words cannot match a span.
