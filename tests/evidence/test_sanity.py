@@ -170,26 +170,9 @@ def test_the_correlation_is_quantus() -> None:
 
 # --- labels ------------------------------------------------------------------------------------------------
 
-FILLER = tuple(
-    [
-        "we",
-        "saw",
-        "this",
-        "in",
-        "the",
-        "old",
-        "hall",
-        "with",
-        "many",
-        "other",
-        "people",
-        "on",
-        "a",
-        "long",
-        "dull",
-        "day",
-    ]
-)
+FILLER = (
+    "we", "saw", "this", "in", "the", "old", "hall", "with", "many", "other", "people", "on", "long", "day",
+)  # fmt: skip
 
 
 @cache

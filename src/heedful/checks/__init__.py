@@ -3,6 +3,8 @@
     from heedful.checks import check_explainer
     check_explainer("my-method", heedful.load("zoo:sentiment"))
 
+and for metrics: `check_metric("my-metric")` (heedful.checks.metrics).
+
 Each check is a function that raises AssertionError with a sentence. What holds for every explainer (EVERY) is
 checked on the model given; what a method *promises* (see `registry.explainer`) on small models whose right
 answer is known (heedful.checks.models), and on the model given where the promise speaks of any model.
@@ -16,6 +18,7 @@ from functools import partial
 from heedful import registry
 from heedful.checks import conventions, promises
 from heedful.checks.conventions import explained
+from heedful.checks.metrics import check_metric
 from heedful.checks.models import linear_model
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
@@ -77,6 +80,7 @@ __all__ = [
     "EVERY",
     "KNOWN",
     "check_explainer",
+    "check_metric",
     "check_on",
     "check_promises",
     "explained",
