@@ -58,10 +58,33 @@ def test_quotas_follow_the_shares_and_texts_may_be_long() -> None:
 
 def test_law_weights_stand_for_the_law() -> None:
     law = lime_limit.size_law(9, 0.25)
+    law[[0, 9]] = 0
     keep, _ = Pairs(9, np.ones(4), seed=0).first(30)
     weights = sampling.law_weights(keep, law)
     for m in range(1, 9):
         assert weights[keep.sum(1) == m].sum() == pytest.approx(law[m])
+    few = keep[np.isin(keep.sum(1), (2, 7))]
+    weights = sampling.law_weights(few, law)  # 2 is nearest to 1, 3 and 4
+    assert weights[few.sum(1) == 2].sum() == pytest.approx(law[1:5].sum())
+    assert weights[few.sum(1) == 7].sum() == pytest.approx(law[5:9].sum())
+
+
+def test_few_rows_a_word_are_not_spent_on_complements() -> None:
+    d = 40
+    many, few = (sampling.pairs_for(d, rows, 0.25, seed=2) for rows in (6 * d, 6 * d - 1))
+    keep, _ = many.first(100)
+    np.testing.assert_array_equal(keep[::2], ~keep[1::2])
+    keep, drawn = few.first(110)
+    np.testing.assert_array_equal(keep[::2].sum(1), keep[1::2].sum(1))  # one stratum a pair
+    assert (keep[::2] != ~keep[1::2]).any(1).all()
+    assert len({row.tobytes() for row in keep}) == 220
+    share = lime_limit.size_share(d)
+    quota = 110 * share / share.sum()
+    removed = np.bincount(d - keep[::2].sum(1), minlength=d)[1:]
+    assert np.abs(removed - quota).max() < 1
+    np.testing.assert_allclose(drawn, [removed[s - 1] / (comb(d, int(s)) // 2) for s in d - keep[::2].sum(1)])
+    assert sampling.pairs_for(12, 40, 0.25, seed=0).complements, "short texts may be enumerated"
+    np.testing.assert_array_equal(sampling.pairs_for(d, 200, 0.25, seed=2).first(110)[0], keep)
 
 
 def test_fit_is_weighted_least_squares_and_certain_rows_add_no_error() -> None:

@@ -4,11 +4,11 @@
     w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
 
 With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
-of masks (they cancel the interactions of even order), stratified by size, and regression adjustment
-(heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run once; pairs by
-the kernel's own weights, most of them with one or two words gone, had up to twice the error variance. The
-sum is exact in any case. Rows double until the relative standard error |stderr| / |scores| is at most
-`precision`, or `samples` rows are run.
+of masks (they cancel the interactions of even order; below six rows a word, independent ones), stratified by
+size, and regression adjustment (heedful.theory.adjust). They are the rows `lime` asks for, so that side by
+side they are run once; pairs by the kernel's own weights, most of them with one or two words gone, had up to
+twice the error variance. The sum is exact in any case. Rows double until the relative standard error
+|stderr| / |scores| is at most `precision`, or `samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
@@ -80,7 +80,7 @@ def _solve(
     if d < 2:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
         return found, sampling.verdict(found, precision, 0)
-    pairs, read = sampling.Pairs(d, lime_limit.pair_share(d), seed), sampling.growing(ask)
+    pairs, read = sampling.pairs_for(d, rows, lime_limit.PUBLISHED, seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:

@@ -7,10 +7,10 @@ variant="published" is the `lime` package: independent rows, the text itself fir
 alpha 1 on the `features` words chosen by greedy selection (up to 6) or highest weight (the rest get 0); its
 5,000 rows are the default. The package removes by deletion, and all places of a word at once: that is
 operator="delete", bag=True. Its bandwidth is kernel_width / 100.
-variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs,
-stratified by how many words go, weighted least squares, and regression adjustment (heedful.theory.adjust). It
-doubles its rows until the relative standard error |stderr| / |scores| is at most `precision`, or `samples`
-rows are run; with 2^d rows allowed, it is exact.
+variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs
+(independent ones below six rows a word), stratified by how many words go, weighted least squares, and
+regression adjustment (heedful.theory.adjust). It doubles its rows until the relative standard error
+|stderr| / |scores| is at most `precision`, or `samples` rows are run; with 2^d rows allowed, it is exact.
 With bag=True a word is removed wherever it stands, and its score is shared by its places.
 Cost: rows, as many as it takes. Needs: rows.
 
@@ -116,7 +116,7 @@ def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float,
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if d < 2:  # a line through two points
         return np.full(d, everything - nothing), np.zeros(d), everything, ""
-    pairs, read = sampling.Pairs(d, lime_limit.pair_share(d, nu), seed), sampling.growing(ask)
+    pairs, read = sampling.pairs_for(d, rows, nu, seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
@@ -136,7 +136,9 @@ def estimate(
     d = keep.shape[1]
     keep = np.concatenate([keep, np.zeros((1, d), dtype=bool)])  # s = d: one row, always run
     values = np.append(values, nothing)
-    weights = sampling.law_weights(keep, lime_limit.size_law(d, nu))
+    law = lime_limit.size_law(d, nu)
+    law[d] = 0.0  # LIME never draws the text itself
+    weights = sampling.law_weights(keep, law)
     design, controls = np.column_stack([np.ones(len(keep)), keep]), None
     if (drawn < 1).any():
         controls = adjust.controls(keep, values, weights, drawn, partial(adjust.lime_lines, nu=nu))
