@@ -52,7 +52,8 @@ def fragment(audit: Audit) -> str:
 
 def body(audit: Audit, size: int) -> str:
     """Every section; `size` is the heading level of the headline."""
-    drawn = [_answer(audit, size), *(_skills(block, size + 1) for block in blocks(audit))]
+    tables = [_skills(block, size + 1, first=not place) for place, block in enumerate(blocks(audit))]
+    drawn = [_answer(audit, size), *tables]
     rest = (_verdicts, _numbers, _spread, _cost, _errors, _made)
     drawn += [draw(audit, size + 1) for draw in rest]
     return "\n".join(text for text in drawn if text)
@@ -78,7 +79,7 @@ def _answer(audit: Audit, size: int) -> str:
     return f"<header>{''.join(lines)}</header>"
 
 
-def _skills(block: Block, size: int) -> str:
+def _skills(block: Block, size: int, first: bool) -> str:
     rows = []
     for method in block.methods:
         cells = "".join(_skill_cell(block, metric, method) for metric in block.metrics)
@@ -89,7 +90,7 @@ def _skills(block: Block, size: int) -> str:
         + "."
     )
     shown = table(["method", *map(esc, block.metrics)], rows, f"Skill by method, {esc(block.title)}")
-    return part("skills", esc(block.title), lead, shown, size)
+    return part("skills", esc(block.title), lead if first else "", shown, size)
 
 
 def _skill_cell(block: Block, metric: str, method: str) -> str:
@@ -98,7 +99,8 @@ def _skill_cell(block: Block, metric: str, method: str) -> str:
         return "<td>–</td>"
     shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
     mark = block.mark(metric, method)
-    return f'<td class="{shade}">{mark} {block.shown(metric, method)}{_interval(found)}</td>'
+    shown = f"{mark} {block.shown(metric, method)}<br>{_interval(found)}"
+    return f'<td class="{shade}">{shown}</td>'
 
 
 def _interval(found: Evidence) -> str:
