@@ -7,14 +7,15 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from heedful.store import comparison_from_dict
-from heedful.types import Comparison
+from heedful.types import Comparison, Target
 from heedful.view.html import fragment, page
-from heedful.view.summary import percent, sentences
+from heedful.view.summary import explained, percent, sentences
 
 Make = Callable[..., Comparison]
 VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
@@ -222,3 +223,14 @@ def test_every_measure_of_agreement_is_on_the_page(make: Make) -> None:
             if cell != "–":
                 assert float(cell.replace("−", "-")) == pytest.approx(value, abs=0.005001)
     assert Reader(source).open == []
+
+
+def test_the_explained_number_leaves_hyphens_alone(make: Make) -> None:
+    """A minus sign is for numbers; a hyphen in a label stays what it is."""
+    comparison = make()
+    target = Target(
+        "sequence", label="well-known", sequence=(1, 2), contrast_sequence=(3,), contrast_label="B"
+    )
+    items = tuple(replace(item, target=target, output=-1.5) for item in comparison.attributions)
+    told = explained(replace(comparison, attributions=items))
+    assert told == "the log-probability of “well-known” minus that of “B”, which is −1.5"

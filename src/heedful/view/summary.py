@@ -57,7 +57,8 @@ def explained(comparison: Comparison) -> str:
     }.get(target.kind, label)
     if target.contrasted:
         what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"
-    return what if math.isnan(output) else f"{what}, which is {output:.4g}".replace("-", "−")
+    value = f"{output:.4g}".replace("-", "−")
+    return what if math.isnan(output) else f"{what}, which is {value}"
 
 
 def sentences(comparison: Comparison) -> list[str]:
