@@ -4,7 +4,7 @@
     smoothgrad             SG_t = sum_i e_ti * E[ d f / d e_ti (e + s n) ],  n ~ N(0, I)
 
 The integral is adaptive Simpson quadrature. By the fundamental theorem of calculus the scores sum to
-f(e) - f(b), and so they do on every stretch of the path: those with the largest gap are halved, nothing is
+f(e) - f(b), and so they do on every stretch of the path: the one with the largest gap is halved, nothing is
 looked at twice, until the whole gap is under `tolerance` of |f(e) - f(b)|. ReLUs bend f at points, where
 Gauss-Legendre steps on the whole path need hundreds. A fixed number of steps is wrong for some model: the
 gap is always shown, and "not converged" is said.
@@ -32,7 +32,7 @@ from heedful.theory.sampling import student
 from heedful.types import Attribution, Encoded, Floats, Target
 
 BASELINES = ("mask", "pad", "zero", "mean")
-PANELS, HALVED = 4, 2  # stretches at first, and how many are halved at a time
+PANELS = 4  # stretches at first
 FINEST = 2.0**-20  # of the path: a jump that is narrower has no place, and no more looks find it
 CANCEL = 30  # tolerances that the gaps of single stretches may sum to, signs aside
 Panel = tuple[float, float]
@@ -98,10 +98,10 @@ class Path:
             wide = [k for k, (a, b) in enumerate(panels) if b - a > FINEST]
             near = gap <= tolerance * abs(self.rise)
             even = np.abs(left).sum() <= CANCEL * tolerance * abs(self.rise)
-            if (near and even) or len(self.values) + 2 * HALVED > most or not wide:
+            if (near and even) or len(self.values) + 2 > most or not wide:
                 return found.sum(0), gap
-            worst = sorted(wide, key=lambda k: -abs(left[k]))[:HALVED]
-            panels = [half for k, panel in enumerate(panels) for half in _cut(panel, k in worst)]
+            worst = max(wide, key=lambda k: abs(left[k]))
+            panels[worst : worst + 1] = _halves(panels[worst])
 
     def _simpson(self, panels: list[Panel]) -> Floats:
         places = sorted({p for a, b in panels for p in (a, (a + b) / 2, b)} - self.values.keys())
@@ -113,9 +113,9 @@ class Path:
         return np.array([(b - a) / 6 * (at[a] + 4 * at[(a + b) / 2] + at[b]) for a, b in panels])
 
 
-def _cut(panel: Panel, halve: bool) -> list[Panel]:
+def _halves(panel: Panel) -> list[Panel]:
     a, b = panel
-    return [(a, (a + b) / 2), ((a + b) / 2, b)] if halve else [panel]
+    return [(a, (a + b) / 2), ((a + b) / 2, b)]
 
 
 def _notes(gap: float, rise: float, tolerance: float, nodes: int, same: bool) -> tuple[str, ...]:
