@@ -96,6 +96,14 @@ def test_the_regression_is_sparse_and_finds_what_was_planted() -> None:
     np.testing.assert_allclose(made.probability(SETS), wanted, atol=1e-5)
 
 
+def test_words_that_add_nothing_are_not_taken() -> None:
+    """One of two words is in every text: the second tells what the first has told, a third is everywhere."""
+    texts = [frozenset({"fine" if i % 2 else "poor", "film"}) for i in range(40)]
+    vocabulary = ["film", "fine", "poor"]
+    made = glassbox.fit_logistic(glassbox.presence(texts, vocabulary), np.arange(40) % 2.0, vocabulary)
+    assert made.words in (("fine",), ("poor",))
+
+
 @pytest.mark.parametrize(("depth", "leaf"), [(1, 5), (3, 5), (4, 20)])
 def test_the_tree_is_scikit_learns(depth: int, leaf: int) -> None:
     """Same predictions: unless two words split alike, the greedy tree is one and the same."""
@@ -211,12 +219,12 @@ def test_mistakes_are_told() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("box", ["logistic", "tree"])
 def test_the_classic_setting(box: str) -> None:
-    """A long corpus by Zipf's law, a hundred texts: LIME above 0.9, the published variant too."""
-    texts, labels = corpus(2000, seed=1, words=8000, length=150)
-    published = {"lime": {"variant": "published", "operator": "delete", "samples": 2000}}
+    """A long corpus by Zipf's law: LIME above 0.9, by default and as published."""
+    texts, labels = corpus(1000, seed=1, words=8000, length=150)
+    published = {"lime": {"variant": "published", "operator": "delete", "samples": 1000}}
     for params in (None, published):
-        (found,) = gold_recall(["lime"], texts, labels, box=box, params=params)
-        assert found.n == 100
-        assert found.interval[0] > 0.85
+        (found,) = gold_recall(["lime"], texts, labels, box=box, params=params, explained=40)
+        assert found.n == 40
         assert found.recall > 0.9
+        assert found.interval[0] > 3 * found.random
         assert found.random < 0.2

@@ -97,7 +97,9 @@ def fit_logistic(x: Presence, y: Floats, vocabulary: Sequence[str], most: int = 
     for _ in range(min(most, x.shape[1])):
         z = np.column_stack([np.ones(len(y)), x[:, chosen].toarray()])
         gain = score_test(x, y, z, expit(z @ beta))
-        gain[chosen] = -np.inf
+        gain[chosen] = 0.0
+        if not gain.any():  # what is left adds nothing to what is there
+            break
         chosen.append(int(gain.argmax()))
         beta = newton(np.column_stack([z, x[:, [chosen[-1]]].toarray()]), y)
     return Logistic(tuple(vocabulary[j] for j in chosen), beta[1:], float(beta[0]))
