@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import heedful
-from heedful import HeedfulError
+from heedful import HeedfulError, registry
 from heedful.auditing.settings import Settings, settle
-from heedful.auditing.weighing import marked
+from heedful.auditing.source import Row
+from heedful.auditing.weighing import Shard, marked, weigh_shard
 from heedful.evidence.summary import summarise, verdicts
 from heedful.evidence.weigh import Score, weigh
 from heedful.run import Run
@@ -291,3 +293,18 @@ def test_a_rationale_that_does_not_fit_is_told(model: Any, tmp_path: Path) -> No
     found = run(model, tmp_path, TEXTS[:2], rationales=[[1, 0], [[0, 3]]])
     assert found.texts == 1
     assert "2 marks" in found.errors[0]["reason"]
+
+
+@pytest.mark.slow  # every metric there is, some of which explain dozens of times
+@pytest.mark.parametrize("metric", list(registry.metrics()))
+def test_no_metric_remembers_another_text(metric: str, fresh: Any) -> None:
+    """A shard's bytes are the same in a fresh process' model and in one that has seen other texts."""
+    texts = ["the cat sat on the mat", "a dog ran to the low house", "hello world"]
+    rows = tuple(Row(number, text, rationale=[[0, 3]]) for number, text in enumerate(texts))
+    settings = Settings(("grad-l2", "lime", "smoothgrad"), (metric,), ("delete",), draws=3)
+    last = Shard(1, rows[2:])
+    alone = weigh_shard(fresh("bert").model, last, settings)
+    used = fresh("bert").model
+    weigh_shard(used, Shard(0, rows[:2]), settings)
+    assert weigh_shard(used, last, settings) == alone
+    assert pq.read_table(io.BytesIO(alone["errors.parquet"])).num_rows == 0
