@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_modules_of_ones_own(build: Any) -> None:
 
 @pytest.mark.parametrize("way", ["method", "partial", "nested"])
 def test_functions_are_led_to_the_copy(way: str) -> None:
-    plain: Any = checks.linear_model()
+    plain: Any = reader_model()
     module = plain.module
 
     def pass_on(owner: Any, embeds: Any, mask: Any) -> Any:
@@ -59,26 +60,25 @@ def test_functions_are_led_to_the_copy(way: str) -> None:
         return module(embeds, mask)
 
     ways = {"method": module.forward, "partial": partial(pass_on, module), "nested": lambda e, m: inner(e, m)}
-    check_own(
-        heedful.load(
-            module, tokenizer=plain.tokenizer, embed=module.embed, forward=ways[way], labels=plain.labels
-        )
-    )
+    settings = {"tokenizer": plain.tokenizer, "embed": module.embed, "labels": plain.labels}
+    check_own(heedful.load(module, forward=ways[way], **settings))
 
 
 KEPT: dict[str, Any] = {}
 
 
-def test_a_module_found_by_a_global_name_is_told() -> None:
-    plain: Any = checks.linear_model()
-    KEPT["module"] = plain.module
-    model = heedful.load(
-        plain.module,
-        tokenizer=plain.tokenizer,
-        embed=lambda ids: KEPT["module"].table(ids),
-        forward=lambda embeds, mask: KEPT["module"](embeds, mask),
-        labels=plain.labels,
-    )
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("hidden", [("embed", "forward"), ("forward",), ("embed",)])
+def test_a_module_found_by_a_global_name_is_told(hidden: tuple[str, ...], frozen: bool) -> None:
+    plain: Any = reader_model()
+    module = deepcopy(plain.module).requires_grad_(not frozen)
+    KEPT["module"] = module
+    by_name = {
+        "embed": lambda ids: KEPT["module"].table(ids),
+        "forward": lambda embeds, mask: KEPT["module"](embeds, mask),
+    }
+    functions = {name: by_name[name] for name in hidden}
+    model = heedful.load(module, tokenizer=plain.tokenizer, labels=plain.labels, **functions)
     with pytest.raises(heedful.HeedfulError, match="by a name that cannot be led elsewhere"):
         copied(model)
 

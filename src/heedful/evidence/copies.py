@@ -7,8 +7,7 @@
 
 A module of the user's own comes with functions that read it (`embed`, `forward`). They are led to the copy:
 bound methods, partials, and what a function has closed over. One that finds the module in another way, such
-as a global name, would still read the original: a probe with weights that are not numbers tells, and the
-copy is refused.
+as a global name, would still read the original: a pass is watched, and the copy refused.
 
 Memory: the module once more. Needs: a model that is a torch module.
 """
@@ -23,7 +22,9 @@ from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Inputs, Model
@@ -62,7 +63,7 @@ def copied(model: Model) -> Copy:
     shared = {p.data_ptr() for p in plain.module.parameters()} & {p.data_ptr() for p in module.parameters()}
     assert not shared, "a copy must share no weight with the user's model"
     door = partial(_door, plain.backend, plain.tokenizer, module, memo)
-    if isinstance(plain.backend, TorchBackend) and not _reads(door().backend, module):
+    if isinstance(plain.backend, TorchBackend) and _reads(door().backend, plain.module):
         raise HeedfulError(
             f"{plain.name} cannot be copied",
             "its functions read the module by a name that cannot be led elsewhere",
@@ -95,15 +96,23 @@ def redirected(value: Any, memo: dict[int, Any]) -> Any:
     return value
 
 
-def _reads(backend: TorchBackend, module: nn.Module) -> bool:
-    """Whether the answer is spoilt by weights that are not numbers."""
-    kept = [p.detach().clone() for p in module.parameters()]
+def _reads(backend: TorchBackend, original: nn.Module) -> bool:
+    """Whether an answer makes use of any tensor of the original."""
     ids = torch.tensor([backend.tokenizer("a b", verbose=False)["input_ids"]])
-    with torch.no_grad():
-        for p in module.parameters():
-            p.fill_(torch.nan)
-        try:
-            return bool(backend.forward(Inputs(ids, torch.ones_like(ids))).isnan().any())
-        finally:
-            for p, old in zip(module.parameters(), kept, strict=True):
-                p.copy_(old)
+    with torch.no_grad(), Watch() as watch:
+        backend.forward(Inputs(ids, torch.ones_like(ids)))
+    return any(id(tensor) in watch.seen for tensor in (*original.parameters(), *original.buffers()))
+
+
+class Watch(TorchFunctionMode):
+    """Remembers every tensor that an operation was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[
+            int, Tensor
+        ] = {}  # the tensors, too: the number of one that is gone may be given again
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen |= {id(leaf): leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        return func(*args, **(kwargs or {}))
