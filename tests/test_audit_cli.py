@@ -99,6 +99,31 @@ def test_a_folder_made_differently_is_refused(data: Path, capsys: pytest.Capture
     assert "source sha256 was" in capsys.readouterr().err
 
 
+def test_ctrl_c_says_how_to_go_on(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second shard is interrupted; the first is kept, and the next run makes only the others."""
+    from heedful.engine import local
+
+    done: list[int] = []
+    real = local.weigh_shard
+
+    def interrupted(model: Any, shard: Any, *more: Any) -> Any:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(shard.number)
+        return real(model, shard, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "weigh_shard", interrupted)
+        assert audit(data, "--shard", "3") == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "the same command goes on from here" in said.err
+    assert audit(data, "--shard", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 7
+
+
 def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tmp_path / "none.csv")]) == 2
     assert "there is no file" in capsys.readouterr().err

@@ -145,12 +145,15 @@ class RunFolder:
         for name, content in contents.items():
             self.write(name, content)
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-        listed = [
-            {"shard": number, **{key: facts[key] for key in ("first", "rows", "weighed", "files")}}
-            for number in self.numbers()
-            for facts in (self.facts(number),)
-        ]
+        listed = [self._listed(number) for number in self.numbers()]
         self.write("manifest.json", to_json(self.manifest() | {"files": files, "shards": listed}))
+
+    def _listed(self, number: int) -> dict[str, Any]:
+        """A shard as the manifest has it; its own shard.json has the sums of its files."""
+        content = self._bytes(self.place(number) / "shard.json")
+        facts = parse(content, self.place(number) / "shard.json")
+        known = {key: facts[key] for key in ("shard", "first", "rows", "weighed")}
+        return known | {"sha256": hashlib.sha256(content).hexdigest()}
 
     def write(self, name: str, content: bytes) -> None:
         beside = self.path / f"{BESIDE}{name}"

@@ -85,12 +85,15 @@ def audit(
         # a name is loaded by each worker; what had to be trusted here is sent to them as it is
         by_name = engine == "ray" and not allow_pickle
         source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
-        found = heedful.audit(
-            source, file, None, _names(method), _names(metric),
-            out=out, operators=_names(operator), unit=unit,
-            seed=seed, draws=draws, long=long, columns=columns, limit=limit, shard=shard,
-            engine=engine, address=address, workers=workers, progress=_progress(say),
-        )  # fmt: skip
+        try:
+            found = heedful.audit(
+                source, file, None, _names(method), _names(metric), out=out, engine=engine,
+                operators=_names(operator), unit=unit, seed=seed, draws=draws, long=long, columns=columns,
+                limit=limit, shard=shard, address=address, workers=workers, progress=_progress(say),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            note("stopped: the same command goes on from here")
+            raise
     if html:
         from heedful.view.audit_page import page
 
