@@ -57,10 +57,10 @@ def dying_write(after: int, half: bool, name: str = "") -> Any:
     return dying
 
 
-def attempt(source: Path, out: Path, rng: random.Random, name: str = "") -> int:
+def attempt(source: Path, out: Path, rng: random.Random, longest: float, name: str = "") -> int:
     """One child that is killed; returns the signal it died of, 0 if it was finished before."""
     by_time = not name and rng.random() < 0.5
-    delay, after, half = rng.uniform(0, 0.25), 0 if name else rng.randrange(12), rng.random() < 0.7
+    delay, after, half = rng.uniform(0, longest), 0 if name else rng.randrange(12), rng.random() < 0.7
     child = os.fork()
     if not child:
         if not by_time:
@@ -75,10 +75,12 @@ def attempt(source: Path, out: Path, rng: random.Random, name: str = "") -> int:
 
 def main(source: Path, out: Path, kills: int, seed: int) -> None:
     rng = random.Random(seed)
+    started = time.monotonic()
     run(source, out.with_name("unbroken"))  # what it leaves in memory must not matter
-    died = sum(attempt(source, out, rng) == signal.SIGKILL for _ in range(kills - len(RESULT)))
+    longest = (time.monotonic() - started) / 25  # so that all attempts together do not finish it
+    died = sum(attempt(source, out, rng, longest) == signal.SIGKILL for _ in range(kills - len(RESULT)))
     for name in RESULT:
-        died += attempt(source, out, rng, name) == signal.SIGKILL
+        died += attempt(source, out, rng, longest, name) == signal.SIGKILL
     run(source, out)
     print(died)
 
