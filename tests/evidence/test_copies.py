@@ -81,6 +81,8 @@ def test_a_module_found_by_a_global_name_is_told(hidden: tuple[str, ...], frozen
     model = heedful.load(module, tokenizer=plain.tokenizer, labels=plain.labels, **functions)
     with pytest.raises(heedful.HeedfulError, match="by a name that cannot be led elsewhere"):
         copied(model)
+    assert not can_copy(model)
+    assert can_copy(plain)
 
 
 def test_functions_cannot_be_copied_and_runs_are_seen_through() -> None:

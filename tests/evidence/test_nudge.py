@@ -12,7 +12,7 @@ import heedful
 from heedful import checks, registry
 from heedful.checks.models import WEIGHTS, reader_model, textbook_model
 from heedful.checks.state import changes, noticed
-from heedful.evidence.nudge import nudged, token_table
+from heedful.evidence.nudge import movable, nudged, token_table
 
 
 def question(model: Any, text: str = "the cat sat on the mat") -> Any:
@@ -105,6 +105,8 @@ def test_a_table_that_is_not_called_is_told() -> None:
         nudged(stubborn, x, target, torch.zeros(len(x), 2)),
     ):
         pass
+    assert not movable(stubborn, x, target)
+    assert movable(reader_model(), *question(reader_model()))
 
 
 def test_a_function_has_no_table() -> None:

@@ -50,13 +50,21 @@ def bare(model: Model) -> Model:
 
 
 def can_copy(model: Model) -> bool:
-    return isinstance(getattr(bare(model), "backend", None), HFBackend | TorchBackend)
+    """Whether `copied` works: of a module of the user's own, tried."""
+    backend = getattr(bare(model), "backend", None)
+    if not isinstance(backend, TorchBackend):
+        return isinstance(backend, HFBackend)
+    try:
+        copied(model)
+    except HeedfulError:
+        return False
+    return True
 
 
 def copied(model: Model) -> Copy:
     """A deep copy of the module behind a model."""
     plain: Any = bare(model)
-    if not can_copy(plain):
+    if not isinstance(getattr(plain, "backend", None), HFBackend | TorchBackend):
         raise HeedfulError(f"{plain.name} cannot be copied", "it is not a torch module that heedful loaded")
     memo: dict[int, Any] = {}
     module = deepcopy(plain.module, memo)

@@ -222,6 +222,7 @@ def _size(layer: Any) -> int:
 
 def reorder(layer: Any, index: Tensor, *, outputs: bool) -> None:
     """The outputs (or inputs) of a layer in another order."""
+    index = index.to(layer.weight.device)
     layer.weight.copy_(layer.weight.index_select(0 if outputs == _outputs_first(layer) else 1, index))
     if outputs and layer.bias is not None:
         layer.bias.copy_(layer.bias[index])

@@ -34,6 +34,17 @@ def token_table(model: Model) -> nn.Module | None:
     return found if isinstance(found, nn.Module) and hasattr(found, "num_embeddings") else None
 
 
+def movable(model: Model, x: Encoded, target: Target) -> bool:
+    """Whether `nudged` works: tried with no move at all."""
+    if token_table(model) is None:
+        return False
+    try:
+        with nudged(model, x, target, torch.zeros_like(bare(model).lookup(x, target))):
+            return True
+    except HeedfulError:
+        return False
+
+
 @contextmanager
 def nudged(model: Model, x: Encoded, target: Target, shift: Tensor) -> Iterator[tuple[Encoded, float]]:
     """(the moved text, how far it was moved) inside; `shift` is (T, d), special tokens stay."""

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from heedful.evidence.copies import bare
-from heedful.evidence.nudge import nudged, token_table
+from heedful.evidence.nudge import movable, nudged
 from heedful.evidence.subject import Subject, unit_scores
 from heedful.registry import metric
 from heedful.types import Floats
@@ -72,7 +72,7 @@ def neighbours(
 ) -> tuple[Floats, Floats, float] | None:
     """(scores (n, d) at n texts nearby, how far each is, the text's own norm); None: nothing can be said."""
     item, model = subject.item, bare(subject.model)
-    if not subject.scores.any() or token_table(model) is None:
+    if not subject.scores.any() or not movable(model, item.x, item.target):
         return None
     embeds = model.lookup(item.x, item.target).double()  # (T, d)
     content = ~torch.tensor(item.x.special)
