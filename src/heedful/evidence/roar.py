@@ -17,7 +17,7 @@ Leakage     which places were removed can tell the label by itself, whatever sto
             given the bare pattern (heedful.evidence.impute). Where it reads the label better than chance AND
             better than from the pattern of random scores, which shows the length of the text alone, the
             method is flagged: its accuracy may be kept up by the pattern, so a small fall says nothing.
-            The pattern is shown plainly, so a flag warns of what could be read, not of what was. What it tells
+            The pattern is shown plainly: a flag warns of what could be read, not of what was. What it tells
             only together with the words that are left is not found in this way.
 Cost        2 * methods * shares * seeds fits; half of it with leakage=False.
 
