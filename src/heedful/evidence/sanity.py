@@ -23,8 +23,10 @@ touched.
 label_randomisation trains one model on the true labels and one on shuffled ones, which it can only learn by
 heart.
 
-Cost: an explanation a stage. Adebayo et al. 2018. Quantus' MPRT gives the correlations of a stage; it draws
-weights by each layer's own `reset_parameters`, which transformers' layers lack.
+Quantus' MPRT differs in its draws: each module's own `reset_parameters`, at the scale of a fresh layer, not
+of the trained one; weights of modules without it (GPT-2's Conv1D, plain parameters) stay trained.
+
+Cost: an explanation a stage. Adebayo et al. 2018.
 """
 
 from __future__ import annotations
