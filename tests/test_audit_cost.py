@@ -44,7 +44,7 @@ def apart(model: Any, text: str, seed: int) -> int:
         for metric in METRICS:
             for operator in model.operators[:2]:
                 before = model.spent
-                weigh(model, [item], [metric], [operator], draws=DRAWS, seed=seed)
+                weigh(model, [item], [metric], [operator], draws=DRAWS, seed=seed, searched={})
                 asked += (model.spent - before).forwards
     return asked
 

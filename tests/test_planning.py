@@ -90,9 +90,11 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
     assert made.seconds_a_row > 0
     likely = {name: (least * most) ** 0.5 for name, (least, most) in made.rows.items()}
     assert made.seconds == pytest.approx(
-        made.seconds_a_row * (3 + sum(  # one trace for all, and a backward is two forwards more
+        made.seconds_a_row * (3 + made.weighing + sum(  # one trace; a backward is two forwards
             (3 if "gradients" in e.needs else 1) * likely[e.name] for e in made.chosen if e.counts))
     )  # fmt: skip
+    orders = len(made.chosen) - 1 + 10  # ten random ones
+    assert made.weighing == 2 + 10 * orders  # two metrics of five bins
     data = made.to_dict()
     assert data["rows"] == made.most_rows >= max(row["most"] for row in data["methods"])
     assert set(data["refused"]) >= {"anchors", "search"}

@@ -19,10 +19,11 @@ from heedful.errors import HeedfulError
 if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
     from heedful.each import explain_each
+    from heedful.evidence.verdict import Verdict
     from heedful.models import load
     from heedful.planning import plan
     from heedful.run import explain
-    from heedful.types import Attribution, Comparison, Cost, Encoded, Target, Trace, Word
+    from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Target, Trace, Word
 
 _HOME = {
     "load": "heedful.models",
@@ -35,6 +36,8 @@ _HOME = {
     "Comparison": "heedful.types",
     "Cost": "heedful.types",
     "Encoded": "heedful.types",
+    "Evidence": "heedful.types",
+    "Verdict": "heedful.evidence.verdict",
     "Target": "heedful.types",
     "Trace": "heedful.types",
     "Word": "heedful.types",
@@ -46,9 +49,11 @@ __all__ = [
     "Comparison",
     "Cost",
     "Encoded",
+    "Evidence",
     "HeedfulError",
     "Target",
     "Trace",
+    "Verdict",
     "Word",
     "__version__",
     "audit",

@@ -24,6 +24,7 @@ import numpy as np
 from heedful import registry
 from heedful import text as textlib
 from heedful.errors import HeedfulError
+from heedful.evidence.one_text import METRICS, rows_of
 from heedful.models import load
 from heedful.models.base import Model, require
 from heedful.registry import Explainer, Rows
@@ -51,6 +52,7 @@ class Plan:
     settings: Mapping[str, Any]
     seconds_a_row: float
     seconds_taken: float  # by the planning
+    metrics: tuple[str, ...] = ()  # by which the methods are weighed
 
     def rows_of(self, method: str, piece: int) -> Rows:
         return registry.get(method).rows(self.pieces[piece][0], self.target, self.own[method])
@@ -76,13 +78,20 @@ class Plan:
     @property
     def most_rows(self) -> int:
         """Of all methods together."""
-        rows = self._together({e.name: float(self.rows[e.name][1]) for e in self.chosen})
+        rows = self._together({e.name: float(self.rows[e.name][1]) for e in self.chosen}) + self.weighing
         return int(rows if self.budget is None else min(rows, self.budget))
+
+    @property
+    def weighing(self) -> int:
+        """Most rows that weighing asks for."""
+        units = len(self.x.units(self.settings["unit"]))
+        return rows_of(units, len(self.chosen) - 1, self.metrics) if self.metrics and units else 0
 
     @property
     def seconds(self) -> float:
         """About what all methods together take."""
         found = self._together({e.name: self.seconds_of(e) for e in self.chosen})
+        found += self.weighing * self.seconds_a_row
         return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_a_row)
 
     def seconds_of(self, entry: Explainer) -> float:
@@ -106,6 +115,7 @@ class Plan:
             for e in self.order
         ]  # fmt: skip
         together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
+        together |= {"weighing": self.weighing}
         return {**together, "parts": len(self.pieces), "methods": methods, "refused": dict(self.refused)}
 
 
@@ -120,6 +130,7 @@ def plan(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
+    evidence: bool | Iterable[str] | None = None,
     timed: bool = True,
 ) -> Plan:
     """What `heedful.explain` would do with the same arguments, and about what it would cost.
@@ -130,6 +141,7 @@ def plan(
     _check_numbers(seed, budget)
     model, params = load(model), _read_params(params)
     chosen, refused = _choose(model, methods)
+    metrics = _metrics(model, methods, evidence)
     _check_params(model, chosen, params, named=methods is not None)
     x = model.encode(text, long)
     x.units(unit)  # refuses an unknown unit before any work
@@ -146,8 +158,9 @@ def plan(
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
     made = Plan(
-        model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row, took
-    )
+        model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row,
+        took, metrics if len(pieces) == 1 else (),
+    )  # fmt: skip
     if not timed or made.seconds <= LONG or budget is not None:
         return made
     return replace(made, seconds_a_row=_in_a_batch(made))
@@ -197,6 +210,16 @@ def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]
     for entry in chosen:
         require(model, entry.needs, entry.name)
     return chosen, {}
+
+
+def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
+    """By which metrics to weigh: unless told, by two when every method runs."""
+    if evidence is None:
+        evidence = methods is None
+    if isinstance(evidence, bool):
+        return METRICS if evidence and "rows" in model.capabilities else ()
+    names = (evidence,) if isinstance(evidence, str) else tuple(evidence)
+    return tuple(registry.get_metric(name).name for name in names)
 
 
 def _pieces(x: Encoded, window: int | None) -> list[Piece]:

@@ -24,12 +24,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.evidence.one_text import weighed
 from heedful.models import load
 from heedful.models.base import Masks, Model
 from heedful.planning import Piece, Plan, plan, versions
 from heedful.registry import Explainer
 from heedful.rows import BudgetSpentError, Memory, check_budget
-from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Report, Step, Target, Trace
+from heedful.types import (
+    Attribution,
+    Comparison,
+    Cost,
+    Encoded,
+    Evidence,
+    Floats,
+    Report,
+    Step,
+    Target,
+    Trace,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,6 +60,7 @@ class Run:
         self.model, self.progress = model, progress
         self.step = Step("", 1, 1)
         self.asked, self.began = 0, Cost()  # rows of finished calls since the step began, and cost until then
+        self.intended = 0  # rows an interrupted method had set out to run: what it drew depends on it
         self._until = None if budget is None else model.spent.unique + budget
         self._traces: dict[tuple[Encoded, Target], Trace] = {}
         self._rows: dict[tuple[Encoded, Target], Memory] = {}
@@ -128,6 +141,7 @@ def explain(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
+    evidence: bool | Iterable[str] | None = None,
     progress: Report | None = None,
     keep_partial: bool = True,
 ) -> Comparison:
@@ -140,12 +154,17 @@ def explain(
     budget    most model inputs that all methods together may run, passes with gradients included
     long      what to do with a text longer than the model reads: "error", "truncate" or "window"
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
+    evidence  weigh the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
+              False; None: when every method runs
     progress  called with a heedful.types.Step as rows are run
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
     run = model if isinstance(model, Run) else Run(load(model))
-    made = plan(run.model, text, methods, target, unit, seed, budget, long=long, params=params, timed=False)
+    made = plan(
+        run.model, text, methods, target, unit, seed, budget,
+        long=long, params=params, evidence=evidence, timed=False,
+    )  # fmt: skip
     return carry_out(made, progress, keep_partial, run)
 
 
@@ -159,9 +178,12 @@ def carry_out(
     found: dict[str, Attribution] = {}
     refused = dict(made.refused)
     stopped: dict[str, Any] = {}
+    evidence: tuple[Evidence, ...] = ()
     try:
         with run.at_most(made.settings["budget"]):
             _run_methods(run, made, found, refused)
+            evidence, told = _weighed(run, made, found)
+            stopped |= told
     except KeyboardInterrupt:
         if not keep_partial or not found.keys() - {"random"} or _twice():
             raise
@@ -169,7 +191,23 @@ def carry_out(
     ordered = [found[entry.name] for entry in made.chosen if entry.name in found]
     facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
     seconds = made.seconds_taken + time.perf_counter() - started
-    return Comparison(tuple(ordered), facts, {**made.settings, "seconds": seconds} | stopped, refused)
+    settings = {**made.settings, "seconds": seconds} | stopped
+    return Comparison(tuple(ordered), facts, settings, refused, evidence)
+
+
+def _weighed(
+    run: Run, made: Plan, found: Mapping[str, Attribution]
+) -> tuple[tuple[Evidence, ...], dict[str, str]]:
+    """The methods that ran, weighed, or a setting that tells why not."""
+    items = [found[entry.name] for entry in made.chosen if entry.name in found and entry.name != "random"]
+    unit = made.settings["unit"]
+    if not made.metrics or not items or not made.x.units(unit):
+        return (), {}
+    run.begin(Step("evidence", len(made.order) + 1, len(made.order) + 1, total=made.weighing))
+    try:
+        return weighed(run, items, made.metrics, unit, made.settings["seed"]), {}  # type: ignore[arg-type]
+    except BudgetSpentError as error:
+        return (), {"not weighed": str(error)}
 
 
 def _run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
@@ -278,6 +316,7 @@ def _from_memory(run: Run, made: Plan, entry: Explainer) -> Attribution | None:
         return None
     asked, cost = run.asked, run.spent - run.began
     run.progress = None
+    run.intended = made.rows[entry.name][1]
     try:
         with run.at_most(0):
             params = {**made.own[entry.name], "samples": asked}

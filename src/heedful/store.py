@@ -26,7 +26,7 @@ import numpy as np
 from heedful._version import __version__
 from heedful.agreement import matrices
 from heedful.errors import HeedfulError
-from heedful.types import Attribution, Comparison, Cost, Encoded, Floats, Target
+from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Floats, Target
 
 FORMAT = 1
 FILES = ("comparison.json", "scores.parquet")
@@ -101,6 +101,8 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "model": _plain(comparison.model),
         "settings": _plain(comparison.settings),
         "refused": _plain(comparison.refused),
+        "evidence": [_plain(asdict(found)) for found in comparison.evidence],
+        "verdict": comparison.verdict if comparison.evidence else None,
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
         "agreement": _plain(matrices(comparison)) if first else None,
     }
@@ -159,6 +161,12 @@ def _attribution(data: Mapping[str, Any], x: Encoded, target: Target) -> Attribu
     )
 
 
+def _evidence(data: Mapping[str, Any]) -> Evidence:
+    numbers = {name: float(_floats([data[name]])[0]) for name in ("value", "control", "best", "skill")}
+    pairs = {name: tuple(_floats(data[name]).tolist()) for name in ("interval", "chance")}
+    return Evidence(**{**data, **numbers, **pairs})
+
+
 def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
     """The inverse of `comparison_to_dict`."""
     try:
@@ -171,7 +179,8 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
         if data["attributions"]:
             x, target = _encoded(data["x"]), _target(data["target"])
             items = tuple(_attribution(item, x, target) for item in data["attributions"])
-        return Comparison(items, dict(data["model"]), dict(data["settings"]), dict(data["refused"]))
+        evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
+        return Comparison(items, dict(data["model"]), dict(data["settings"]), dict(data["refused"]), evidence)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
 

@@ -263,6 +263,31 @@ class Attribution:
         return fragment(Comparison((self,)))
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What n texts say about one method by one metric, under one removal operator ("" where none is used)."""
+
+    metric: str
+    operator: str
+    method: str
+    value: float  # means over texts: of the method,
+    control: float  # of random scores,
+    best: float  # and of the best found
+    skill: float  # (value - control) / (best - control): 0 is chance, 1 the best found
+    interval: tuple[float, float]  # 95 %, of skill, over texts; (nan, nan) for a single text
+    n: int
+    chance: tuple[float, float]  # 95 % of random scores lie between, on a text
+    circular: bool = False  # the method was chosen or fitted by what the metric measures
+
+    @property
+    def above_chance(self) -> bool:
+        """Beyond what random scores reach, on the side that is good: of many texts, the interval tells."""
+        if self.n > 1:
+            return self.interval[0] > 0
+        low, high = self.chance
+        return self.value > high if self.best >= self.control else self.value < low
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison(Mapping[str, Attribution]):
     """Several methods on one prediction: a mapping from method name to `Attribution`."""
@@ -271,6 +296,14 @@ class Comparison(Mapping[str, Attribution]):
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
     refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
+    evidence: tuple[Evidence, ...] = ()  # how far the model does what the methods say, on this text
+
+    @property
+    def verdict(self) -> str:
+        """What the evidence of this one text allows to say, in words."""
+        from heedful.evidence.one_text import said
+
+        return said(self.evidence)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:
@@ -369,6 +402,7 @@ __all__ = [
     "Comparison",
     "Cost",
     "Encoded",
+    "Evidence",
     "Floats",
     "Progress",
     "Report",

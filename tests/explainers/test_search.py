@@ -57,4 +57,4 @@ def test_what_depth_leaves_follows_by_single_drop() -> None:
     found = search(model, x, model.target(x), depth=2, operator="delete")
     assert [WORDS[i] for i in np.argsort(-found.scores)] == ["c", "e", "a", "d", "b"]
     assert "circular" not in " ".join(found.notes)
-    assert "do not judge it by a deletion metric" in found.notes[1]
+    assert "do not judge it by a metric of deletion" in found.notes[1]

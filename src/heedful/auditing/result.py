@@ -19,9 +19,10 @@ from typing import Any
 from heedful.auditing.folder import RunFolder, parse, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.summary import Evidence, summarise, verdicts
+from heedful.evidence.summary import summarise, verdicts
 from heedful.evidence.verdict import FEW, Verdict
 from heedful.evidence.weigh import Score
+from heedful.types import Evidence
 
 TOLD = 100  # errors in the result; the shards have them all
 RESULT = "result.json"

@@ -3,7 +3,8 @@
 asked   model inputs that the methods and metrics asked for
 run     those that were really run: each once a text, whoever asks
 naive   what tools that share nothing would run: every method its own rows; every metric, for every method
-        and operator, f(x), f(nothing), the method's rows and those of its own random orders
+        and operator, f(x), f(nothing), the method's rows and those of its own random orders; no tool but
+        this one looks for the best order, so those rows are in `asked` and `run` alone
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.auditing.tables import KINDS, to_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.weigh import CONTROL, weigh
+from heedful.evidence.weigh import CONTROL, ceilings, weigh
 from heedful.models.base import Model
 from heedful.planning import plan
 from heedful.run import Run, carry_out
@@ -99,12 +100,16 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
     comparison = carry_out(replace(made, named=False), keep_partial=False, run=run)
     items = [item for item in comparison.attributions if item.method != CONTROL]
     marks = None if row.rationale is None else marked(row.rationale, comparison.x, settings.unit)
+    rest = run.spent
+    searched = {op: ceilings(run, items[0], op, settings.unit, settings.metrics) for op in settings.operators}
+    looked = (run.spent - rest).forwards
     scores = weigh(
         run, items, settings.metrics, settings.operators,
-        unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks,
+        unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
     )  # fmt: skip
     spent, units = run.spent - before, len(comparison.x.units(settings.unit))
-    naive = spent.forwards + _more_if_naive(settings, units, len(items))
+    orders = len(searched[settings.operators[0]])
+    naive = spent.forwards - looked + _more_if_naive(settings, units, len(items), orders)
     label, right = _judged(row.label, comparison, model.labels)
     told = (row.number, seed, comparison.target.name, items[0].output, _predicted(comparison), label, right)
     return {
@@ -133,7 +138,7 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
     }
 
 
-def _more_if_naive(settings: Settings, units: int, methods: int) -> int:
+def _more_if_naive(settings: Settings, units: int, methods: int, searched: int) -> int:
     """Rows of metrics that remove, if nothing were shared, less the rows that `weigh` asks for."""
     chosen = [registry.get_metric(name) for name in settings.metrics]
     plans = [
@@ -143,7 +148,7 @@ def _more_if_naive(settings: Settings, units: int, methods: int) -> int:
     if not lengths:
         return 0
     alone = sum(methods * (2 + length * (1 + settings.draws)) for length in lengths)
-    shared = 2 + sum(lengths) * (methods + settings.draws)
+    shared = 2 + sum(lengths) * (methods + settings.draws + searched)
     return len(settings.operators) * (alone - shared)
 
 

@@ -11,32 +11,15 @@ The spread over operators is the same line under each: how much of a number is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from heedful import registry
 from heedful.evidence.verdict import CONTROL, Verdict, judge
 from heedful.evidence.weigh import Score
-from heedful.types import Floats
+from heedful.types import Evidence, Floats
 
 DRAWS = 2000
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What n texts say about one method."""
-
-    metric: str
-    operator: str
-    method: str
-    value: float
-    control: float
-    best: float
-    skill: float
-    interval: tuple[float, float]  # of skill; (nan, nan) for a single text
-    n: int
-    circular: bool = False  # the method was chosen or fitted by what the metric measures
 
 
 Texts = Sequence[Sequence[Score]]  # text by text
@@ -64,9 +47,10 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
         again = [_ratio(a, b) for a, b in zip(times @ gain, times @ room, strict=True)]
         low, high = np.quantile(again, [0.025, 0.975])
         interval = (float(low), float(high))
-    means = (float(np.mean([getattr(s, name) for s in scores])) for name in ("value", "control", "best"))
-    value, control, best = means
-    return Evidence(*key, value, control, best, skill, interval, len(scores), scores[0].circular)
+    names = ("value", "control", "best", "low", "high")
+    value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
+    chance = (band[0], band[1])
+    return Evidence(*key, value, control, best, skill, interval, len(scores), chance, scores[0].circular)
 
 
 def _ratio(gain: float, room: float) -> float:

@@ -11,7 +11,7 @@ run once, rows of like length together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,11 @@ from heedful.types import Attribution, Encoded, Floats, Target
 
 CONTROL = "random"
 DRAWS = 20
+SHORTLIST = 8  # units the search looks at a step
+GOALS = {  # what is searched for, and for which metrics
+    "deletion": {"comprehensiveness", "aopc"},
+    "insertion": {"sufficiency", "insertion", "effective-complexity"},
+}
 ASKED = 8  # draws of the control where each explains again
 
 
@@ -64,11 +69,14 @@ def weigh(
     draws: int = DRAWS,
     seed: int = 0,
     rationale: Sequence[bool] | None = None,
+    searched: Mapping[str, Sequence[Floats]] | None = None,
 ) -> list[Score]:
     """Scores of every attribution (all of one text and target) by every metric under every operator.
 
     metrics     names; None: all that ask for rows
     rationale   by unit, what people marked as the reason
+    searched    by operator, scores that were searched for (`ceilings`; None: search now); with none for an
+                operator, the best is that of the methods and random orders
     """
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
@@ -80,7 +88,12 @@ def weigh(
     removing = [metric for metric in chosen if metric.asks == "rows"]
     found: list[Score] = []
     for operator in (model.operators if operators is None else operators) if removing else ():
-        found += _removed(model, items, removing, operator, unit, draws, seed)
+        names = [metric.name for metric in removing]
+        if searched is None:
+            best = ceilings(model, items[0], operator, unit, names)
+        else:
+            best = list(searched.get(operator, ()))
+        found += _removed(model, items, removing, operator, unit, draws, seed, best)
     marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
     subjects = [Subject(model, item, _again(item), unit, marked) for item in items]
     for metric in chosen:
@@ -102,20 +115,36 @@ def _removed(
     unit: str,
     draws: int,
     seed: int,
+    searched: list[Floats],
 ) -> list[Score]:
     """Metrics that remove, under one operator."""
     groups = items[0].x.units(unit)
     vectors = [unit_scores(item, groups) for item in items]
     rng = np.random.default_rng(seed)
     vectors += [rng.normal(size=len(groups)) for _ in range(draws)]
+    vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
     ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
     at, found = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
         results = [plan.finish(next(at), ends) for plan in group]
         best = max(results) if metric.better == "high" else min(results)
-        found += _scored(metric, operator, items, results, best)
+        found += _scored(metric, operator, items, results[: len(items) + draws], best)
     return found
+
+
+def ceilings(
+    model: Model, item: Attribution, operator: str, unit: str, metrics: Sequence[str]
+) -> list[Floats]:
+    """Scores that were searched for: what they reach, an explanation may be asked to reach."""
+    goals = [goal for goal, served in GOALS.items() if served & set(metrics)]
+    groups = item.x.units(unit)
+    entry = registry.get("search")
+    found = [
+        entry(model, item.x, item.target, operator=operator, unit=unit, goal=goal, shortlist=SHORTLIST)
+        for goal in goals
+    ]
+    return [unit_scores(order, groups) for order in found]
 
 
 def _run(

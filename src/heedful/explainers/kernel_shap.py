@@ -51,7 +51,7 @@ def kernel_shap(
     """Shapley values: each word's share of the difference between the text and the empty text."""
     groups, operator = x.units(unit), operator or model.operators[0]
     d = len(groups)
-    rows = max(ROWS, 3 * d) if samples is None else samples
+    rows = max(ROWS, 5 * d // 2) if samples is None else samples
     if d <= exact:
         rows, precision = 2**d, 0.0
     rows = sampling.rows_allowed(model, rows, d, "kernel-shap")
@@ -60,7 +60,7 @@ def kernel_shap(
         return model.rows(x, target, keep, operator, unit)
 
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
-    found, note = _solve(ask, d, (everything, nothing), rows, precision, seed)
+    found, note = _solve(model, ask, d, (everything, nothing), rows, precision, seed)
     return Attribution(
         x,
         target,
@@ -74,13 +74,13 @@ def kernel_shap(
 
 
 def _solve(
-    ask: sampling.Ask, d: int, ends: tuple[float, float], rows: int, precision: float, seed: int
+    model: Model, ask: sampling.Ask, d: int, ends: tuple[float, float], rows: int, precision: float, seed: int
 ) -> tuple[Estimate, str]:
     """The estimate and a note on how sampling ended; ends are f(1) and f(0)."""
     if d < 2:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
         return found, sampling.verdict(found, precision, 0)
-    pairs, read = sampling.pairs_for(d, rows, lime_limit.PUBLISHED, seed), sampling.growing(ask)
+    pairs, read = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed), sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:

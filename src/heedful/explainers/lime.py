@@ -63,13 +63,14 @@ def lime(
     operator = operator or model.operators[0]
     places = _places(x, unit, bag)
     d = len(places)
-    rows = samples if samples is not None else max(ROWS[variant], 3 * d)
+    rows = samples if samples is not None else max(ROWS[variant], 5 * d // 2)
     rows = sampling.rows_allowed(model, rows, d, "lime")
     ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
         values, stderr, output, note = _published(ask, d, rows, bandwidth, features, seed)
     else:
-        values, stderr, output, note = _adjusted(ask, d, rows, precision, bandwidth, seed)
+        pairs = sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
+        values, stderr, output, note = _adjusted(ask, pairs, d, rows, precision, bandwidth)
     units = x.units(unit)
     groups = [[t for u in places_of for t in units[u]] for places_of in places]
     return Attribution(
@@ -112,11 +113,13 @@ def _ask(
 Answer = tuple[Floats, Floats, float, str]  # scores, standard errors, f(x), a note
 
 
-def _adjusted(ask: sampling.Ask, d: int, rows: int, precision: float, nu: float, seed: int) -> Answer:
+def _adjusted(
+    ask: sampling.Ask, pairs: sampling.Pairs | None, d: int, rows: int, precision: float, nu: float
+) -> Answer:
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
-    if d < 2:  # a line through two points
+    if pairs is None:  # a line through two points
         return np.full(d, everything - nothing), np.zeros(d), everything, ""
-    pairs, read = sampling.pairs_for(d, rows, nu, seed), sampling.growing(ask)
+    read = sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:

@@ -151,7 +151,7 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(
-    model: Model, x: Encoded, target: Target, *, samples: int = 24, noise: float = 0.1, seed: int = 0
+    model: Model, x: Encoded, target: Target, *, samples: int = 16, noise: float = 0.1, seed: int = 0
 ) -> Attribution:
     """Gradient times embedding, the gradient averaged over noisy copies of the text."""
     if samples < 4:

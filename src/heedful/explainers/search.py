@@ -3,10 +3,13 @@
 A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets whose area
 so far is largest. No explanation can be expected to do better on a deletion metric, which is its purpose: it
 is the ceiling other methods are measured against, and it is fitted to that metric, so never judge it by it.
+goal="insertion" starts from nothing and looks for the units that bring the output back soonest: the same
+with sum_k f(j_1..j_k alone) - f(nothing).
 
-Scores are ranks, (d - k) / d for the unit removed k-th: only the order means something.
-Cost: at most beam * d rows a step, `depth` steps; sets met twice are run once. Units left after `depth` steps
-follow by their single drop. Needs: rows. Zhou & Shah 2022 (the solvability of interpretability metrics).
+Scores are ranks, (d - k) / d for the unit moved k-th: only the order means something.
+Cost: at most beam * d rows a step, or beam * `shortlist` (the units that did most alone), `depth` steps; sets
+met twice are run once. Units left after `depth` steps follow by what they did alone. Needs: rows.
+Zhou & Shah 2022 (the solvability of interpretability metrics).
 """
 
 from __future__ import annotations
@@ -30,9 +33,12 @@ class Order:
     area: float = 0.0
 
 
-def _rows(d: int, beam: int, depth: int) -> tuple[int, int]:
+GOALS = ("deletion", "insertion")
+
+
+def _rows(d: int, beam: int, depth: int, shortlist: int) -> tuple[int, int]:
     """With one order to grow at every step, and with `beam` of them that share no set."""
-    later = sum(d - step for step in range(1, min(depth, d)))
+    later = sum(min(d - step, shortlist) for step in range(1, min(depth, d)))
     return 1 + d + later, 1 + d + beam * later
 
 
@@ -42,7 +48,7 @@ def _rows(d: int, beam: int, depth: int) -> tuple[int, int]:
     cite="Zhou & Shah 2022",
     signed=False,
     dear=True,
-    rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["depth"]),
+    rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["depth"], p["shortlist"]),
 )
 def search(
     model: Model,
@@ -53,46 +59,55 @@ def search(
     unit: str = "word",
     beam: int = 3,
     depth: int = 16,
+    shortlist: int = 64,
+    goal: str = "deletion",
 ) -> Attribution:
     """The best deletion order a beam search finds: the ceiling for deletion metrics."""
-    if beam < 1 or depth < 1:
-        raise HeedfulError("beam and depth must be at least 1")
+    if beam < 1 or depth < 1 or shortlist < 1:
+        raise HeedfulError("beam, depth and shortlist must be at least 1")
+    if goal not in GOALS:
+        raise HeedfulError(f"unknown goal {goal!r}", fix=f"Use one of: {', '.join(GOALS)}")
     groups = x.units(unit)
-    operator = operator or model.operators[0]
-    whole = float(model.rows(x, target, np.ones((1, len(groups)), dtype=bool), operator, unit)[0])
+    operator, deleting = operator or model.operators[0], goal == "deletion"
+    edges = np.repeat([[True], [False]], len(groups), axis=1)
+    whole, nothing = model.rows(x, target, edges if not deleting else edges[:1], operator, unit)[[0, -1]]
     orders = [Order()]
     singles = np.zeros(len(groups))
+    near = list(range(len(groups)))
     for step in range(min(depth, len(groups))):
-        grown = _grow(orders, len(groups))
-        values = model.rows(x, target, _masks(grown, len(groups)), operator, unit)
+        grown = _grow(orders, near, shortlist if step else len(groups))
+        keep = _masks(grown, len(groups))
+        values = model.rows(x, target, keep if deleting else ~keep, operator, unit)
+        moved = whole - values if deleting else values - nothing
         if step == 0:
-            singles = whole - values  # grown in unit order
-        orders = _best(grown, whole - values, beam)
+            singles = moved  # grown in unit order
+            near = np.argsort(-singles, kind="stable").tolist()
+        orders = _best(grown, moved, beam)
     order = _completed(orders[0].removed, singles)
     ranks = np.empty(len(groups))
     ranks[order] = (len(groups) - np.arange(len(groups))) / len(groups)
     mean = orders[0].area / max(len(orders[0].removed), 1)  # special tokens alone: nothing to remove
-    note = f"scores are ranks; mean drop over the first {len(orders[0].removed)} removals: {mean:.3g}"
+    done = ("drop", "removals") if deleting else ("rise", "insertions")
+    note = f"scores are ranks; mean {done[0]} over the first {len(orders[0].removed)} {done[1]}: {mean:.3g}"
     return Attribution(
         x,
         target,
         spread(ranks, groups, len(x)),
         params={"operator": operator},
-        output=whole,
-        notes=(note, "fitted to deletion: do not judge it by a deletion metric"),
+        output=float(whole),
+        notes=(note, f"fitted to {goal}: do not judge it by a metric of {goal}"),
     )
 
 
-def _grow(orders: list[Order], count: int) -> list[Order]:
-    """Every order with one more unit; of two that removed the same set, the better one."""
+def _grow(orders: list[Order], units: list[int], shortlist: int) -> list[Order]:
+    """Every order with one more of the first few units left; of two that moved the same set, the better."""
     best: dict[frozenset[int], Order] = {}
     for order in orders:
-        for unit in range(count):
-            if unit not in order.removed:
-                grown = Order((*order.removed, unit), order.area)
-                known = best.setdefault(frozenset(grown.removed), grown)
-                if grown.area > known.area:
-                    best[frozenset(grown.removed)] = grown
+        for unit in [unit for unit in units if unit not in order.removed][:shortlist]:
+            grown = Order((*order.removed, unit), order.area)
+            known = best.setdefault(frozenset(grown.removed), grown)
+            if grown.area > known.area:
+                best[frozenset(grown.removed)] = grown
     return list(best.values())
 
 

@@ -59,7 +59,7 @@ def size_share(d: int, nu: float = PUBLISHED) -> Floats:
     half as many as of the most at least. Texts with little left anchor LIME's slopes, and KernelSHAP, which
     reads the same rows, gives them weight: with fewer its intervals covered 87 %."""
     share = np.sqrt(size_law(d, nu)[d - np.arange(1, d)])
-    return np.maximum(share, share.max() / 2)
+    return np.asarray(np.maximum(share, share.max() / 2))
 
 
 def row_weights(keep: Masks, nu: float = PUBLISHED) -> Floats:

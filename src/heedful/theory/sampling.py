@@ -120,9 +120,10 @@ class Pairs:
                 fresh = []
 
 
-def pairs_for(d: int, rows: int, nu: float, seed: int) -> Pairs:
+def pairs_for(model: Model | None, d: int, rows: int, nu: float, seed: int) -> Pairs:
     """The pairs of a run of at most `rows` rows for a limit of this bandwidth: the same for LIME and
-    KernelSHAP, so that side by side they are run once."""
+    KernelSHAP, so that side by side they are run once. An interrupted run goes on reading what it drew."""
+    rows = max(rows, getattr(model, "intended", 0))
     if rows >= MANY * d or d <= LONG:
         return Pairs(d, lime_limit.pair_share(d, nu), seed)
     return Pairs(d, lime_limit.size_share(d, nu), seed, complements=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from heedful._version import __version__
 from heedful.auditing.result import TOLD, Audit
-from heedful.evidence.summary import Evidence
+from heedful.types import Evidence
 from heedful.view.audit_summary import MARKS, Block, blocks, labels, share, skipped, wide_spread
 from heedful.view.html import component
 from heedful.view.sections import esc, hue, level, part, table

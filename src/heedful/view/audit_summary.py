@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.auditing.result import Audit
-from heedful.evidence.summary import Evidence
 from heedful.evidence.verdict import Verdict
+from heedful.types import Evidence
 from heedful.view.summary import signed
 
 LEADS, DULL, CIRCULAR = "★", "○", "↻"
