@@ -66,6 +66,7 @@ def explain(
     param: o.Params = None,
     seed: o.Seed = 0,
     budget: o.Budget = None,
+    evidence: o.Evidence = True,
     long: o.Long = "error",
     html: o.Html = None,
     save: o.Save = None,
@@ -88,6 +89,7 @@ def explain(
     echo "the food was fine" | heedful explain --json
 
     The control method `random` is always run too: it shows what no knowledge of the model looks like.
+    Then words are deleted, best first by each method and at random, to see which methods the model follows.
     Ctrl-C shows (and saves) what is finished.
     """
     from heedful.cli.explain import Output, Wish, command
@@ -102,8 +104,9 @@ def explain(
         "given": given,
     }
     wish = Wish(
-        model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle
-    )
+        model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle,
+        evidence,
+    )  # fmt: skip
     command(wish, out, dry_run)
 
 

@@ -45,6 +45,7 @@ class Wish:
     budget: int | None
     long: str
     allow_pickle: bool
+    evidence: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
         params = _params(wish, names or able)
         made = plan(
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
-            long=wish.long, params=params,
+            long=wish.long, params=params, evidence=wish.evidence,
         )  # fmt: skip
     given = {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
     return replace(made, settings={**made.settings, **given})
@@ -136,6 +137,10 @@ def show_plan(made: Plan, form: str) -> None:
     for name, (least, most), seconds in rows:
         count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         table.add_row(*map(Text, (name, count, f"{seconds:.2f}")))
+    if made.weighing:
+        table.add_row(
+            *map(Text, ("evidence", f"{made.weighing:,}", f"{made.weighing * made.seconds_a_row:.2f}"))
+        )
     table.add_row(*map(Text, ("together", f"up to {made.most_rows:,}", f"{made.seconds:.2f}")))
     console().print(table)
     passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."

@@ -36,7 +36,7 @@ def body(comparison: Comparison, size: int) -> str:
     """Every section; `size` is the heading level of the prediction (1 on a page, 3 in a notebook)."""
     parts = [sections.answer(comparison, size)]
     if comparison.attributions:
-        drawn = (sections.methods, sections.numbers, sections.agreement, sections.cost)
+        drawn = (sections.methods, sections.numbers, sections.evidence, sections.agreement, sections.cost)
         parts += [draw(comparison, size + 1) for draw in drawn]
     parts.append(sections.remarks(comparison, size + 1))
     if comparison.attributions:

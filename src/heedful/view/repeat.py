@@ -71,6 +71,7 @@ def command(comparison: Comparison) -> str | None:
     for name in sorted({key for params in _params(comparison).values() for key in params}):
         values = {str(params[name]) for params in _params(comparison).values() if name in params}
         words += [f"--{name}", values.pop()] if name == "operator" and len(values) == 1 else []
+    words += [] if comparison.evidence else ["--no-evidence"]
     return shlex.join(words)
 
 
@@ -90,7 +91,12 @@ def python(comparison: Comparison) -> str:
     lines += [f"    {name}={value!r}," for name, value in _changed(comparison).items()]
     if _params(comparison):
         lines.append(f"    params={_params(comparison)!r},")
+    lines += [f"    evidence={_metrics(comparison)!r},"] if comparison.evidence else []
     return "\n".join([*lines, ")", 'cmp.to_html("why.html")'])
+
+
+def _metrics(comparison: Comparison) -> list[str]:
+    return list(dict.fromkeys(found.metric for found in comparison.evidence))
 
 
 def _params(comparison: Comparison) -> dict[str, dict[str, Any]]:

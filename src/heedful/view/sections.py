@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from heedful.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit
-from heedful.types import Comparison, Word
+from heedful.types import Comparison, Evidence, Word
 from heedful.view import repeat
 from heedful.view.columns import CONTROL, Column, columns, visible
 from heedful.view.summary import explained, notes, predictions, sentences, signed
@@ -167,6 +167,42 @@ def numbers(comparison: Comparison, size: int) -> str:
     return part(
         "numbers", "The numbers", lead, table(heads, rows, "Scores by word and method", "sortable"), size
     )
+
+
+def evidence(comparison: Comparison, size: int) -> str:
+    """The verdict, then skill by method and metric beside what random orders reached."""
+    found = comparison.evidence
+    if not found:
+        return ""
+    pairs = list(dict.fromkeys((e.metric, e.operator) for e in found))
+    by_method = {(e.method, e.metric, e.operator): e for e in found}
+    methods = sorted(
+        dict.fromkeys(e.method for e in found),
+        key=lambda m: -sum(by_method[m, *pair].skill for pair in pairs if (m, *pair) in by_method),
+    )
+    rows = []
+    for method in methods:
+        cells = "".join(evidence_cell(by_method.get((method, *pair))) for pair in pairs)
+        rows.append(f'<tr><th scope="row">{esc(method)}</th>{cells}</tr>')
+    heads = ["method", *(f"{esc(metric)}<small>{esc(operator)}</small>" for metric, operator in pairs)]
+    said = "".join(f"<p>{esc(line)}</p>" for line in comparison.verdict.splitlines())
+    lead = (
+        "Skill: 0 is the mean of random orders, 1 the best value any method or random order reached on this "
+        "text. In brackets the measured change of the output, and between which values random orders lay. "
+        "✓ is beyond them; c marks a method that was fitted to what is measured."
+    )
+    body = f'<div class="said">{said}</div>{table(heads, rows, "Evidence by method and metric")}'
+    return part("evidence", "Which to heed?", lead, body, size)
+
+
+def evidence_cell(found: Evidence | None) -> str:
+    if found is None:
+        return "<td>–</td>"
+    low, high = found.chance
+    mark = (" ✓" if found.above_chance else "") + (" c" if found.circular else "")
+    shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
+    band = f"{signed(found.value)}; chance {signed(low)} to {signed(high)}"
+    return f'<td class="{shade}">{signed(found.skill)}{mark} <small>({band})</small></td>'
 
 
 def agreement(comparison: Comparison, size: int) -> str:

@@ -39,7 +39,8 @@ def show(comparison: Comparison, console: Console | None = None, rows: int | Non
 def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
     parts: list[RenderableType] = [*_header(comparison)]
     if comparison.attributions:
-        parts += [Text(""), *_tables(comparison, width, rows), *_footer(comparison, width)]
+        parts += [Text(""), *_tables(comparison, width, rows), *_evidence(comparison)]
+        parts += _footer(comparison, width)
     parts += _notes(comparison)
     return Group(*parts)
 
@@ -172,6 +173,28 @@ def _table(block: list[Layout], names: list[str], kept: list[int], first: int, u
     if kept and kept[-1] != len(names) - 1:
         table.add_row(Text("⋯", "dim"))
     return table
+
+
+def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
+    """Skill by method and metric, then the verdict."""
+    found = comparison.evidence
+    if not found:
+        return
+    pairs = list(dict.fromkeys((e.metric, e.operator) for e in found))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
+    table.add_column("skill")
+    for metric, operator in pairs:
+        table.add_column(f"{metric}\n{operator}".strip(), justify="right")
+    for method in dict.fromkeys(e.method for e in found):
+        row = {(e.metric, e.operator): e for e in found if e.method == method}
+        cells = [
+            f"{signed(row[p].skill)} {'✓' if row[p].above_chance else ' '}" if p in row else "" for p in pairs
+        ]
+        table.add_row(Text(method), *map(Text, cells))
+    yield from (Text(""), table)
+    yield Text("0 is the mean of random orders, 1 the best found here; ✓ beyond the random orders", "dim")
+    yield Text("")
+    yield Text(comparison.verdict)
 
 
 def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
