@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy import linalg
 from scipy.linalg import lapack
 
 from heedful.theory import lime_limit
@@ -112,7 +113,7 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     """The first 2 len(drawn) rows are pairs, drawn their strata's shares; other rows are certain."""
     pairs, root = len(drawn), np.sqrt(weights)[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])
-    slopes = np.linalg.lstsq(design * root, values * root[:, 0], rcond=None)[0]
+    slopes = least_squares(design * root, values * root[:, 0])
     rest = values - design @ slopes
     ridge = 1 / np.maximum(weights / weights.mean(), 1e-3)  # light rows count for little
     found = []
@@ -127,6 +128,11 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     share = np.append(np.repeat(drawn, 2), np.ones(len(keep) - 2 * pairs))[:, None]
     some = left_out.std(0) > SMALL * values.std()
     return Controls(left_out[:, some], ((1 - share) * left_out + share * mean)[:, some])
+
+
+def least_squares(design: Floats, values: Floats, small: float = 1e-12) -> Floats:
+    """Of least norm where the design is short of rank; by orthogonal factors, thrice as quick as by SVD."""
+    return np.asarray(linalg.lstsq(design, values, small, lapack_driver="gelsy", check_finite=False)[0])
 
 
 def leave_out(system: Floats, design: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:

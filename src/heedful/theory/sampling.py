@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import comb
 
@@ -32,7 +33,7 @@ from scipy import special
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
 from heedful.theory import lime_limit
-from heedful.theory.adjust import Controls
+from heedful.theory.adjust import Controls, least_squares
 from heedful.theory.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
@@ -63,7 +64,7 @@ class Pairs:
         self._rows: list[Masks] = []  # pairs (2, d)
         self._strata: list[int] = []
 
-    @property
+    @cached_property
     def total(self) -> int:
         """How many pairs there are."""
         if self.complements:
@@ -174,7 +175,7 @@ def fit(
     back, found = back[:columns], coefficients[:columns]
     if controls is not None:
         moved = (controls.left_out - controls.blended) @ coefficients[columns:]
-        found = found + np.linalg.lstsq(design * root, moved * root[:, 0], rcond=SINGULAR)[0]
+        found = found + least_squares(design * root, moved * root[:, 0], SINGULAR)
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
     return found, _stderr(errors, pairs, back, drawn)
 
