@@ -150,7 +150,7 @@ def sampled(d: int, samples: int | None, default: int, exact: int = 0) -> Rows:
     every = max(2, 2 ** min(d, 60))  # the text and the empty text are always run
     if d <= exact:
         return every, every
-    most = min(every, max(default, 5 * d // 2) if samples is None else samples)
+    most = min(every, max(default, 9 * d // 4) if samples is None else samples)
     return min(2 * (d + 5), most), most
 
 

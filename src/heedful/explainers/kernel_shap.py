@@ -51,7 +51,7 @@ def kernel_shap(
     """Shapley values: each word's share of the difference between the text and the empty text."""
     groups, operator = x.units(unit), operator or model.operators[0]
     d = len(groups)
-    rows = max(ROWS, 5 * d // 2) if samples is None else samples
+    rows = max(ROWS, 9 * d // 4) if samples is None else samples
     if d <= exact:
         rows, precision = 2**d, 0.0
     rows = sampling.rows_allowed(model, rows, d, "kernel-shap")

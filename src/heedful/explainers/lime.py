@@ -63,7 +63,7 @@ def lime(
     operator = operator or model.operators[0]
     places = _places(x, unit, bag)
     d = len(places)
-    rows = samples if samples is not None else max(ROWS[variant], 5 * d // 2)
+    rows = samples if samples is not None else max(ROWS[variant], 9 * d // 4)
     rows = sampling.rows_allowed(model, rows, d, "lime")
     ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
