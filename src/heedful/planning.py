@@ -14,7 +14,7 @@ import platform
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from math import sqrt
 from typing import Any
@@ -263,12 +263,18 @@ def _predict(model: Model, pieces: list[Encoded]) -> list[tuple[str, float]]:
     return sorted(shares.items(), key=lambda item: -item[1])[:5]
 
 
+@cache
+def _version(package: str) -> str:
+    """A look into the file system, which takes milliseconds."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def versions() -> dict[str, str]:
     """What a reader needs to make it again."""
     found = {"python": platform.python_version()}
     for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
+        found[package] = _version(package)
     return found

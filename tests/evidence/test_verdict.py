@@ -107,3 +107,26 @@ def test_every_method_is_in_one_group() -> None:
 def test_without_a_control_nothing_is_said() -> None:
     with pytest.raises(HeedfulError, match="random among them"):
         judge(np.zeros((9, 2)), ("a", "b"), metric="m")
+
+
+def rare(seed: int, n: int, lift: float) -> np.ndarray:
+    """(n, 4): a method, its twin that differs on four texts, noise, and the control."""
+    rng = np.random.default_rng(seed)
+    chance = rng.normal(size=n)
+    method = chance + lift + rng.normal(size=n)
+    twin = method.copy()
+    twin[rng.choice(n, 4, replace=False)] += rng.choice([-0.3, 0.3], 4)
+    return np.stack([method, twin, chance + rng.normal(size=n), chance], 1)
+
+
+def test_methods_that_hardly_differ_do_not_raise_the_bar() -> None:
+    """Drawn without the few texts on which twins differ, their spread is next to nothing."""
+    names = ("method", "twin", "noise", "random")
+    bars = [compare(rare(seed, 100, 0.7), seed).critical for seed in range(5)]
+    assert max(bars) < 3.5
+    assert min(bars) > 2.2  # six pairs: Bonferroni of normal ones gives 2.64
+    found = judge(rare(0, 100, 0.7), names, metric="aopc")
+    assert found.lead[:2] in (("method", "twin"), ("twin", "method"))
+    assert found.no_better_than_random == ("noise",)
+    false = sum(bool(compare(rare(seed, 40, 0.0), seed, draws=500).apart().any()) for seed in range(200))
+    assert false <= 20  # 5 % of 200, and three standard deviations
