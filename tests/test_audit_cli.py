@@ -171,3 +171,14 @@ def test_marks_follow_the_verdicts(data: Path) -> None:
             assert block.mark(metric, method) == marks[0]
     circular = {(e.metric, e.method) for e in found.table if e.circular}
     assert circular == {("monotonicity", "occlusion")}
+
+
+def test_report_draws_an_audit_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def score(texts: list[str]) -> list[float]:
+        return [float(text.count("good")) for text in texts]
+
+    found = heedful.audit(score, ["a good day", "good good bad"], methods=["occlusion"], out=tmp_path / "run")
+    assert main(["report", str(tmp_path / "run"), "--html", str(tmp_path / "again.html"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in document["table"]] == [row.method for row in found.table]
+    assert "occlusion" in (tmp_path / "again.html").read_text(encoding="utf-8")

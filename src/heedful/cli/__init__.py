@@ -179,7 +179,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
 
 @app.command()
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved run; neither the model nor torch is needed.
+    """Make the page of a saved explanation or audit; neither the model nor torch is needed.
 
     \b
     heedful explain "the service is not bad" --save run/
@@ -187,15 +187,14 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
 
     Without --html the page is written into the run folder as report.html.
     """
-    from heedful.types import Comparison
-    from heedful.view.html import page
+    from heedful.cli.io import opened
 
-    comparison = Comparison.load(run)
+    document, page = opened(run)
     if html or not as_json:
-        write(html or run / "report.html", page(comparison))
+        write(html or run / "report.html", page())
         note(f"wrote {html or run / 'report.html'}")
     if as_json:
-        put_json(comparison.to_dict())
+        put_json(document)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -191,3 +191,18 @@ def _every(seconds: float) -> Say:
             note(f"{what}: {done:,}/{total:,} rows" if total > 1 else what)
 
     return say
+
+
+def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:
+    """A saved explanation or audit: its document, and the page it makes."""
+    if (run / "shards").is_dir():
+        from heedful.auditing.result import load
+        from heedful.view import audit_page
+
+        audit = load(run)
+        return {"run": str(run), **audit.to_dict()}, lambda: audit_page.page(audit)
+    from heedful.types import Comparison
+    from heedful.view import html
+
+    comparison = Comparison.load(run)
+    return comparison.to_dict(), lambda: html.page(comparison)
