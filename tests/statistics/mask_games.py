@@ -14,7 +14,7 @@ import numpy as np
 
 import heedful
 from heedful.explainers import kernel_shap, lime
-from heedful.theory import lime_limit, ratio_game
+from heedful.theory import lime_limit, ratio_game, sampling
 
 NU = lime_limit.PUBLISHED
 Found = tuple[np.ndarray, np.ndarray]  # scores and standard errors, each (d,)
@@ -130,9 +130,10 @@ def ends(game: Game) -> tuple[float, float]:
 
 def ours(game: Game, method: str, rows: int, precision: float, seed: int) -> Found:
     """The default estimators, through the code that the explainers run."""
+    pairs = sampling.pairs_for(None, game.d, rows, NU, seed)
     if method == "lime":
-        return lime._adjusted(game, game.d, rows, precision, NU, seed)[:2]
-    found, _ = kernel_shap._solve(game, game.d, ends(game), rows, precision, seed)
+        return lime._adjusted(game, pairs, game.d, rows, precision, NU)[:2]
+    found, _ = kernel_shap._solve(game, pairs, ends(game), rows, precision, game.d)
     return found.values, found.stderr
 
 

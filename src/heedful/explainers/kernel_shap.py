@@ -60,7 +60,8 @@ def kernel_shap(
         return model.rows(x, target, keep, operator, unit)
 
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
-    found, note = _solve(model, ask, d, (everything, nothing), rows, precision, seed)
+    pairs = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
+    found, note = _solve(ask, pairs, (everything, nothing), rows, precision, d)
     return Attribution(
         x,
         target,
@@ -74,13 +75,18 @@ def kernel_shap(
 
 
 def _solve(
-    model: Model, ask: sampling.Ask, d: int, ends: tuple[float, float], rows: int, precision: float, seed: int
+    ask: sampling.Ask,
+    pairs: sampling.Pairs | None,
+    ends: tuple[float, float],
+    rows: int,
+    precision: float,
+    d: int,
 ) -> tuple[Estimate, str]:
     """The estimate and a note on how sampling ended; ends are f(1) and f(0)."""
-    if d < 2:
+    if pairs is None:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
         return found, sampling.verdict(found, precision, 0)
-    pairs, read = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed), sampling.growing(ask)
+    read = sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
