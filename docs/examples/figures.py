@@ -68,12 +68,9 @@ def draw(name: str, title: str) -> Any:
 
 
 def main() -> None:
-    titles = {
-        "reviews": "zoo:sentiment, 200 film sentences",
-        "prompts": "zoo:prompt-injection, 200 made prompts",
-    }
-    for name, title in titles.items():
-        figure = draw(name, f"{title}: skill and 95 % interval, by operator")
+    for name, model in (("reviews", "zoo:sentiment"), ("prompts", "zoo:prompt-injection")):
+        title = f"{model}, {read(name)[0]['n']} texts of {name}.csv: skill and 95 % interval, by operator"
+        figure = draw(name, title)
         figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})
 
 
