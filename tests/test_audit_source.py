@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +49,100 @@ def test_bad_rows_of_csv_have_their_numbers(tmp_path: Path) -> None:
     assert _unfit(found[4].text) == "the text is not valid UTF-8"
 
 
-def test_a_quote_that_is_never_closed_does_not_eat_the_file(tmp_path: Path) -> None:
+def test_a_quote_that_is_never_closed_is_one_error(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text('text\ngood\n"open\n' + "x" * 140_000 + "\nlast\n")
+    path.write_text('text,label\ngood,1\n"open,1\nnext,0\nlast,1\n')
     found = rows(path)
-    assert [row.text for row in found if not row.broken] == ["good", "last"]
+    assert [row.text for row in found] == ["good", None]
+    assert found[1].broken.startswith("lines 3 to 5: the quote opened in line 3 is never closed")
+    path.write_text('text,label\n"a\nb","open\n')
+    assert "opened in line 3" in rows(path)[0].broken
+    path.write_text('"text')
+    with pytest.raises(HeedfulError, match=r"header of a\.csv cannot be read: the quote opened in line 1"):
+        open_source(path)
+
+
+def test_a_quote_closed_by_the_next_row_is_one_error(tmp_path: Path) -> None:
+    """Two rows would become one text."""
+    path = tmp_path / "a.csv"
+    path.write_text('"text","label"\n"open,"1"\n"b","0"\n"open\n"c","1"\n"last","1"\n')
+    found = rows(path)
+    assert [row.text for row in found if not row.broken] == ["b", "last"]
+    assert "lines 4 to 5" in found[2].broken
+
+
+def test_a_field_over_the_limit_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    long = 'a line, with a comma and a ""word""\n' * 5000
+    path.write_text(f'text,label\ngood,1\n"{long}",1\nlast,1\n')
+    found = rows(path, Columns("text", "label"))
+    assert [row.text for row in found] == ["good", None, "last"]
     assert "field limit" in found[1].broken
+
+
+@pytest.mark.parametrize("line", range(8, 40))
+def test_records_are_told_apart_in_pieces(line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines longer than what is kept: their quotes count all the same."""
+    monkeypatch.setattr(sources, "LINE", line)
+    path = tmp_path / "a.csv"
+    path.write_text('text,n\ngood,1\n"so ""long"" a text,\nwith ""lines"" in it, and more",""\nlast,1\n')
+    found = rows(path)
+    assert [row.text for row in found] == ["good", None, "last"]
+    assert "longer than" in found[1].broken
+
+
+def test_records_are_those_of_the_csv_module(tmp_path: Path) -> None:
+    """Random files, written by it with every way of quoting."""
+    rng, path = random.Random(0), tmp_path / "a.csv"
+    for case in range(300):
+        table = [["".join(rng.choices('ab",\n\t ', k=rng.randrange(1, 6))) for _ in "ab"] for _ in range(4)]
+        with path.open("w", newline="") as file:
+            style = (csv.QUOTE_ALL, csv.QUOTE_MINIMAL)[case % 2]
+            csv.writer(file, quoting=style, lineterminator="\r\n").writerows([["text", "label"], *table])
+        assert [[row.text, row.label] for row in rows(path, Columns("text", "label"))] == table
+
+
+def test_a_mark_before_a_quoted_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"text","label"\n"good","1"\n', encoding="utf-8-sig")
+    assert rows(path, Columns("text", "label")) == [Row(0, "good", "1")]
+
+
+@pytest.mark.parametrize("ending", ["\n\n\n", "\r\n\r\n", "\n  \n"])
+def test_empty_lines_at_the_end_are_no_rows(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(f"text\na\n\nb{ending}".encode())
+    (tmp_path / "a.jsonl").write_bytes(f'{{"text": "a"}}\n\n{{"text": "b"}}{ending}'.encode())
+    for name, line in (("a.csv", 3), ("a.jsonl", 2)):
+        found = rows(tmp_path / name)
+        assert [(row.number, row.text) for row in found] == [(0, "a"), (1, None), (2, "b")]
+        assert found[1].broken == f"line {line}: the line is empty"
+
+
+def test_objects_without_the_column_are_bad_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1}\n{"text": "good"}\n{"text": "last", "label": 1}\n')
+    found = rows(path, Columns("text", "label"))
+    assert [row.text for row in found] == [None, "good", "last"]
+    assert found[0].broken == "line 1: there is no 'text'"
+    assert found[2].label == 1
+    monkeypatch.setattr(sources, "LOOKED", 2)
+    with pytest.raises(HeedfulError, match=r"no column 'label'\. It has: id, text"):
+        open_source(path, columns=Columns("text", "label"))
+
+
+def test_a_parquet_file_damaged_in_the_middle_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        pa.table({"text": [f"{i * 7919} text" for i in range(2000)]}),
+        path, row_group_size=500, compression="snappy", use_dictionary=False,
+    )  # fmt: skip
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4000] = b"\xff" * 4000
+    path.write_bytes(content)
+    source = open_source(path)
+    with pytest.raises(HeedfulError, match=r"a\.parquet is damaged after row .* What is done is kept"):
+        list(source.rows())
 
 
 def test_bad_rows_of_jsonl_have_their_numbers(tmp_path: Path) -> None:

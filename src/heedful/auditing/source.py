@@ -10,7 +10,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +21,8 @@ KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".
 LINE = 1 << 26  # most bytes of a line that are kept: a file without line breaks must not fill the memory
 HASHED = 1 << 30  # files up to so many bytes are known by their SHA-256, larger ones by size and time
 BATCH = 256  # rows of Parquet in memory at once
+LOOKED = 100  # objects of JSONL that are looked at for the columns
+KEPT = "What is done is kept: the same command goes on from there"
 _END = object()
 
 
@@ -64,7 +66,10 @@ class FileSource:
 
     def rows(self) -> Iterator[Row]:
         read = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[self.kind]
-        return islice(read(self.path, self.columns), self.limit)
+        try:
+            yield from islice(read(self.path, self.columns), self.limit)
+        except OSError as error:
+            raise HeedfulError(f"cannot read {self.path}", error.strerror or str(error), KEPT) from None
 
     def facts(self) -> dict[str, Any]:
         stat = self.path.stat()
@@ -147,12 +152,10 @@ def _file(path: Path, columns: Columns, limit: int | None) -> FileSource:
     if path.suffix.lower() not in KINDS:
         raise HeedfulError(f"{path.name} is of no known kind", fix=f"Name it one of: {', '.join(KINDS)}")
     source = FileSource(path, columns, limit)
-    try:
-        first = next(source.rows(), None)
-    except OSError as error:
-        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-    if first is None:
+    if next(source.rows(), None) is None:
         raise HeedfulError(f"{path} is empty", "it has no row")
+    if source.kind == "jsonl":
+        _check_jsonl(path, columns)
     return source
 
 
@@ -168,43 +171,121 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
             line = file.readline(LINE)
 
 
-def _csv(path: Path, columns: Columns) -> Iterator[Row]:
-    """Bytes that are no UTF-8 become lone surrogates, which no text may hold, so that they are found later.
+class _Quotes:
+    """Where a reader of CSV stands: at the start of a field, in a plain one, or between quotes."""
 
-    csv's own limit of a field (131,072 characters) stays: a quote that is never closed must not read the rest
-    of the file into one field.
-    """
+    def __init__(self, delimiter: bytes) -> None:
+        self.delimiter, self.inside, self.fresh = delimiter, False, True
+
+    def read(self, piece: bytes) -> bool:
+        """Go over a piece of a line; whether it opened the quote that was opened last."""
+        at, opened = 0, False
+        while at < len(piece):
+            if self.inside:
+                at = piece.find(b'"', at) + 1
+                if not at:
+                    break
+                if piece[at : at + 1] == b'"':  # doubled: it stands for itself
+                    at += 1
+                else:
+                    self.inside = self.fresh = False
+            elif self.fresh and piece[at : at + 1] == b'"':
+                self.inside, opened, at = True, True, at + 1
+            else:
+                at = piece.find(self.delimiter, at) + 1
+                self.fresh = bool(at)
+                if not at:
+                    break
+        return opened
+
+
+@dataclass
+class _Record:
+    """One record of a CSV file: lines from `first` to `last`, more than one if a field holds a line break."""
+
+    first: int
+    last: int
+    content: bytearray = field(default_factory=bytearray)
+    opened: int = 0  # line of a quote that is open at the end of the file
+    cut: bool = False  # longer than LINE bytes
+
+    @property
+    def where(self) -> str:
+        return f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
+
+    def fields(self, delimiter: str) -> list[str]:
+        """Raises csv.Error."""
+        if self.opened:
+            raise csv.Error(
+                f"the quote opened in line {self.opened} is never closed, so all that follows is left out"
+            )
+        if self.cut:
+            raise csv.Error(f"longer than {LINE:,} bytes")
+        # bytes that are no UTF-8 become lone surrogates, which no text may hold, so that they are found later
+        text = self.content.decode("utf-8", "surrogateescape")
+        return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+
+
+def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:
+    """Records by their quotes: whatever is wrong inside one, the next begins where it begins."""
+    quotes, number, record, opened = _Quotes(delimiter.encode()), 0, _Record(1, 1), 0
+    while piece := file.readline(LINE):
+        while piece.endswith(b'"') and (more := file.readline(1)):
+            piece += more  # a doubled quote must not be cut in two
+        if not number:
+            piece = piece.removeprefix(b"\xef\xbb\xbf")
+        if quotes.read(piece):
+            opened = number + 1
+        record.cut = record.cut or len(record.content) + len(piece) > LINE
+        record.content += b"" if record.cut else piece
+        record.last = number + 1
+        if not piece.endswith(b"\n"):
+            continue
+        number += 1
+        if not quotes.inside:
+            yield record
+            quotes.fresh, record = True, _Record(number + 1, number + 1)
+    if quotes.inside:
+        record.opened = opened
+    if record.content or record.cut:
+        yield record
+
+
+def _csv(path: Path, columns: Columns) -> Iterator[Row]:
+    """A field may have as many characters as csv allows, 131,072. Empty lines at the end are no rows."""
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("rb") as file:
-        lines = (line.decode("utf-8", "surrogateescape") for line in _lines(file))
-        reader = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        records = _records(file, delimiter)
         try:
-            head = next(reader, [])
+            head = next((found for record in records if (found := record.fields(delimiter))), [])
         except csv.Error as error:
             raise HeedfulError(f"the header of {path.name} cannot be read", str(error)) from None
-        head = [name.removeprefix("\ufeff") for name in head]
         if head:
             for name in columns.named.values():
                 if name not in head:
                     raise _missing(path, name, head)
         places = {field: head.index(name) for field, name in columns.named.items()} if head else {}
-        number = 0
-        while True:
+        number = empty = 0
+        for record in records:
+            if not record.cut and not record.opened and not record.content.strip(b"\r\n "):
+                empty += 1
+                continue
+            for back in range(empty, 0, -1):
+                yield Row(number, broken=f"line {record.first - back}: the line is empty")
+                number += 1
+            empty = 0
             try:
-                fields = next(reader)
-            except StopIteration:
-                return
+                fields = record.fields(delimiter)
             except csv.Error as error:
-                yield Row(number, broken=f"line {reader.line_num}: {error}")
+                yield Row(number, broken=f"{record.where}: {error}")
             else:
-                yield _csv_row(number, fields, places, len(head), reader.line_num)
+                yield _csv_row(number, fields, places, len(head), record.where)
             number += 1
 
 
-def _csv_row(number: int, fields: list[str], places: dict[str, int], width: int, line: int) -> Row:
-    if not fields:
-        return Row(number, broken=f"line {line}: the line is empty")
+def _csv_row(number: int, fields: list[str], places: dict[str, int], width: int, where: str) -> Row:
     if len(fields) != width:
-        return Row(number, broken=f"line {line}: {len(fields)} fields, but the header has {width}")
+        return Row(number, broken=f"{where}: {len(fields)} fields, but the header has {width}")
     found = {field: fields[place] for field, place in places.items()}
     if found.get("label") == "":
         found.pop("label")
@@ -212,28 +293,50 @@ def _csv_row(number: int, fields: list[str], places: dict[str, int], width: int,
 
 
 def _jsonl(path: Path, columns: Columns) -> Iterator[Row]:
-    """The first object must have every column, null if need be: a name that is misspelt is told at once."""
-    checked = False
+    """Empty lines at the end are no rows."""
+    number = empty = 0
     with path.open("rb") as file:
-        for number, line in enumerate(_lines(file)):
-            try:
-                data = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
-            except UnicodeDecodeError as error:
-                yield Row(number, broken=f"line {number + 1}: not UTF-8 at byte {error.start}")
+        for at, line in enumerate(_lines(file), 1):
+            if not line.strip():
+                empty += 1
                 continue
-            except (ValueError, RecursionError) as error:
-                yield Row(
-                    number, broken=f"line {number + 1}: not JSON: {error}" if line.strip() else "empty line"
-                )
-                continue
-            if not isinstance(data, dict):
-                yield Row(number, broken=f"line {number + 1}: not a JSON object")
-                continue
-            for name in columns.named.values():
-                if name not in data and not checked:
-                    raise _missing(path, name, data)
-            checked = True
-            yield Row(number, **_parsed({field: data.get(name) for field, name in columns.named.items()}))
+            for back in range(empty, 0, -1):
+                yield Row(number, broken=f"line {at - back}: the line is empty")
+                number += 1
+            empty = 0
+            data = _json(line, at)
+            if isinstance(data, str):
+                yield Row(number, broken=data)
+            elif columns.text not in data:
+                yield Row(number, broken=f"line {at}: there is no {columns.text!r}")
+            else:
+                yield Row(number, **_parsed({field: data.get(name) for field, name in columns.named.items()}))
+            number += 1
+
+
+def _json(line: bytes, at: int) -> dict[str, Any] | str:
+    """The object of a line, or what is wrong with it."""
+    try:
+        data = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return f"line {at}: not UTF-8 at byte {error.start}"
+    except (ValueError, RecursionError) as error:
+        return f"line {at}: not JSON: {error}"
+    return data if isinstance(data, dict) else f"line {at}: not a JSON object"
+
+
+def _check_jsonl(path: Path, columns: Columns) -> None:
+    """A column that none of the first objects has is a name that is misspelt: that is told at once."""
+    there: dict[str, None] = {}
+    with path.open("rb") as file:
+        found = (data for at, line in enumerate(_lines(file), 1) if isinstance(data := _json(line, at), dict))
+        for data in islice(found, LOOKED):
+            there |= dict.fromkeys(data)
+            if there.keys() >= set(columns.named.values()):
+                return
+    for name in columns.named.values():
+        if there and name not in there:
+            raise _missing(path, name, there)
 
 
 def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
@@ -242,7 +345,7 @@ def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
 
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
+    except pa.ArrowException as error:
         raise HeedfulError(f"{path.name} is not a whole Parquet file", str(error)) from None
     with file:
         there = file.schema_arrow.names
@@ -250,7 +353,14 @@ def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
             if name not in there:
                 raise _missing(path, name, there)
         number = 0
-        for batch in file.iter_batches(BATCH, columns=list(dict.fromkeys(columns.named.values()))):
+        batches = file.iter_batches(BATCH, columns=list(dict.fromkeys(columns.named.values())))
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise HeedfulError(f"{path.name} is damaged after row {number}", str(error), KEPT) from None
+            if batch is None:
+                return
             every = {field: _values(batch.column(name)) for field, name in columns.named.items()}
             for values in zip(*every.values(), strict=True):
                 yield Row(number, **_parsed(dict(zip(every, values, strict=True))))
