@@ -184,6 +184,7 @@ class Metric:
     needs: frozenset[str] = frozenset()  # of the model, beyond what the explainer needs
     circular: frozenset[str] = frozenset()  # methods chosen or fitted by what it measures
     dear: bool = False  # explains again many times: runs only when named
+    shuffled: bool = False  # the control is the method's own scores in random order
 
 
 _metrics: dict[str, Metric] = {}
@@ -199,6 +200,7 @@ def metric(
     needs: frozenset[str] = frozenset(),
     circular: frozenset[str] = frozenset(),
     dear: bool = False,
+    shuffled: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a metric.
 
@@ -206,6 +208,8 @@ def metric(
                    of their values; runs under every operator, rows shared with all other plans.
     asks="again"   `(subject, rng) -> float` (heedful.evidence.subject): may explain the text, or another,
                    again; nan where the metric says nothing about this text or method.
+    shuffled       of a metric whose rows do not depend on the scores: its control is the method's own scores
+                   in random order, so that their signs and sizes alone earn nothing.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,7 +220,9 @@ def metric(
         if asks == "again" and best is None:
             raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-        _metrics[name] = Metric(name, function, asks, better, cite, summary, best, needs, circular, dear)
+        _metrics[name] = Metric(
+            name, function, asks, better, cite, summary, best, needs, circular, dear, shuffled
+        )
         return function
 
     return register

@@ -15,7 +15,7 @@ import pytest
 import heedful
 from heedful.evidence.summary import verdicts
 from heedful.evidence.verdict import Verdict
-from heedful.evidence.weigh import Score, weigh
+from heedful.evidence.weigh import Score, default_metrics, weigh
 from heedful.types import Attribution
 
 WORDS = [f"w{index}" for index in range(40)]
@@ -80,6 +80,22 @@ def tied(seed: int) -> bool:
 def test_the_right_method_is_heeded_and_equals_tie() -> None:
     assert sum(right(seed) for seed in range(10)) >= 9
     assert sum(tied(seed) for seed in range(10)) >= 8
+
+
+@pytest.mark.parametrize("metric", default_metrics())
+def test_scores_that_know_nothing_are_not_better_than_random(metric: str) -> None:
+    """Neither noise of one sign nor scores that are nearly the same: signs and sizes alone earn nothing."""
+    planted = Planted(5)
+    model: Any = heedful.load(planted.__call__)
+    found = []
+    for _ in range(TEXTS):
+        x = model.encode(" ".join(planted.text()))
+        noise = planted.rng.normal(size=(2, LENGTH))
+        named = {"positive": np.abs(noise[0]), "constant": 1 + 0.01 * noise[1]}
+        items = [Attribution(x, model.target(x), v, method=name) for name, v in named.items()]
+        found.append(weigh(model, items, [metric], ["delete"], draws=10, seed=1, searched={}))
+    (told,) = verdicts(found)
+    assert set(told.no_better_than_random) == {"positive", "constant"}
 
 
 @pytest.mark.slow

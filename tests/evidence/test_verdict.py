@@ -130,3 +130,25 @@ def test_methods_that_hardly_differ_do_not_raise_the_bar() -> None:
     assert found.no_better_than_random == ("noise",)
     false = sum(bool(compare(rare(seed, 40, 0.0), seed, draws=500).apart().any()) for seed in range(200))
     assert false <= 20  # 5 % of 200, and three standard deviations
+
+
+@pytest.mark.parametrize("n", [FEW, 20])
+def test_few_texts_and_many_methods_make_few_false_claims(n: int) -> None:
+    """Thirteen columns that are all alike: 78 pairs, and hardly a verdict that tells two of them apart."""
+    draws = (np.random.default_rng([n, seed]).normal(size=(n, 13)) for seed in range(100))
+    false = sum(bool(compare(values, seed, draws=400).apart().any()) for seed, values in enumerate(draws))
+    assert false <= 12  # 5 % of 100, and three standard deviations
+
+
+def test_a_method_that_ran_on_few_texts_does_not_cost_the_others_theirs() -> None:
+    values = drawn(0, 40, (1.0, 2.0, 1.0, 0.0))
+    values = np.column_stack([values, np.where(np.arange(40) < 3, 9.0, np.nan)])
+    values[7, 0] = np.nan
+    found = judge(values, [*METHODS, "rare"], metric="aopc")
+    assert found.missing == ("rare",)
+    assert (found.n, found.left_out) == (39, 1)
+    assert "rare ran on too few of the texts" in str(found)
+    assert "gave no number there: 1" in str(found)
+    assert found.lead == ("better",)
+    assert "heed better" in str(found)
+    assert "better leads" in str(replace(found, faithful=False))

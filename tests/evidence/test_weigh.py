@@ -46,7 +46,7 @@ def test_the_truth_has_skill_one(metric: str, bag: Any) -> None:
     assert found["true"].above_chance
     assert found["noise"].skill < 0.9
     if metric not in ("monotonicity", "effective-complexity"):  # these two look at sizes only
-        assert found["false"].skill < 0
+        assert found["false"].skill <= 0
         assert not found["false"].above_chance
 
 

@@ -33,9 +33,9 @@ from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
 from heedful.types import Floats
 
-CHOSEN = frozenset({"search", "attention-optimus"})  # both look at deletions before they answer
+CHOSEN = frozenset({"search", "attention-optimus"})  # both look at removals before they answer
 SINGLE = CHOSEN | {"occlusion"}  # look at single removals
-FITTED = frozenset({"lime", "kernel-shap"})  # fitted to removals of random sets
+FITTED = frozenset({"lime", "kernel-shap", "lime-exact", "shapley-exact"})  # to removals of random sets
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 POINTS = 20  # most points of a curve
 TOSSES = 8  # draws of the units that are not fixed
@@ -93,7 +93,7 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020")
+@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", circular=CHOSEN)
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
     """How far the best units alone fall short of the output."""
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
@@ -107,7 +107,7 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018")
+@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", circular=CHOSEN)
 def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
     """Area over the curve of the output as units come, best first."""
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
@@ -118,7 +118,15 @@ def _one_out(d: int) -> Masks:
     return ~np.eye(d, dtype=bool)
 
 
-@metric("monotonicity", asks="rows", better="high", cite="Nguyen & Martinez 2020", circular=SINGLE)
+@metric(
+    "monotonicity",
+    asks="rows",
+    better="high",
+    cite="Nguyen & Martinez 2020",
+    circular=SINGLE,
+    best=1.0,
+    shuffled=True,
+)
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     """Rank correlation of the size of a score and the loss when its unit goes."""
     size = np.abs(scores)
@@ -138,6 +146,8 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     better="low",
     cite="Nguyen & Martinez 2020",
     circular=SINGLE,
+    best=0.0,
+    shuffled=True,
 )
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
     """Share of units where score and effect disagree about being zero."""
@@ -151,7 +161,7 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(_one_out(len(scores)), finish)
 
 
-@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
+@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020", circular=CHOSEN)
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
     """Share of units that must be fixed to hold the output."""
     counts = curve_counts(len(scores))
@@ -169,11 +179,7 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
 
 
 @metric(
-    "infidelity",
-    asks="rows",
-    better="low",
-    cite="Yeh et al. 2019",
-    circular=FITTED,
+    "infidelity", asks="rows", better="low", cite="Yeh et al. 2019", circular=FITTED, best=0.0, shuffled=True
 )
 def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
     """How badly the scores foretell the effect of removing random sets."""

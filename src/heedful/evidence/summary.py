@@ -11,6 +11,7 @@ The spread over operators is the same line under each: how much of a number is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from heedful.evidence.verdict import CONTROL, Verdict, judge
 from heedful.evidence.weigh import Score
 from heedful.types import Evidence, Floats
 
-DRAWS = 2000
+DRAWS, CHUNK = 2000, 200  # a chunk at a time: many texts would need a lot of memory
 
 
 Texts = Sequence[Sequence[Score]]  # text by text
@@ -43,8 +44,10 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
     interval = (float("nan"), float("nan"))
     if len(scores) > 1:
         n = len(scores)
-        times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
-        again = [_ratio(a, b) for a, b in zip(times @ gain, times @ room, strict=True)]
+        rng, again = np.random.default_rng(seed), list[float]()
+        for _ in range(0, DRAWS, CHUNK):
+            times = rng.multinomial(n, np.full(n, 1 / n), CHUNK)
+            again += [_ratio(a, b) for a, b in zip(times @ gain, times @ room, strict=True)]
         low, high = np.quantile(again, [0.025, 0.975])
         interval = (float(low), float(high))
     names = ("value", "control", "best", "low", "high")
@@ -69,12 +72,16 @@ def _verdict(metric: str, operator: str, texts: Texts, seed: int) -> Verdict:
         for scores in texts
     ]
     methods = list(dict.fromkeys(method for row in rows for method in row))
-    sign = 1.0 if registry.get_metric(metric).better == "high" else -1.0
+    entry = registry.get_metric(metric)
+    sign = 1.0 if entry.better == "high" else -1.0
     values = np.array([[sign * v for v in _line(row, methods)] for row in rows])
-    return judge(values, [*methods, CONTROL], metric=metric, operator=operator, seed=seed)
+    found = judge(values, [*methods, CONTROL], metric=metric, operator=operator, seed=seed)
+    return replace(found, faithful=entry.asks == "rows")
 
 
 def _line(row: dict[str, Score], methods: Iterable[str]) -> Floats:
-    """Values of one text, the control's last; a method that did not run there is nan."""
-    control = next((s.control for s in row.values()), np.nan)
-    return np.array([*(row[m].value if m in row else np.nan for m in methods), control])
+    """Values of one text, the control's last; a method that did not run there is nan. A method with a control
+    of its own stands as far from the common one as from its own."""
+    common = float(np.mean([s.control for s in row.values()])) if row else np.nan
+    apart = (row[m].value - row[m].control + common if m in row else np.nan for m in methods)
+    return np.array([*apart, common])

@@ -1,8 +1,10 @@
 """Weigh the explanations of one text: every metric under every operator, beside random scores and the best.
 
-    control   mean over random scores (`draws` of them), with the band that holds 95 % of them
-    best      of metrics that remove: the best value any order reached on this text, of a method, of a draw,
-              or of `search`; of the others: what nothing can beat
+    control   mean over random scores (`draws` of them), with the band that holds 95 % of them. Where signs
+              and sizes count beside the order (infidelity, say), these are the method's own scores shuffled:
+              all scores of one sign foretell that many words matter more than few, which is no insight
+    best      what nothing can beat where that is known; elsewhere the best value any order reached on this
+              text, of a method, of a draw, or of `search`
     skill     (value - control) / (best - control): 0 is chance, 1 the best found
 
 All plans of all metrics are gathered, and each operator's rows are asked for at once: what two plans want is
@@ -26,6 +28,7 @@ from heedful.types import Attribution, Encoded, Floats, Target
 
 CONTROL = "random"
 DRAWS = 20
+CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' own draws
 SHORTLIST = 8  # units the search looks at a step
 GOALS = {  # what is searched for, and for which metrics
     "deletion": {"comprehensiveness", "aopc"},
@@ -120,16 +123,24 @@ def _removed(
     """Metrics that remove, under one operator."""
     groups = items[0].x.units(unit)
     vectors = [unit_scores(item, groups) for item in items]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, CONTROLS])
     vectors += [rng.normal(size=len(groups)) for _ in range(draws)]
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
     ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
     at, found = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
-        results = [plan.finish(next(at), ends) for plan in group]
-        best = max(results) if metric.better == "high" else min(results)
-        found += _scored(metric, operator, items, results[: len(items) + draws], best)
+        at_rows = [next(at) for _ in group]
+        results = [plan.finish(v, ends) for plan, v in zip(group, at_rows, strict=True)]
+        best = metric.best
+        if best is None:
+            best = max(results) if metric.better == "high" else min(results)
+        if not metric.shuffled:
+            found += _scored(metric, operator, items, results[: len(items) + draws], best)
+            continue
+        for item, scores, v, result in zip(items, vectors, at_rows, results, strict=False):
+            again = (metric.run(rng.permutation(scores), np.random.default_rng(seed)) for _ in range(draws))
+            found += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
     return found
 
 
