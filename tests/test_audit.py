@@ -21,6 +21,7 @@ from heedful.auditing.weighing import Shard, marked, weigh_shard
 from heedful.evidence.summary import summarise, verdicts
 from heedful.evidence.weigh import Score, weigh
 from heedful.run import Run
+from heedful.view.audit_page import page
 
 WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0, "food": 0.25, "not": -0.5}
 TEXTS = [
@@ -102,6 +103,36 @@ def test_attributions_are_words_with_their_places(done: heedful.Audit) -> None:
 def test_labels_are_compared_by_name_and_by_number(done: heedful.Audit) -> None:
     assert [row["right"] for row in read(done.folder, "texts")] == [True, True, True, True, None, None]
     assert (done.labelled, done.right) == (4, 4)
+
+
+def test_labels_may_be_numbers_in_any_form(model: Any, tmp_path: Path) -> None:
+    labels = ["1.0", " 1 ", True, float("inf"), "nan", "1e999"]
+    found = run(model, tmp_path, [TEXTS[0]] * 6, labels=labels, methods=["occlusion"], metrics=["aopc"])
+    assert (found.texts, found.labelled, found.right, found.unknown) == (6, 3, 3, 3)
+    assert "3 labels name no label of the model" in str(found)
+    assert "3 labels name no label of the model" in page(found)
+    given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"]}
+    none = run(model, tmp_path / "nan", TEXTS[:2], labels=[float("nan"), np.float32(1)], **given)
+    assert (none.texts, none.labelled, none.unknown) == (2, 1, 0)
+
+
+def test_a_metric_that_measures_nothing_is_named(model: Any, tmp_path: Path) -> None:
+    """Occlusion has no standard errors, which csi asks for."""
+    found = run(model, tmp_path, TEXTS[:2], methods=["occlusion"], metrics=["aopc", "csi"])
+    assert list(found.silent) == ["csi"]
+    assert list(heedful.audit.load(tmp_path).silent) == ["csi"]
+    for shown in (str(found), page(found)):
+        assert "csi had no value on any text" in shown
+    with pytest.raises(HeedfulError, match="no metric had a value on any text: asked for: csi"):
+        run(model, tmp_path / "alone", TEXTS[:2], methods=["occlusion"], metrics=["csi"])
+
+
+def test_plausibility_without_rationales_is_refused(model: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\nthe food was good\n")
+    for texts in (TEXTS, tmp_path / "a.csv"):
+        with pytest.raises(HeedfulError, match="plausibility-f1 cannot be measured: what people marked"):
+            run(model, tmp_path / "run", texts, metrics=["aopc", "plausibility-f1"])
+    assert not (tmp_path / "run").exists()
 
 
 def test_each_text_has_random_orders_of_its_own(done: heedful.Audit) -> None:

@@ -26,6 +26,9 @@ from heedful.types import Evidence
 
 TOLD = 100  # errors in the result; the shards have them all
 RESULT = "result.json"
+KEPT = (  # fields of an Audit that stand in it as they are
+    "rows", "texts", "labelled", "right", "unknown", "cost", "failed", "silent", "better", "errors",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ class Audit:
     cost: Mapping[str, int]  # asked, run, naive: see heedful.auditing.weighing
     labelled: int = 0  # texts whose label the model knows
     right: int = 0  # of these, the model's prediction is the label
+    unknown: int = 0  # texts with a label that names none of the model's
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
+    silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
     better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
     made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
 
@@ -102,10 +107,8 @@ class Audit:
         return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("rows", "texts", "labelled", "right", "cost", "failed", "better", "errors")
-        found: dict[str, Any] = {"headline": self.verdict.headline} | {
-            name: getattr(self, name) for name in names
-        }
+        found: dict[str, Any] = {"headline": self.verdict.headline}
+        found |= {name: getattr(self, name) for name in KEPT}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found["verdicts"] = [{**asdict(v), "said": str(v)} for v in self.verdict]
         return {name: plain(value) for name, value in found.items()}
@@ -137,6 +140,8 @@ def _record(kind: Any, data: Mapping[str, Any]) -> Any:
     """The inverse of `plain(asdict(...))`: null is NaN where a number must be, lists are tuples."""
     given: dict[str, Any] = {}
     for each in fields(kind):
+        if each.name not in data:
+            continue  # of a version that did not have it
         value, wanted = data[each.name], str(each.type)
         if "float" in wanted and "None" not in wanted:
             value = tuple(map(_float, value)) if isinstance(value, list) else _float(value)
@@ -159,8 +164,7 @@ def load(folder: str | Path) -> Audit:
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [_record(Evidence, item) for item in data["table"]]
     told = AuditVerdict(tuple(_record(Verdict, item) for item in data["verdicts"]), data["headline"])
-    names = ("rows", "texts", "labelled", "right", "cost", "failed", "better", "errors")
-    return Audit(run.path, table, told, **{name: data[name] for name in names}, made=made)
+    return Audit(run.path, table, told, **{name: data[name] for name in KEPT if name in data}, made=made)
 
 
 def collect(run: RunFolder) -> Audit:
@@ -176,6 +180,7 @@ def collect(run: RunFolder) -> Audit:
             counts["texts"] += 1
             counts["labelled"] += text["right"] is not None
             counts["right"] += bool(text["right"])
+            counts["unknown"] += text["label"] is not None and text["right"] is None
             counts.update({name: text[name] for name in ("asked", "run", "naive")})
         found = from_parquet(run.file(number, "errors.parquet")).to_pylist()
         failed.update(error["method"] for error in found if error["method"])
@@ -186,16 +191,19 @@ def collect(run: RunFolder) -> Audit:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
         raise HeedfulError(f"none of {counts['rows']} rows could be weighed", first)
     if not pairs:
-        raise HeedfulError("no metric had anything to say about these texts")
+        asked = ", ".join(made["settings"]["metrics"])
+        raise HeedfulError("no metric had a value on any text", f"asked for: {asked}")
     table, judged = _weighed(run, list(pairs), made["settings"])
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful import registry
 
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
+    valued = {e.metric for e in table if not math.isnan(e.value)}
+    silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
     told = AuditVerdict(tuple(judged), headline(judged, counts["texts"]))
     return Audit(
         run.path, table, told, counts["rows"], counts["texts"], cost, counts["labelled"], counts["right"],
-        errors, dict(sorted(failed.items())), better, made,
+        counts["unknown"], errors, dict(sorted(failed.items())), silent, better, made,
     )  # fmt: skip
 
 

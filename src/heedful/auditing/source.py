@@ -64,6 +64,11 @@ class FileSource:
     def kind(self) -> str:
         return KINDS[self.path.suffix.lower()]
 
+    @property
+    def marked(self) -> bool:
+        """Whether what people marked comes along."""
+        return self.columns.rationale is not None
+
     def rows(self) -> Iterator[Row]:
         read = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[self.kind]
         try:
@@ -93,6 +98,10 @@ class IterableSource:
     labels: Iterable[Any] | None = None
     rationales: Iterable[Any] | None = None
     limit: int | None = None
+
+    @property
+    def marked(self) -> bool:
+        return self.rationales is not None
 
     def rows(self) -> Iterator[Row]:
         beside = [given for given in (self.labels, self.rationales) if given is not None]

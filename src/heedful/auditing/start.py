@@ -80,6 +80,7 @@ class _Audit:
             loaded, methods, metrics, operators,
             unit=unit, seed=seed, draws=draws, long=long, shard=shard, params=params or {},
         )  # fmt: skip
+        _check_rationales(settings, source)
         run = RunFolder(Path(out))
         with run.opened(_made(loaded, settings, source)):
             told = _Told(progress, source.count())
@@ -96,6 +97,17 @@ class _Audit:
 
 
 audit = _Audit()
+
+
+def _check_rationales(settings: Settings, source: Source) -> None:
+    """Metrics that ask what people marked have nothing to say without it."""
+    asking = [name for name in settings.metrics if name.startswith("plausibility")]
+    if asking and not source.marked:
+        raise HeedfulError(
+            f"{', '.join(asking)} cannot be measured",
+            "what people marked is not given",
+            "Name its column (--rationale-column), or give rationales",
+        )
 
 
 def _made(model: Any, settings: Settings, source: Source) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -158,12 +159,21 @@ def _predicted(comparison: Comparison) -> str:
 
 def _judged(label: Any, comparison: Comparison, labels: Sequence[str]) -> tuple[str | None, bool | None]:
     """The label as given, and whether the model agrees; None where it names none of the model's labels."""
-    if label is None or label != label:
+    if label is None or (isinstance(label, float) and math.isnan(label)):
         return None, None
     names = {str(index): name for index, name in enumerate(labels)} | {name.lower(): name for name in labels}
-    given = str(int(label)) if isinstance(label, bool | float) and label == int(label) else str(label)
-    known = names.get(given.strip().lower())
+    given = str(label).strip().lower()
+    known = names.get(given) or names.get(_whole(label))
     return str(label), None if known is None else known == _predicted(comparison)
+
+
+def _whole(label: Any) -> str:
+    """1, 1.0, "1.0" and True are label 1; what is no whole number is itself."""
+    try:
+        number = float(label)
+    except (TypeError, ValueError, OverflowError):
+        return ""
+    return str(int(number)) if number.is_integer() else ""
 
 
 def marked(rationale: Any, x: Encoded, unit: str) -> list[bool]:

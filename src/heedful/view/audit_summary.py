@@ -87,13 +87,18 @@ def skipped(audit: Audit) -> list[str]:
         lines.append(
             f"{method} failed on {count:,} {'text' if count == 1 else 'texts'}, which its verdicts leave out."
         )
+    lines += [f"{metric} had no value on any text: nothing was measured by it." for metric in audit.silent]
     return lines
 
 
 def labels(audit: Audit) -> str:
-    if not audit.labelled:
-        return ""
-    return f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts."
+    said = []
+    if audit.labelled:
+        said.append(f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts.")
+    if audit.unknown:
+        what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
+        said.append(f"{what} no label of the model.")
+    return " ".join(said)
 
 
 def wide_spread(audit: Audit, least: float = 0.25) -> Sequence[tuple[str, str, float]]:
