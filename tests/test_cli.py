@@ -346,7 +346,10 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
     out, err = capsys.readouterr()
     assert re.search(r"^occlusion +11 ", out, re.M)
     assert re.search(r"^lime +30 to 256 ", out, re.M)
-    assert re.search(r"^together +up to 268 ", out, re.M)
+    assert re.search(
+        r"^evidence +132 ", out, re.M
+    )  # two metrics, five bins, three methods and ten random orders
+    assert re.search(r"^together +up to 400 ", out, re.M)
     assert (err, page.exists()) == ("", False)
     assert run(*wish, "--json") == 0
     data = json.loads(capsys.readouterr().out)
@@ -368,7 +371,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
         assert err == ""
         return
     lines = err.splitlines()
-    assert re.fullmatch(r"up to 12 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
+    assert re.fullmatch(r"up to 134 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
     assert "method 2 of 3: grad-l2" in lines
     assert lines[-1] == "method 3 of 3: occlusion: 11/11 rows"
     assert run(*wish, "--budget", "5") == 0

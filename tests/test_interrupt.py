@@ -198,9 +198,11 @@ def test_no_token_finished_not_wanted_or_twice_raises(shared: Any) -> None:
 # --- the command line -----------------------------------------------------------------------------------
 
 SCRIPT = """
-import sys, time
+import signal, sys, time
 from heedful import registry
 from heedful.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and their children
 
 @registry.explainer("slow", needs={"rows"}, cite="nobody", rows=lambda x, target, p: 10**6)
 def slow(model, x, target):
