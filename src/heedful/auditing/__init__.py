@@ -4,6 +4,7 @@
     settings    what the results depend on besides the rows: methods, metrics, operators, seed, ...
     weighing    one text, one shard: explanations and their scores, as the bytes of Parquet files
     folder      the run folder: manifest, shards, what is done and what is not
+    answer      which method to heed, from all verdicts
     result      the table and the verdict from the shards of a finished run
     start       puts them together
 
@@ -13,7 +14,8 @@ that was killed ten times end with the same bytes as one that was not, on one ma
 
 from __future__ import annotations
 
-from heedful.auditing.result import Audit, AuditVerdict
+from heedful.auditing.answer import AuditVerdict
+from heedful.auditing.result import Audit
 from heedful.auditing.start import audit
 
 __all__ = ["Audit", "AuditVerdict", "audit"]

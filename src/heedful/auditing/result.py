@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from heedful.auditing.answer import AuditVerdict, answer
 from heedful.auditing.folder import RunFolder, parse, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
 from heedful.evidence.summary import summarise, verdicts
-from heedful.evidence.verdict import FEW, Verdict
+from heedful.evidence.verdict import Verdict
 from heedful.evidence.weigh import Score
 from heedful.types import Evidence
 
@@ -29,23 +30,6 @@ RESULT = "result.json"
 KEPT = (  # fields of an Audit that stand in it as they are
     "rows", "texts", "labelled", "right", "unknown", "cost", "failed", "silent", "better", "errors",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class AuditVerdict(Sequence[Verdict]):
-    """One verdict a metric and operator, and a headline that only counts them; `str()` is all of it."""
-
-    verdicts: tuple[Verdict, ...]
-    headline: str
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.verdicts[index]
-
-    def __len__(self) -> int:
-        return len(self.verdicts)
-
-    def __str__(self) -> str:
-        return "\n".join([self.headline, *map(str, self.verdicts)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,10 +80,13 @@ class Audit:
             "skill",
             "low",
             "high",
+            "chance_low",
+            "chance_high",
         ]
         writer.writerow([*names, "spread", "circular"])
         for e in self.table:
-            numbers = (e.value, e.control, e.best, e.skill, *e.interval, self.spread(e.metric, e.method))
+            numbers = [e.value, e.control, e.best, e.skill, *e.interval, *e.chance]
+            numbers.append(self.spread(e.metric, e.method))
             shown = ["" if math.isnan(number) else repr(number) for number in numbers]
             writer.writerow(
                 [e.metric, self.better[e.metric], e.operator, e.method, e.n, *shown, str(e.circular).lower()]
@@ -107,7 +94,7 @@ class Audit:
         return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"headline": self.verdict.headline}
+        found: dict[str, Any] = {name: getattr(self.verdict, name) for name in ("headline", "heed", "often")}
         found |= {name: getattr(self, name) for name in KEPT}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found["verdicts"] = [{**asdict(v), "said": str(v)} for v in self.verdict]
@@ -163,7 +150,8 @@ def load(folder: str | Path) -> Audit:
         )
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [_record(Evidence, item) for item in data["table"]]
-    told = AuditVerdict(tuple(_record(Verdict, item) for item in data["verdicts"]), data["headline"])
+    judged = tuple(_record(Verdict, item) for item in data["verdicts"])
+    told = AuditVerdict(judged, data["headline"], tuple(data.get("heed", ())), data.get("often", ""))
     return Audit(run.path, table, told, **{name: data[name] for name in KEPT if name in data}, made=made)
 
 
@@ -200,7 +188,7 @@ def collect(run: RunFolder) -> Audit:
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
-    told = AuditVerdict(tuple(judged), headline(judged, counts["texts"]))
+    told = answer(judged, counts["texts"])
     return Audit(
         run.path, table, told, counts["rows"], counts["texts"], cost, counts["labelled"], counts["right"],
         counts["unknown"], errors, dict(sorted(failed.items())), silent, better, made,
@@ -230,38 +218,6 @@ def _texts(run: RunFolder, metric: str, operator: str) -> Iterator[list[Score]]:
         for row in rows:
             texts.setdefault(row.pop("row"), []).append(Score(**row))
         yield from texts.values()
-
-
-def headline(judged: Sequence[Verdict], texts: int) -> str:
-    """How often each method leads, and who is no better than chance: a count of the verdicts, no more."""
-    told = [verdict for verdict in judged if verdict.n >= FEW]
-    if not told:
-        return f"{texts} texts are too few to tell methods apart; at least {FEW} are needed."
-    leads = Counter(method for verdict in told for method in verdict.lead)
-    dull = Counter(method for verdict in told for method in verdict.no_better_than_random)
-    part = Counter(method for verdict in told for method in verdict.methods)
-    how = f"In {len(told)} measurements (metric × operator) on {texts} texts"
-    if not leads:
-        return f"{how}, no method is better than a random order in any."
-    most = max(leads.values())
-    best = [method for method in leads if leads[method] == most]
-    verb = "leads" if len(best) == 1 else "lead"
-    said = [f"{', '.join(best)} {verb} most often, alone or tied: {_of(best, most, part)}"]
-    if always := [method for method in part if dull[method] == part[method]]:
-        said.append(
-            f"{', '.join(always)} {'is' if len(always) == 1 else 'are'} never better than a random order"
-        )
-    return f"{how}: {'; '.join(said)}."
-
-
-def _of(methods: Sequence[str], count: int, part: Counter[str]) -> str:
-    """3 of 12: circular methods do not take part everywhere."""
-    every = sorted({part[method] for method in methods})
-    return (
-        f"{count} of the {' or '.join(map(str, every))} they take part in"
-        if len(methods) > 1
-        else f"{count} of {every[0]}"
-    )
 
 
 def contents(found: Audit) -> dict[str, bytes]:

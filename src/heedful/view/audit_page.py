@@ -64,13 +64,10 @@ def _name(audit: Audit) -> str:
 
 
 def _answer(audit: Audit, size: int) -> str:
-    leaders = list(dict.fromkeys(method for verdict in audit.verdict for method in verdict.lead))
-    counts = {m: sum(m in verdict.lead for verdict in audit.verdict) for m in leaders}
-    best = [m for m in leaders if counts[m] == max(counts.values())]
-    title = f"<bdi>{esc(', '.join(best))}</bdi>" if best else "No method leads"
-    if best:
-        often = f"{'leads' if len(best) == 1 else 'lead'} {counts[best[0]]} of {len(audit.verdict)}"
-        title += f' <span class="chance">{often}</span>'
+    title = "No method clearly leads"
+    if audit.verdict.heed:
+        often = f'<span class="chance">{esc(audit.verdict.often)}</span>'
+        title = f"<bdi>{esc(', '.join(audit.verdict.heed))}</bdi> {often}"
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
     lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{title}</h{size}>']
     said = [audit.verdict.headline, labels(audit), *skipped(audit)]
@@ -121,8 +118,11 @@ def _verdicts(audit: Audit, size: int) -> str:
 
 def _numbers(audit: Audit, size: int) -> str:
     rows = "".join(_number_row(audit, found) for found in audit.table)
-    heads = ["metric", "operator", "method", "value", "random", "best", "skill", "texts"]
-    lead = "Means over texts, in the metric's own unit. ↑: high is good; ↓: low is good."
+    heads = ["metric", "operator", "method", "value", "random", "chance", "best", "skill", "texts"]
+    lead = (
+        "Means over texts, in the metric's own unit. ↑: high is good; ↓: low is good. "
+        "Chance: 95 % of random orders lie between, on a text."
+    )
     return part("numbers", "The numbers", lead, table(heads, [rows], "Every number"), size)
 
 
@@ -130,7 +130,9 @@ def _number_row(audit: Audit, found: Evidence) -> str:
     arrow = "↑" if audit.better.get(found.metric) == "high" else "↓"
     texts = (f"{arrow} {found.metric}", found.operator or "–", found.method)
     head = f'<th scope="row">{esc(texts[0])}</th>' + "".join(f"<td>{esc(text)}</td>" for text in texts[1:])
-    numbers = "".join(f"<td>{_short(value)}</td>" for value in (found.value, found.control, found.best))
+    band = "–" if math.isnan(found.chance[0]) else " to ".join(map(_short, found.chance))
+    shown = (_short(found.value), _short(found.control), band, _short(found.best))
+    numbers = "".join(f"<td>{text}</td>" for text in shown)
     return f"<tr>{head}{numbers}<td>{signed(found.skill)}{_interval(found)}</td><td>{found.n:,}</td></tr>"
 
 

@@ -46,6 +46,13 @@ class Block:
         found = self.cells.get((metric, method))
         return "–" if found is None else signed(found.skill)
 
+    def interval(self, metric: str, method: str) -> str:
+        """[0.72, 0.95], or nothing."""
+        found = self.cells.get((metric, method))
+        if found is None or math.isnan(found.interval[0]):
+            return ""
+        return f" [{', '.join(map(signed, found.interval))}]"
+
 
 def blocks(audit: Audit) -> list[Block]:
     """One an operator, those that remove something first."""

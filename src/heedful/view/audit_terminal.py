@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,13 +17,22 @@ from heedful.view.columns import visible
 STYLES = {LEADS: "bold green", DULL: "dim"}
 
 
-def render(audit: Audit) -> Iterator[RenderableType]:
+def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
+    """Intervals stand beside the skills where every table has room for them."""
+    wide = all(
+        Measurement.get(console, console.options, _table(block, True)).maximum <= console.width
+        for block in blocks(audit)
+    )
     yield Text(audit.verdict.headline, "bold")
     for block in blocks(audit):
         yield Text("")
-        yield Text(f"{block.title} (skill: 0 is a random order, 1 the best found)", "bold")
-        yield _table(block)
+        beside = ", with 95 % intervals" if wide else ""
+        yield Text(f"{block.title} (skill{beside}: 0 is a random order, 1 the best found)", "bold")
+        yield _table(block, wide)
     yield Text("  ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items()), "dim")
+    yield Text("")
+    for verdict in audit.verdict:
+        yield Text(str(verdict))
     yield Text("")
     for line in (share(audit), labels(audit), *skipped(audit)):
         if line:
@@ -32,7 +42,7 @@ def render(audit: Audit) -> Iterator[RenderableType]:
         yield Text(f"row {error['row']}{who}: {visible(str(error['reason']))}", "dim")
 
 
-def _table(block: Block) -> Table:
+def _table(block: Block, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("method", no_wrap=True)
     for metric in block.metrics:
@@ -41,13 +51,14 @@ def _table(block: Block) -> Table:
         cells = []
         for metric in block.metrics:
             mark = block.mark(metric, method)
-            cells.append(Text(f"{block.shown(metric, method)} {mark or ' '}", STYLES.get(mark, "")))
+            shown = block.shown(metric, method) + (block.interval(metric, method) if wide else "")
+            cells.append(Text(f"{shown} {mark or ' '}", STYLES.get(mark, ""), no_wrap=True))
         table.add_row(Text(method), *cells)
     return table
 
 
 def show(audit: Audit, console: Console) -> None:
-    for part in render(audit):
+    for part in render(audit, console):
         console.print(part)
 
 

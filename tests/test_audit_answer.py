@@ -1,0 +1,110 @@
+"""Which method to heed: by the share of what a method takes part in, and only by faithfulness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import heedful
+from heedful.auditing.answer import AuditVerdict, answer
+from heedful.evidence.verdict import FEW, Verdict
+from heedful.view.audit_page import page
+from heedful.view.audit_terminal import as_text
+
+EVERY = ("occlusion", "lime", "grad")
+
+
+def verdict(lead: str, methods: Sequence[str] = EVERY, dull: str = "", **more: Any) -> Verdict:
+    given: dict[str, Any] = {"metric": "aopc", "operator": "mask", "n": 50, "behind": ()} | more
+    return Verdict(
+        methods=tuple(methods), means=(0.0,) * len(methods), lead=tuple(lead.split()),
+        no_better_than_random=tuple(dull.split()), control=0.0, **given,
+    )  # fmt: skip
+
+
+def told(*verdicts: Verdict) -> AuditVerdict:
+    return answer(verdicts, 50)
+
+
+def test_a_method_that_takes_part_less_often_is_not_punished() -> None:
+    found = told(
+        *[verdict("occlusion")] * 2, verdict("occlusion lime"), *[verdict("lime", ("lime", "grad"))] * 3
+    )
+    assert found.heed == ("occlusion",)
+    assert found.often == "leads in 3 of 3"
+    assert "heed occlusion: alone or tied, occlusion leads in 3 of the 3 measurements" in found.headline
+    assert "next is lime, in 4 of 6" in found.headline
+
+
+def test_a_method_must_take_part_in_half() -> None:
+    found = told(verdict("occlusion"), *[verdict("lime", ("lime", "grad"))] * 2)
+    assert found.heed == ("lime",)
+    assert "occlusion takes part in too few to be ranked" in found.headline
+
+
+def test_only_faithfulness_counts() -> None:
+    steady = [verdict("grad", metric="vsi", operator="", faithful=False)] * 9
+    assert told(*steady, verdict("lime")).heed == ("lime",)
+    alone = told(*steady)
+    assert alone.heed == ()
+    assert "was not measured" in alone.headline
+
+
+def test_ties_are_named() -> None:
+    found = told(*[verdict("occlusion lime", dull="grad")] * 4)
+    assert found.heed == ("occlusion", "lime")
+    assert found.often == "tie in 4 of 4"
+    assert (
+        "occlusion and lime tie, each leading in 4 of the 4 measurements it takes part in" in found.headline
+    )
+    assert "grad is never better than a random order" in found.headline
+    apart = told(verdict("occlusion lime"), verdict("lime", ("lime", "grad")))
+    assert apart.often == "tie in 1 of 1 and 2 of 2"
+    assert "(occlusion in 1 of 1, lime in 2 of 2)" in apart.headline
+
+
+def test_no_clear_lead_is_said() -> None:
+    every = told(verdict("occlusion lime grad"))
+    half = told(verdict("occlusion"), verdict("occlusion"), verdict("lime"), verdict("grad"))
+    none = told(verdict("", dull="occlusion lime grad"))
+    assert [found.heed for found in (every, half, none)] == [()] * 3
+    assert "no method clearly leads: occlusion, lime and grad tie" in every.headline
+    assert "no method clearly leads: at most, occlusion leads in 2 of the 4" in half.headline
+    assert "no method leads in any; occlusion, lime and grad are never better" in none.headline
+    few = told(verdict("lime", n=FEW - 1))
+    assert few.headline == f"{FEW - 1} texts are too few to tell methods apart; at least {FEW} are needed."
+
+
+def score(texts: list[str]) -> list[float]:
+    return [float(3 * text.count("good") - 2 * text.count("bad")) for text in texts]
+
+
+def test_the_page_says_the_same_and_chance_is_shown(tmp_path: Path) -> None:
+    texts = [
+        f"{a} good {b} food is not bad" for a in ("a", "the", "so") for b in ("old", "new", "hot", "raw")
+    ]
+    found = heedful.audit(
+        score, texts, methods=["occlusion", "lime"], metrics=["aopc", "sufficiency"], draws=5, out=tmp_path
+    )
+    clear = replace(found, verdict=told(verdict("occlusion")))
+    assert '<bdi>occlusion</bdi> <span class="chance">leads in 1 of 1</span>' in page(clear)
+    assert "No method clearly leads</h1>" in page(replace(found, verdict=told(verdict("", dull="lime"))))
+    assert heedful.audit.load(tmp_path).verdict == found.verdict
+    low, high = found.table[0].chance
+    head, first, *_ = (line.split(",") for line in found.to_csv().splitlines())
+    line = dict(zip(head, first, strict=True))
+    assert (float(line["chance_low"]), float(line["chance_high"])) == (low, high)
+    assert f"<td>{low:.4g} to {high:.4g}</td>".replace("-", "−") in page(found)
+
+
+def test_the_terminal_has_intervals_where_they_fit_and_the_verdicts(tmp_path: Path) -> None:
+    found = heedful.audit(score, ["a good day", "good bad food"] * 6, methods=["occlusion"], out=tmp_path)
+    best = found.table[0]
+    shown = f"{best.skill:.2f} [{best.interval[0]:.2f}, {best.interval[1]:.2f}]".replace("-", "−")
+    assert shown in as_text(found, 200)
+    assert ", with 95 % intervals" in as_text(found, 200)
+    assert shown not in as_text(found, 80)
+    narrow = " ".join(as_text(found, 80).split())
+    assert all(" ".join(str(verdict).split()) in narrow for verdict in found.verdict)
