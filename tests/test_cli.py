@@ -354,7 +354,7 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
     assert run(*wish, "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in data["methods"]] == ["random", "grad-l2", "occlusion", "lime"]
-    assert data["rows"] == 268
+    assert data["rows"] == 400
     assert "--dry-run has no CSV" in mistake(capsys, *wish, "--csv")
 
 
@@ -373,7 +373,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
     lines = err.splitlines()
     assert re.fullmatch(r"up to 134 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
     assert "method 2 of 3: grad-l2" in lines
-    assert lines[-1] == "method 3 of 3: occlusion: 11/11 rows"
+    assert lines[-1] == "method 4 of 4: evidence: 122/122 rows"
     assert run(*wish, "--budget", "5") == 0
     assert capsys.readouterr().err.startswith("up to 5 model inputs")
     assert run(*wish, "--quiet") == 0

@@ -202,7 +202,7 @@ import signal, sys, time
 from heedful import registry
 from heedful.cli import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and their children
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 @registry.explainer("slow", needs={"rows"}, cite="nobody", rows=lambda x, target, p: 10**6)
 def slow(model, x, target):
