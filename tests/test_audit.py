@@ -225,6 +225,26 @@ def test_another_model_is_refused(shared: Any, fresh: Any, tmp_path: Path) -> No
         heedful.audit(other.model, ["the cat sat"], **options)
 
 
+def test_another_function_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    """They agree on the fixed texts in one case, and come from a generator in the other."""
+
+    def named(weight: float, word: str) -> Any:
+        def judge(texts: list[str]) -> list[float]:
+            return [weight * text.lower().count(word) + len(text) / 3 for text in texts]
+
+        return judge
+
+    given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"]}
+    run(named(1.0, "food"), tmp_path / "rows", **given)
+    run(named(1.0, "food"), tmp_path / "rows", **given)
+    with pytest.raises(HeedfulError, match=r"model output on row 0 was \[14\.0\], is \[15\.0\]"):
+        run(named(2.0, "food"), tmp_path / "rows", **given)
+    run(named(1.0, "good"), tmp_path / "fixed", iter(TEXTS), **given)
+    with pytest.raises(HeedfulError, match="model output on 'This is good, and I like it"):
+        run(named(2.0, "good"), tmp_path / "fixed", iter(TEXTS), **given)
+    run(named(1.0 + 1e-12, "good"), tmp_path / "fixed", iter(TEXTS), **given)
+
+
 def test_other_folders_are_left_alone(model: Any, tmp_path: Path) -> None:
     heedful.explain(model, TEXTS[0], ["occlusion"]).save(tmp_path)
     with pytest.raises(HeedfulError, match="not the folder of an audit"):

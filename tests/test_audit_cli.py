@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import heedful
+from heedful.auditing import folder
 from heedful.cli import main
 from heedful.view import audit_page, audit_summary
 
@@ -122,6 +127,41 @@ def test_ctrl_c_says_how_to_go_on(
     assert "the same command goes on from here" in said.err
     assert audit(data, "--shard", "3", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 7
+
+
+def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = folder._write
+
+    def full(path: Path, content: bytes) -> None:
+        if "000001" in str(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder, "_write", full)
+        assert audit(data, "--shard", "3", "--quiet") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(
+        r"heedful: cannot write to [^\n]+: No space left [^\n]+What is done is kept[^\n]+\n", said.err
+    )
+    assert (data.parent / "run" / "shards" / "000000").exists()
+    assert audit(data, "--shard", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 7
+
+
+def test_a_source_damaged_in_mid_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.parquet"
+    texts = [f"{i * 7919} text" for i in range(2000)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=500, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4000] = b"\xff" * 4000
+    path.write_bytes(content)
+    assert main(["audit", str(path), "--out", str(tmp_path / "run"), "--quiet", *FEW]) == 2
+    assert re.fullmatch(r"heedful: a\.parquet is damaged after row [^\n]+\n", capsys.readouterr().err)
 
 
 def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

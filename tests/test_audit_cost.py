@@ -10,6 +10,7 @@ import pytest
 
 import heedful
 from heedful.auditing.settings import METRICS, Settings
+from heedful.auditing.start import PROBES
 from heedful.evidence.weigh import weigh
 from heedful.run import Run
 
@@ -63,7 +64,7 @@ def test_at_most_two_fifths_of_the_naive_rows_are_run(texts: list[dict[str, Any]
 
 
 def test_what_was_run_is_what_the_model_saw(tmp_path: Path) -> None:
-    """Every text that came to a function, once each (the prediction is asked for besides)."""
+    """Every text that came to a function, once each (the prediction and the probe are asked for besides)."""
     seen: list[str] = []
 
     def count(batch: list[str]) -> list[float]:
@@ -72,9 +73,9 @@ def test_what_was_run_is_what_the_model_saw(tmp_path: Path) -> None:
 
     text = "one two three four"
     found = heedful.audit(count, [text], methods=["occlusion", "lime"], metrics=["aopc"], out=tmp_path)
-    besides = [one for one in seen if one == text or one == "a"]
+    besides = [one for one in seen if one == text or one in PROBES]
     assert found.cost["run"] == len(seen) - len(besides) + 1
-    assert found.cost["run"] == len(set(seen) - {"a"}), "no text twice"
+    assert found.cost["run"] == len(set(seen) - set(PROBES)), "no text twice"
 
 
 def test_settings_do_not_share_seeds() -> None:

@@ -96,6 +96,13 @@ def test_a_damaged_shard_is_told(script: ModuleType, source: Path, tmp_path: Pat
         script.run(source, tmp_path / "run")
 
 
+def test_a_shard_without_its_facts_is_told(script: ModuleType, source: Path, tmp_path: Path) -> None:
+    script.run(source, tmp_path / "run")
+    (tmp_path / "run" / "shards" / "000001" / "shard.json").write_text("{}")
+    with pytest.raises(HeedfulError, match=r"shard\.json is damaged: it has no shard, first.* Remove"):
+        script.run(source, tmp_path / "run")
+
+
 def test_rows_that_changed_are_refused(tmp_path: Path, script: ModuleType) -> None:
     """A generator has no checksum, but its shards know their rows."""
     import heedful

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -21,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from heedful._version import __version__
+from heedful.auditing.source import GOES_ON
 from heedful.auditing.weighing import Shard
 from heedful.errors import HeedfulError
 
 FORMAT = 1
 KIND = "audit"
 BESIDE = ".part-"  # what is being written
+FACTS = ("shard", "first", "rows", "weighed", "source", "files")  # what shard.json holds
 SETTLED = ("settings", "model", "source", "versions")  # what a run must share with the one it goes on with
 
 
@@ -54,7 +57,10 @@ class RunFolder:
                 f"cannot write to {self.path}", error.strerror or str(error), "Name another folder"
             ) from None
         try:
-            self._begin(json.loads(to_json({"heedful": __version__, "format": FORMAT, "kind": KIND, **made})))
+            with _writing(self.path):
+                self._begin(
+                    json.loads(to_json({"heedful": __version__, "format": FORMAT, "kind": KIND, **made}))
+                )
             yield
         finally:
             lock.release()
@@ -75,7 +81,7 @@ class RunFolder:
             f"{part} {name} was {_short(there.get(part, {}).get(name))}, is {_short(made[part].get(name))}"
             for part in SETTLED
             for name in sorted(there.get(part, {}).keys() | made[part].keys())
-            if there.get(part, {}).get(name) != made[part].get(name)
+            if not _same(there.get(part, {}).get(name), made[part].get(name))
         ]
         if differ:
             raise HeedfulError(
@@ -111,18 +117,26 @@ class RunFolder:
 
     def facts(self, number: int) -> dict[str, Any]:
         place = self.place(number) / "shard.json"
-        return parse(self._bytes(place), place)
+        found = parse(self._bytes(place), place)
+        if lost := [key for key in FACTS if key not in found]:
+            raise HeedfulError(
+                f"{place} is damaged",
+                f"it has no {', '.join(lost)}",
+                f"Remove {place.parent} and start the audit again",
+            )
+        return found
 
     def put(self, number: int, files: Mapping[str, bytes]) -> None:
         """All files of a shard at once."""
         beside = self.shards / f"{BESIDE}{number:06d}"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        for name, content in files.items():
-            _write(beside / name, content)
-        _sync(beside)
-        beside.rename(self.place(number))
-        _sync(self.shards)
+        with _writing(self.path):
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir()
+            for name, content in files.items():
+                _write(beside / name, content)
+            _sync(beside)
+            beside.rename(self.place(number))
+            _sync(self.shards)
 
     def numbers(self) -> list[int]:
         """Shards that are there."""
@@ -151,15 +165,16 @@ class RunFolder:
     def _listed(self, number: int) -> dict[str, Any]:
         """A shard as the manifest has it; its own shard.json has the sums of its files."""
         content = self._bytes(self.place(number) / "shard.json")
-        facts = parse(content, self.place(number) / "shard.json")
+        facts = self.facts(number)
         known = {key: facts[key] for key in ("shard", "first", "rows", "weighed")}
         return known | {"sha256": hashlib.sha256(content).hexdigest()}
 
     def write(self, name: str, content: bytes) -> None:
         beside = self.path / f"{BESIDE}{name}"
-        _write(beside, content)
-        beside.replace(self.path / name)
-        _sync(self.path)
+        with _writing(self.path):
+            _write(beside, content)
+            beside.replace(self.path / name)
+            _sync(self.path)
 
     def read(self, name: str) -> bytes:
         return self._bytes(self.path / name)
@@ -173,6 +188,15 @@ class RunFolder:
                 f"cannot read {path.name}: {error.strerror or error}",
                 "An audit is written by: heedful audit FILE --out FOLDER",
             ) from None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A disk that is full, or gone, is told in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), GOES_ON) from None
 
 
 def to_json(data: Mapping[str, Any]) -> bytes:
@@ -203,6 +227,15 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _same(there: Any, here: Any) -> bool:
+    """Numbers may differ in the last digit, as sums in another order do."""
+    if isinstance(there, list) and isinstance(here, list):
+        return len(there) == len(here) and all(map(_same, there, here))
+    if isinstance(there, float) and isinstance(here, float):
+        return math.isclose(there, here, rel_tol=1e-5, abs_tol=1e-12)
+    return bool(there == here)
 
 
 def _short(value: Any) -> str:

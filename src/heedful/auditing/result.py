@@ -209,10 +209,10 @@ def _weighed(
 
 
 def _texts(run: RunFolder, metric: str, operator: str) -> Iterator[list[Score]]:
-    """Scores text by text; their files were checked before."""
+    """Scores text by text."""
     names = [each.name for each in fields(Score)]
     for number in run.numbers():
-        content = (run.place(number) / "scores.parquet").read_bytes()
+        content = run.file(number, "scores.parquet")
         rows = from_parquet(content, ["row", *names], {"metric": metric, "operator": operator}).to_pylist()
         texts: dict[int, list[Score]] = {}
         for row in rows:

@@ -22,7 +22,7 @@ LINE = 1 << 26  # most bytes of a line that are kept: a file without line breaks
 HASHED = 1 << 30  # files up to so many bytes are known by their SHA-256, larger ones by size and time
 BATCH = 256  # rows of Parquet in memory at once
 LOOKED = 100  # objects of JSONL that are looked at for the columns
-KEPT = "What is done is kept: the same command goes on from there"
+GOES_ON = "What is done is kept: the same command goes on from there"
 _END = object()
 
 
@@ -64,6 +64,8 @@ class FileSource:
     def kind(self) -> str:
         return KINDS[self.path.suffix.lower()]
 
+    again = True  # it can be read twice
+
     @property
     def marked(self) -> bool:
         """Whether what people marked comes along."""
@@ -74,7 +76,7 @@ class FileSource:
         try:
             yield from islice(read(self.path, self.columns), self.limit)
         except OSError as error:
-            raise HeedfulError(f"cannot read {self.path}", error.strerror or str(error), KEPT) from None
+            raise HeedfulError(f"cannot read {self.path}", error.strerror or str(error), GOES_ON) from None
 
     def facts(self) -> dict[str, Any]:
         stat = self.path.stat()
@@ -98,6 +100,11 @@ class IterableSource:
     labels: Iterable[Any] | None = None
     rationales: Iterable[Any] | None = None
     limit: int | None = None
+
+    @property
+    def again(self) -> bool:
+        every = (self.texts, self.labels, self.rationales)
+        return all(given is None or isinstance(given, Sequence) for given in every)
 
     @property
     def marked(self) -> bool:
@@ -367,7 +374,9 @@ def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
             try:
                 batch = next(batches, None)
             except (pa.ArrowException, OSError) as error:
-                raise HeedfulError(f"{path.name} is damaged after row {number}", str(error), KEPT) from None
+                raise HeedfulError(
+                    f"{path.name} is damaged after row {number}", str(error), GOES_ON
+                ) from None
             if batch is None:
                 return
             every = {field: _values(batch.column(name)) for field, name in columns.named.items()}

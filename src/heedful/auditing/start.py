@@ -17,6 +17,7 @@ from heedful.engine import local, ray
 from heedful.errors import HeedfulError
 
 ENGINES = ("local", "ray")
+PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
 Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
 
 
@@ -111,17 +112,41 @@ def _check_rationales(settings: Settings, source: Source) -> None:
 
 
 def _made(model: Any, settings: Settings, source: Source) -> dict[str, Any]:
-    """What makes two runs the same. A model whose weights are known is known by them, whatever its path."""
+    """What makes two runs the same.
+
+    A model whose weights are known is known by them, whatever its path; another by its outputs on some texts.
+    """
     from heedful.planning import versions
 
     facts = model.facts()
     if "fingerprint" in facts:
         facts.pop("name", None)
+    else:
+        facts |= _probed(model, source)
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
         "name": model.name, "settings": settings.to_dict(), "model": facts, "source": source.facts(),
         "versions": software,
     }  # fmt: skip
+
+
+def _probed(model: Any, source: Source) -> dict[str, Any]:
+    """Outputs on fixed texts, and on the first of the source where it can be read twice."""
+    texts: dict[str, Any] = {repr(text): text for text in PROBES}
+    if source.again:
+        texts |= {
+            f"row {row.number}": row.text for row in islice(source.rows(), len(PROBES)) if not row.broken
+        }
+    return {f"output on {name}": _output(model, text) for name, text in texts.items()}
+
+
+def _output(model: Any, text: Any) -> list[float] | str:
+    """By label, with six digits; a model may fail on one text, and then it fails on it again."""
+    try:
+        found = model.predict(model.encode(text, "truncate"), len(model.labels))
+        return [float(f"{value:.6g}") for _, value in sorted(found)]
+    except Exception as error:
+        return f"fails: {type(error).__name__}"
 
 
 def shards(source: Source, size: int) -> Iterator[Shard]:
