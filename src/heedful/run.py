@@ -125,10 +125,6 @@ class Run:
         self._tell(0, 0)
         return values
 
-    def spend(self, rows: int) -> None:
-        """Ask for rows that a method runs, and meters, by other means than `rows`."""
-        check_budget(self.budget, rows)
-
 
 def explain(
     model: Any,

@@ -266,7 +266,7 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _parse(content: bytes, path: Path) -> dict[str, Any]:
+def parse(content: bytes, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -279,7 +279,7 @@ def _parse(content: bytes, path: Path) -> dict[str, Any]:
 def load(folder: Path) -> Comparison:
     """Open a run folder, after comparing every file with the manifest's checksum."""
     folder = Path(folder)
-    manifest = _parse(_read(folder / "manifest.json"), folder / "manifest.json")
+    manifest = parse(_read(folder / "manifest.json"), folder / "manifest.json")
     sums = manifest.get("files")
     contents = {name: _read(folder / name) for name in FILES}
     for name, content in contents.items():
@@ -287,4 +287,4 @@ def load(folder: Path) -> Comparison:
             raise HeedfulError(
                 f"{folder / name} is damaged", "its checksum is not the manifest's", "Make the run again"
             )
-    return comparison_from_dict(_parse(contents[FILES[0]], folder / FILES[0]))
+    return comparison_from_dict(parse(contents[FILES[0]], folder / FILES[0]))

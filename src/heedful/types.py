@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Span = tuple[int, int]
+CONTROL = "random"  # the method that knows nothing, beside which the others stand
 
 
 @dataclass(frozen=True)
@@ -398,6 +399,7 @@ class Step:
 Report = Callable[[Step], None]
 
 __all__ = [
+    "CONTROL",
     "Attribution",
     "Comparison",
     "Cost",

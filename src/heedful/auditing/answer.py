@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from heedful.evidence.verdict import FEW, Verdict
+from heedful.wording import listed
 
 CLEAR = Fraction(1, 2)  # a method that leads in no more than this share does not clearly lead
 NONE = "no method clearly leads"
@@ -66,14 +67,14 @@ def _ranked(verdicts: Sequence[Verdict], told: Sequence[Verdict], texts: int) ->
         after = max(rest, key=lambda method: share[method])
         said.append(f"next is {after}, in {leads[after]} of {part[after]}")
     if always := [method for method in part if dull[method] == part[method]]:
-        said.append(f"{_listed(always)} {_verb(always, 'is', 'are')} never better than a random order")
+        said.append(f"{listed(always)} {_verb(always, 'is', 'are')} never better than a random order")
     if few := [method for method in part if method not in able]:
-        said.append(f"{_listed(few)} {_verb(few, 'takes', 'take')} part in too few to be ranked")
+        said.append(f"{listed(few)} {_verb(few, 'takes', 'take')} part in too few to be ranked")
     count = "1 measurement" if len(told) == 1 else f"{len(told)} measurements"
     headline = f"By {count} of faithfulness (metric × operator) on {texts:,} texts, {'; '.join(said)}."
     if not clear:
         return AuditVerdict(tuple(verdicts), headline)
-    often = _listed(list(dict.fromkeys(f"{leads[method]} of {part[method]}" for method in best)))
+    often = listed(list(dict.fromkeys(f"{leads[method]} of {part[method]}" for method in best)))
     return AuditVerdict(tuple(verdicts), headline, tuple(best), f"{_verb(best, 'leads', 'tie')} in {often}")
 
 
@@ -86,17 +87,11 @@ def _head(best: Sequence[str], clear: bool, leads: Counter[str], part: Counter[s
         said = f"{best[0]} leads in {first} of the {every} measurements it takes part in"
         return f"heed {best[0]}: alone or tied, {said}" if clear else f"{NONE}: at most, {said}"
     if len(often) == 1:
-        said = f"{_listed(best)} tie, each leading in {first} of the {every} measurements it takes part in"
+        said = f"{listed(best)} tie, each leading in {first} of the {every} measurements it takes part in"
     else:
         known = [f"{method} in {leads[method]} of {part[method]}" for method in best]
-        said = (
-            f"{_listed(best)} tie, leading in the same share of what they take part in ({', '.join(known)})"
-        )
+        said = f"{listed(best)} tie, leading in the same share of what they take part in ({', '.join(known)})"
     return said if clear else f"{NONE}: {said}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _verb(names: Sequence[str], one: str, more: str) -> str:

@@ -25,6 +25,7 @@ from heedful._version import __version__
 from heedful.auditing.source import GOES_ON
 from heedful.auditing.weighing import Shard
 from heedful.errors import HeedfulError
+from heedful.store import parse
 
 FORMAT = 1
 KIND = "audit"
@@ -201,16 +202,6 @@ def _writing(path: Path) -> Iterator[None]:
 
 def to_json(data: Mapping[str, Any]) -> bytes:
     return (json.dumps(data, allow_nan=False, indent=1, default=str) + "\n").encode("ascii")
-
-
-def parse(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise HeedfulError(f"{path} is damaged", f"not JSON: {error}", "Make the run again") from None
-    if not isinstance(data, dict):
-        raise HeedfulError(f"{path} is damaged", "it should hold a JSON object", "Make the run again")
-    return data
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from heedful.auditing.answer import AuditVerdict, answer
-from heedful.auditing.folder import RunFolder, parse, to_json
+from heedful.auditing.folder import RunFolder, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
 from heedful.evidence.summary import summarise, verdicts
 from heedful.evidence.verdict import Verdict
 from heedful.evidence.weigh import Score
+from heedful.store import parse
 from heedful.types import Evidence
 
 TOLD = 100  # errors in the result; the shards have them all

@@ -10,9 +10,10 @@ import numpy as np
 
 from heedful import registry
 from heedful.errors import HeedfulError
-from heedful.evidence.weigh import CONTROL, DRAWS
+from heedful.evidence.weigh import DRAWS
 from heedful.models.base import Model, missing, require
 from heedful.rows import checked_operator
+from heedful.types import CONTROL
 
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
 OPERATORS = 2  # so many of the model's removal operators by default: their spread is part of the answer

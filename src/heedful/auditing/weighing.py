@@ -23,11 +23,11 @@ from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.auditing.tables import KINDS, to_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.weigh import CONTROL, ceilings, weigh
+from heedful.evidence.weigh import ceilings, weigh
 from heedful.models.base import Model
 from heedful.planning import plan
 from heedful.run import Run, carry_out
-from heedful.types import Comparison, Encoded
+from heedful.types import CONTROL, Comparison, Encoded
 from heedful.view.columns import pieces
 
 Tables = dict[str, list[tuple[Any, ...]]]

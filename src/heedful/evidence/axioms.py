@@ -31,10 +31,9 @@ from heedful.evidence.subject import Subject
 from heedful.models import load
 from heedful.models.base import Model
 from heedful.registry import metric
-from heedful.types import Floats
+from heedful.types import CONTROL, Floats
 
 ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
-CONTROL = "random"
 
 
 @metric("completeness", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")

@@ -31,11 +31,10 @@ import numpy as np
 from heedful.evidence.subject import Subject, unit_scores
 from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
-from heedful.types import Floats
+from heedful.types import CONTROL, Floats
 
 RUNS = 10
 FEATURES = 10
-CONTROL = "random"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-CONTROL = "random"
+from heedful.types import CONTROL
+from heedful.wording import listed
+
 LEVEL = 0.95
 Interval = tuple[float, float]
 Right = npt.NDArray[np.bool_]
@@ -106,7 +108,7 @@ class Roar:
             (_only(self.slower, fair), "{} lower{s} it more slowly than random removal"),
         ]
         said = [
-            words.format(_listed(names), s="s" if len(names) == 1 else "") for names, words in claims if names
+            words.format(listed(names), s="s" if len(names) == 1 else "") for names, words in claims if names
         ]
         said += [self._flag(curve) for curve in flagged]
         if not self.whole_interval[0] > self.chance:
@@ -129,10 +131,6 @@ def _only(names: Sequence[str], those: set[str]) -> tuple[str, ...]:
 
 def _tied(names: Sequence[str]) -> str:
     return ", and cannot be told apart" if len(names) > 1 else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heedful.types import Evidence
+from heedful.wording import listed
 
 if TYPE_CHECKING:
     from heedful.models.base import Model
@@ -66,10 +67,7 @@ def _line(found: Sequence[Evidence]) -> str:
     better = sorted((e for e in judged if e.above_chance), key=lambda e: -e.skill)
     worse = [e.method for e in judged if not e.above_chance]
     under = f" under {found[0].operator}" if found[0].operator else ""
-    who = f"{_listed([e.method for e in better])} do better" if better else "no method does better"
-    rest = f"; not so {_listed(worse)}" if better and worse else ""
+    does = "does" if len(better) == 1 else "do"
+    who = f"{listed([e.method for e in better])} {does} better" if better else "no method does better"
+    rest = f"; not so {listed(worse)}" if better and worse else ""
     return f"On this text, by {found[0].metric}{under}, {who} than {DRAWS} random orders did{rest}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

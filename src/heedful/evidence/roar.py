@@ -36,12 +36,12 @@ import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import ranked
-from heedful.evidence.fall import CONTROL, Answers, Roar, conclude
+from heedful.evidence.fall import Answers, Roar, conclude
 from heedful.evidence.impute import Gone, Imputer, masked, mean_embedding, mean_vector, noisy_linear
 from heedful.evidence.retrain import Fit, as_labels, like, trainer
 from heedful.evidence.subject import unit_scores
 from heedful.run import explain
-from heedful.types import Floats
+from heedful.types import CONTROL, Floats
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SEEDS = 5

@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from heedful import registry
-from heedful.evidence.verdict import CONTROL, Verdict, judge
+from heedful.evidence.verdict import Verdict, judge
 from heedful.evidence.weigh import Score
-from heedful.types import Evidence, Floats
+from heedful.types import CONTROL, Evidence, Floats
 
 DRAWS, CHUNK = 2000, 200  # a chunk at a time: many texts would need a lot of memory
 

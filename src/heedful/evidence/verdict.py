@@ -23,9 +23,9 @@ import numpy.typing as npt
 from scipy import special
 
 from heedful.errors import HeedfulError
-from heedful.types import Floats
+from heedful.types import CONTROL, Floats
+from heedful.wording import listed
 
-CONTROL = "random"
 LEVEL = 0.95
 DRAWS = 2000
 CHUNK = 200  # draws at a time
@@ -61,12 +61,12 @@ class Verdict:
             return f"{where}: too few texts to tell methods apart; at least {FEW} are needed."
         parts = [f"{where}: {self._leaders()}"]
         if self.behind:
-            parts.append(f"{_listed(self.behind)} {_are(self.behind)} behind, but better than chance")
+            parts.append(f"{listed(self.behind)} {_are(self.behind)} behind, but better than chance")
         if self.no_better_than_random:
             names = self.no_better_than_random
-            parts.append(f"{_listed(names)} {_are(names)} not better than a random order")
+            parts.append(f"{listed(names)} {_are(names)} not better than a random order")
         if self.missing:
-            parts.append(f"{_listed(self.missing)} ran on too few of the texts to be compared")
+            parts.append(f"{listed(self.missing)} ran on too few of the texts to be compared")
         if self.left_out:
             parts.append(f"texts left out because a method gave no number there: {self.left_out}")
         return "; ".join(parts) + f" (about {LEVEL:.0%} of such verdicts make no false claim)."
@@ -76,11 +76,7 @@ class Verdict:
             return "no method leads"
         if len(self.lead) == 1:
             return f"heed {self.lead[0]}" if self.faithful else f"{self.lead[0]} leads"
-        return f"{_listed(self.lead)} lead and cannot be told apart"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        return f"{listed(self.lead)} lead and cannot be told apart"
 
 
 def _are(names: Sequence[str]) -> str:

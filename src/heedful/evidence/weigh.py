@@ -24,9 +24,8 @@ from heedful.evidence.faithfulness import Ends, Plan
 from heedful.evidence.subject import Again, Subject, unit_scores
 from heedful.models.base import Model, missing
 from heedful.registry import Metric
-from heedful.types import Attribution, Encoded, Floats, Target
+from heedful.types import CONTROL, Attribution, Encoded, Floats, Target
 
-CONTROL = "random"
 DRAWS = 20
 CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' own draws
 SHORTLIST = 8  # units the search looks at a step

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
-import secrets
 from collections.abc import Iterator
 
-from heedful._version import __version__
 from heedful.auditing.result import TOLD, Audit
 from heedful.types import Evidence
 from heedful.view.audit_summary import MARKS, Block, blocks, labels, share, skipped, wide_spread
-from heedful.view.html import component
+from heedful.view.html import cell, document
 from heedful.view.sections import esc, hue, level, part, table
 from heedful.view.summary import signed
 
 
 def page(audit: Audit) -> str:
     """A self-contained HTML5 document."""
-    style = component("page.css") + component("report.css")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="heedful {__version__}">
-<title>{esc(_name(audit))}: which explanation to heed?</title>
-<style>{style}</style>
-</head>
-<body>
-<main class="heedful">
-{body(audit, 1)}
-</main>
-</body>
-</html>
-"""
+    return document(f"{_name(audit)}: which explanation to heed?", body(audit, 1))
 
 
 def fragment(audit: Audit) -> str:
     """The same body for a notebook cell."""
-    name = f"heedful-{secrets.token_hex(6)}"
-    style = component("report.css").replace(".heedful", f"#{name}")
-    extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
-    return f'<div id="{name}"><style>{style}{extra}</style>\n{body(audit, 3)}\n</div>'
+    return cell(body(audit, 3))
 
 
 def body(audit: Audit, size: int) -> str:

@@ -13,9 +13,8 @@ import unicodedata
 from dataclasses import dataclass
 
 from heedful.agreement import ranked_unit
-from heedful.types import Attribution, Comparison, Word
+from heedful.types import CONTROL, Attribution, Comparison, Word
 
-CONTROL = "random"
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 

@@ -46,15 +46,23 @@ def body(comparison: Comparison, size: int) -> str:
 
 def page(comparison: Comparison) -> str:
     """A self-contained HTML5 document."""
-    style = component("page.css") + component("report.css")
-    script = component("report.js")
     data = json.dumps(_numbers(comparison), allow_nan=False, separators=(",", ":")).translate(ESCAPES)
     found = predictions(comparison)
     title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
+    return document(title, body(comparison, 1), component("report.js"), data)
+
+
+def document(title: str, content: str, script: str = "", data: str = "") -> str:
+    """The frame of a page; `content` is HTML, `title` is not. Without a script none may run."""
+    style = component("page.css") + component("report.css")
+    allowed = f" script-src '{_hash(script)}';" if script else ""
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; style-src '{_hash(style)}';{allowed} "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    ending = f"""
+<script type="application/json" id="heedful-data">{data}</script>
+<script>{script}</script>"""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -68,21 +76,23 @@ def page(comparison: Comparison) -> str:
 </head>
 <body>
 <main class="heedful">
-{body(comparison, 1)}
-</main>
-<script type="application/json" id="heedful-data">{data}</script>
-<script>{script}</script>
+{content}
+</main>{ending if script else ""}
 </body>
 </html>
 """
 
 
 def fragment(comparison: Comparison) -> str:
-    """The same body for a notebook cell: own id, styles that reach nothing else, no script."""
+    return cell(body(comparison, 3))
+
+
+def cell(content: str) -> str:
+    """A body for a notebook cell: own id, styles that reach nothing else, no script."""
     name = f"heedful-{secrets.token_hex(6)}"
     style = component("report.css").replace(".heedful", f"#{name}")
     extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
-    return f'<div id="{name}"><style>{style}{extra}</style>\n{body(comparison, 3)}\n</div>'
+    return f'<div id="{name}"><style>{style}{extra}</style>\n{content}\n</div>'
 
 
 def _numbers(comparison: Comparison) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from heedful.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit
-from heedful.types import Comparison, Evidence, Word
+from heedful.types import CONTROL, Comparison, Evidence, Word
 from heedful.view import repeat
-from heedful.view.columns import CONTROL, Column, columns, visible
+from heedful.view.columns import Column, columns, visible
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 from heedful.view.terminal import strongest
 

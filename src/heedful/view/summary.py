@@ -12,8 +12,9 @@ from itertools import combinations
 from statistics import median
 
 from heedful.agreement import chance_band, matrix, ranked_count, ranked_unit
-from heedful.types import Comparison
-from heedful.view.columns import CONTROL, Column, columns, visible
+from heedful.types import CONTROL, Comparison
+from heedful.view.columns import Column, columns, visible
+from heedful.wording import listed
 
 PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
 COUNTS = ("no", "one", "two", "three", "four", "five")
@@ -82,7 +83,7 @@ def _strongest(ranked: list[Column], unit: str) -> str:
     words = [quote(word.text) for word in ranked[0].words]
     if len(ranked) == 1:
         found = [words[i] for i in _top(ranked[0], 3)]
-        return f"{ranked[0].method} gives its largest scores to {_join(found)}."
+        return f"{ranked[0].method} gives its largest scores to {listed(found)}."
     k = 3 if len(words) > 5 else 1
     counts = Counter(i for col in ranked for i in _top(col, k))
     common = [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
@@ -91,7 +92,7 @@ def _strongest(ranked: list[Column], unit: str) -> str:
         most = "both methods" if len(ranked) == 2 else f"most of the {len(ranked)} methods"
         return f"No {unit} is {place} for {most}."
     first, *rest = [f"{words[i]} {{}}for {n} of {len(ranked)} methods" for i, n in common]
-    return _join([first.format(f"is {place} {unit}s " if k > 1 else f"is {place} {unit} ")]
+    return listed([first.format(f"is {place} {unit}s " if k > 1 else f"is {place} {unit} ")]
                  + [text.format("").removesuffix(" methods") for text in rest]) + "."  # fmt: skip
 
 
@@ -143,7 +144,3 @@ def _tau(values: list[float]) -> str:
 def signed(value: float) -> str:
     """Two decimals with a true minus sign; "–" for nan."""
     return "–" if math.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
-
-
-def _join(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

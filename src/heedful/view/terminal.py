@@ -20,8 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.agreement import matrix, ranked_unit
-from heedful.types import Comparison, Word
-from heedful.view.columns import CONTROL, Column, columns, visible
+from heedful.types import CONTROL, Comparison, Word
+from heedful.view.columns import Column, columns, visible
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
