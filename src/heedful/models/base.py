@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -21,6 +21,8 @@ from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from heedful.models.attending import Edit
+
 Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
 
 # capability -> what is missing when a model lacks it
@@ -31,6 +33,7 @@ CAPABILITIES = {
     "generate": "text generation",
     "relu": "ReLU modules",
     "values": "one stack of layers whose attention goes through transformers' attention switch",
+    "edits": "an attention whose weights can be changed as it runs: transformers' attention switch",
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
@@ -112,6 +115,16 @@ class Output:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Attended:
+    """Attention weights alone, of a pass without a graph: what an encoder without a head shows, too."""
+
+    attentions: tuple[Tensor, ...] = ()  # (B, H, Q, T) a layer
+    cross: tuple[Tensor, ...] = ()  # (B, H, A, T)
+    decoder_attentions: tuple[Tensor, ...] = ()  # (B, H, A, A)
+    notes: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Backend(Protocol):
     """The torch side of a model: lookup, forward, and nothing that outlives the call."""
@@ -140,11 +153,17 @@ class Backend(Protocol):
     def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass with a graph from embeddings and attention weights to the logits."""
 
+    def attended(self, inputs: Inputs) -> Attended:
+        """The attention weights of one pass, and nothing else."""
+
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read."""
 
     def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Logits with a graph from the embeddings on, and those embeddings; the user's own attention."""
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        """`edit` reads and changes every head of the passes inside; see heedful.models.attending."""
 
     def find_nan(self, inputs: Inputs) -> str | None: ...
     def offers(self) -> frozenset[str]: ...

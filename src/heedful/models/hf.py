@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
-from heedful.models.base import Inputs, Output
+from heedful.models.attending import Edit, Sites, attending, find_sites
+from heedful.models.base import Attended, Inputs, Output
 from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.lrp import RelevanceRules, relevances
@@ -193,14 +194,18 @@ class HFBackend:
             raise HeedfulError(
                 f"{self.name} never called its input embedding", "gradients cannot be taken there"
             )
-        notes = (
-            ()
-            if before in ("eager", "none")
-            else (f"attention switched from {before} to eager for this pass",)
-        )
-        return _output(
-            out, leaf[0], self._kept(out.logits, inputs), self.config.is_encoder_decoder, hidden, notes
-        )
+        logits = self._kept(out.logits, inputs)
+        return _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
+
+    def attended(self, inputs: Inputs) -> Attended:
+        """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
+        with untouched(self.model), eager_attention(self.model) as before, torch.no_grad():
+            out = self.model(**self._arguments(inputs, output_attentions=True))
+        names = ("attentions", "cross_attentions", "decoder_attentions")
+        if self.config.is_encoder_decoder:
+            names = ("encoder_attentions", *names[1:])
+        maps = (tuple(getattr(out, name, None) or ()) for name in names)
+        return Attended(*maps, notes=_switched(before))
 
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read for these ids, blanked positions included."""
@@ -225,6 +230,31 @@ class HFBackend:
     def runner(self, inputs: Inputs) -> Callable[[], Any]:
         """A plain pass, for those who look inside by hooks."""
         return lambda: self.model(**self._arguments(inputs))
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Where each attention module stands; {} where its weights cannot be changed, which is tried."""
+        inputs = self._probe_inputs(1)
+        with untouched(self.model), torch.inference_mode():
+            try:
+                found = find_sites(
+                    self.model, lambda: self.model(**self._arguments(inputs, output_attentions=True))
+                )
+                plain = self.model(**self._arguments(inputs))[0]
+                with attending(self.model, found, lambda seen: seen.reweighed(seen.weights.clone())):
+                    same = self.model(**self._arguments(inputs))[0]
+            except (HeedfulError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+                return {}
+        close = torch.finfo(plain.dtype).eps ** 0.5
+        return found if torch.allclose(same, plain, rtol=close, atol=close * float(plain.abs().max())) else {}
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        if not self.sites:
+            raise HeedfulError(
+                f"the attention of {type(self.model).__name__} cannot be changed as it runs",
+                "it does not go through transformers' attention switch",
+            )
+        return attending(self.model, self.sites, edit)
 
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):
@@ -256,6 +286,8 @@ class HFBackend:
             and can_zero(self.model, self.runner(inputs), len(out.attentions))
         ):
             found.add("values")
+        if maps and self.sites:
+            found.add("edits")
         if self.labels and not out.cross and self._has_rules(inputs):
             found.add("relevance")
         return frozenset(found)
@@ -350,6 +382,13 @@ class HFBackend:
             "attention": str(getattr(self.config, "_attn_implementation", "none")),
             "fingerprint": fingerprint(self.model),
         } | ({"shares prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
+
+
+def _switched(before: str) -> tuple[str, ...]:
+    """What the reader is told of the pass that shows its weights."""
+    if before in ("eager", "none"):
+        return ()
+    return (f"attention switched from {before} to eager for this pass",)
 
 
 def _output(

@@ -20,11 +20,12 @@ from heedful import rows as engine
 from heedful import targets
 from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
-from heedful.models.base import Backend, Inputs, Masks, Meter
+from heedful.models.attending import Edit
+from heedful.models.base import Attended, Backend, Inputs, Masks, Meter
 from heedful.models.batch import batch, pick
 from heedful.models.branches import joined
 from heedful.models.prefix import Begun, after
-from heedful.models.tracing import as_trace, gradients
+from heedful.models.tracing import alone, as_trace, gradients
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 GENERATORS = ("causal-lm", "encoder-decoder")
@@ -297,6 +298,17 @@ class TokenModel:
             grads = joined(grads, shared, lengths, summed=True)
         return as_trace(x, target, score, out, grads, hidden)
 
+    def attended(self, x: Encoded, target: Target | None = None) -> Attended:
+        """Attention weights of the whole text, and of what the target says was written; no gradients."""
+        probe = target or Target("token" if self.kind in GENERATORS else "class")
+        row = engine.removed(x, len(x), set(), "delete", None)
+        with self.meter.counted(forwards=1, unique=1, tokens=self._tokens([row], probe)):
+            inputs = self._batch([row], probe)[0]
+            found = self.backend.attended(inputs)
+        for maps in (*found.attentions, *found.cross, *found.decoder_attentions):
+            self.refuse_nan(maps, inputs)
+        return alone(found)
+
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
         filler = None if by == "mean" or not replaced else self.backend.special_id(by)
@@ -342,6 +354,10 @@ class TokenModel:
         """A forward and backward of each row."""
         count, tokens = len(rows), self._tokens(rows, target)
         return self.meter.counted(forwards=count, backwards=count, unique=count, tokens=tokens)
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        """Inside the block `edit` reads and changes every head; see heedful.models.attending."""
+        return self.backend.attending(edit)
 
     # --- generation --------------------------------------------------------------------------------
 

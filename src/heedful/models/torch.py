@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
-from heedful.models.base import Inputs, Output
+from heedful.models.attending import Edit, Seen, Site
+from heedful.models.base import Attended, Inputs, Output
 from heedful.models.hf_config import UNLIMITED, fingerprint
 from heedful.models.scoped import first_broken_layer, hooked, relus, untouched
 from heedful.nn.one_layer import OneLayerClassifier
@@ -135,6 +136,32 @@ class TorchBackend:
             logits, attentions = _split(self._forward(embeds, inputs.mask.to(self.device)))
         return Output(logits, embeds, None, attentions=attentions)
 
+    @contextmanager
+    def attending(self, edit: Edit) -> Iterator[None]:
+        """Heads of the textbook classifier are changed where it mixes its values."""
+        if not isinstance(self.module, OneLayerClassifier):
+            raise HeedfulError(
+                f"the attention of {type(self.module).__name__} cannot be changed as it runs",
+                "only transformers models and heedful.nn.OneLayerClassifier show where",
+            )
+
+        def change(_module: nn.Module, args: Any, output: Any) -> tuple[Tensor, Tensor]:
+            alpha, mixed = output  # (B, K, T), (B, K, d_out)
+            _, e, value, mask = args
+            allowed = torch.ones(1, e.shape[1]) if mask is None else mask
+            values = torch.einsum("kod,btd->bkto", value, e)
+            allowed = allowed.bool()[:, None, None].to(e.device)
+            seen = edit(Seen(Site("self", 0), alpha[:, :, None], values, mixed[:, :, None], allowed))
+            return seen.weights[:, :, 0], seen.heads[:, :, 0]
+
+        with hooked(self.module.mix, change):
+            yield
+
+    def attended(self, inputs: Inputs) -> Attended:
+        with untouched(self.module), torch.no_grad():
+            found = self._forward(self._embeds(inputs), inputs.mask.to(self.device))
+        return Attended(_split(found)[1])
+
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.module), torch.no_grad():
             return first_broken_layer(
@@ -149,6 +176,7 @@ class TorchBackend:
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
         found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
         found |= {"relu"} if relus(self.module) else set()
+        found |= {"edits"} if isinstance(self.module, OneLayerClassifier) else set()
         found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
         return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heedful.models.base import Output
+from heedful.models.base import Attended, Output
 from heedful.types import Encoded, Target, Trace
 
 MAPS = ("attentions", "cross", "decoder_attentions")
@@ -62,6 +62,11 @@ def as_trace(
         **maps,
         **grad_maps,
     )
+
+
+def alone(found: Attended) -> Attended:
+    """Batch dimension off: (H, Q, T) a layer."""
+    return replace(found, **{name: tuple(map(_plain, getattr(found, name))) for name in MAPS})
 
 
 def _readout(grads: Output) -> tuple[float, ...]:

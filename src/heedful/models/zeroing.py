@@ -10,7 +10,6 @@ Needs a transformers model that is one stack of layers (a `ModuleList`), each of
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
-from heedful.models.scoped import eager_attention, set_attention, untouched
+from heedful.models.attending import own_eager
+from heedful.models.scoped import EDITED, attention_of, eager_attention, set_attention, untouched
 from heedful.rows import CHUNK_TOKENS, out_of_memory
 
 NAME = "heedful-zeroing"
@@ -84,6 +84,10 @@ def zeroed_values(model: nn.Module, tokens: Tensor) -> Iterator[list[nn.Module]]
     fills with the attention modules that asked."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+    if attention_of(model).startswith(EDITED):
+        raise HeedfulError(
+            "values cannot be zeroed while heads are edited", fix="Leave the block that edits them"
+        )
     asked: list[nn.Module] = []
 
     def attend(
@@ -92,7 +96,7 @@ def zeroed_values(model: nn.Module, tokens: Tensor) -> Iterator[list[nn.Module]]
         asked.append(module)
         value = value.clone()  # (n, heads, T, d)
         value[torch.arange(len(tokens)), :, tokens] = 0
-        return _own_eager(module)(module, query, key, value, *more, **kwargs)
+        return own_eager(module)(module, query, key, value, *more, **kwargs)
 
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
@@ -100,14 +104,6 @@ def zeroed_values(model: nn.Module, tokens: Tensor) -> Iterator[list[nn.Module]]
             yield asked
     finally:
         del ALL_ATTENTION_FUNCTIONS[NAME]
-
-
-def _own_eager(module: nn.Module) -> Callable[..., Any]:
-    """The eager attention of the file that defines the module."""
-    function = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-    if function is None:
-        raise HeedfulError(f"{type(module).__name__} has no eager attention to fall back on")
-    return function  # type: ignore[no-any-return]
 
 
 def moved(call: Call, model: nn.Module, tokens: Tensor) -> Tensor:

@@ -51,6 +51,14 @@ class OneLayerOutput(NamedTuple):
     attention: Float[Tensor, "B K T"]
 
 
+class Mixing(nn.Module):
+    """Values averaged by attention. A module, so that a hook can put other weights or head outputs in."""
+
+    def forward(self, alpha: Tensor, e: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """alpha (B, K, T) and sum_t alpha_t v_t (B, K, d_out)"""
+        return alpha, torch.einsum("kod,bkd->bko", value, alpha @ e)
+
+
 class OneLayerClassifier(nn.Module):
     """K single-query attention heads, each with its own linear read-out. `seed` draws the weights."""
 
@@ -67,6 +75,7 @@ class OneLayerClassifier(nn.Module):
         self.key = _uniform(rng, c.heads, c.d_att, c.width)  # W_k (K, d_att, d_e)
         self.value = _uniform(rng, c.heads, c.d_out, c.width)  # W_v (K, d_out, d_e)
         self.readout = _uniform(rng, c.heads, c.classes, c.d_out)  # W_l (K, classes, d_out)
+        self.mix = Mixing()
 
     def embed(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_e"]:
         """E[ids] + sinusoids: what `inputs_embeds` expects."""
@@ -107,7 +116,7 @@ class OneLayerClassifier(nn.Module):
         if attention_mask is not None:
             scores = scores + additive(attention_mask.bool(), scores.dtype)[:, None, :]
         alpha = scores.softmax(-1)  # (B, K, T), sums to one over T
-        mixed = torch.einsum("kod,bkd->bko", self.value, alpha @ e)  # sum_t alpha_t v_t (B, K, d_out)
+        alpha, mixed = self.mix(alpha, e, self.value, attention_mask)
         logits = torch.einsum("kco,bko->bkc", self.readout, mixed).mean(1)  # heads averaged (B, classes)
         return OneLayerOutput(logits, alpha)
 
