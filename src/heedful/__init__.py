@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
+    from heedful.heads.atlas import Atlas, attention
     from heedful.models import load
     from heedful.planning import plan
     from heedful.run import explain
@@ -30,6 +31,8 @@ _HOME = {
     "explain": "heedful.run",
     "plan": "heedful.planning",
     "explain_each": "heedful.each",
+    "attention": "heedful.heads.atlas",
+    "Atlas": "heedful.heads.atlas",
     "audit": "heedful.auditing",
     "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
@@ -44,6 +47,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Atlas",
     "Attribution",
     "Audit",
     "Comparison",
@@ -56,6 +60,7 @@ __all__ = [
     "Verdict",
     "Word",
     "__version__",
+    "attention",
     "audit",
     "explain",
     "explain_each",

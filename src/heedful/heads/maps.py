@@ -24,6 +24,7 @@ class Side:
     special: tuple[bool, ...]  # added by the tokenizer or the template
     words: tuple[int, ...]  # word each belongs to, -1 for special ones
     segments: tuple[int, ...]  # part of a pair, turn of a chat, -1 for what was added
+    texts: tuple[str, ...] = ()  # how each word reads, by its number; () where it is not known
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,0 +1,233 @@
+"""`heedful.attention`: all heads of a model on one text, as an atlas to look things up in.
+
+    atlas = heedful.attention(model, text)
+    atlas.maps                      (L, H, Q, K) weights of the first stack
+    atlas.words().kinds()           what each head does, by measured rules
+    atlas.aggregate("rollout")      (Q, K)
+
+Cost: one forward, and a backward with gradients. Everything after that is a function of the maps and needs
+neither torch nor the model.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heedful.errors import HeedfulError
+from heedful.heads import words as wording
+from heedful.heads.maps import Maps, Weights
+from heedful.types import Encoded, Floats, Target
+
+if TYPE_CHECKING:
+    from heedful.heads.kinds import HeadKind
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Atlas:
+    """Attention of every layer and head on one text, between tokens or between words."""
+
+    x: Encoded
+    stacks: tuple[Maps, ...]  # "self" first; encoder-decoders: "self", "decoder", "cross"
+    model: Mapping[str, Any]  # name, kind, prediction, attention implementation
+    target: Target | None = None  # whose gradients `Maps.grads` are; None where none were taken
+    readout: tuple[float, ...] = ()  # share of the answer read at each query of the last stack; () unknown
+    unit: str = "token"  # or "word"
+    notes: tuple[str, ...] = ()
+    tokens: Atlas | None = None  # of an atlas of words: the one it was made from
+
+    def __repr__(self) -> str:
+        sizes = "; ".join(
+            f"{m.stack} {m.layers} x {m.heads} heads, {len(m.queries)} x {len(m.keys)} {self.unit}s"
+            for m in self.stacks
+        )
+        return f"<heedful.Atlas of {self.model.get('name', 'a model')}: {sizes}>"
+
+    @property
+    def maps(self) -> Weights:
+        """(L, H, Q, K) of the first stack."""
+        return self.stacks[0].weights
+
+    def stack(self, name: str = "self") -> Maps:
+        for maps in self.stacks:
+            if maps.stack == name:
+                return maps
+        known = ", ".join(maps.stack for maps in self.stacks)
+        raise HeedfulError(f"there is no stack {name!r}", f"this model has: {known}", f"Use one of: {known}")
+
+    def words(self) -> Atlas:
+        """By words: attention to a split word is summed, from it averaged; special tokens stay single."""
+        if self.unit == "word":
+            return self
+        stacks = tuple(map(wording.merged_maps, self.stacks))
+        readout = wording.summed_shares(self.readout, self.stacks[-1].queries)
+        return replace(self, stacks=stacks, readout=readout, unit="word", tokens=self)
+
+    # --- what heads do -----------------------------------------------------------------------------
+
+    def kinds(self, stack: str = "self") -> list[HeadKind]:
+        """What each head does, layer by layer; see heedful.heads.kinds for the rules."""
+        from heedful.heads.kinds import kinds
+
+        return kinds(self.stack(stack))
+
+    def special_mass(self, stack: str = "self") -> Floats:
+        """(L, H): how much words, on average, look at special tokens. `special_share` is its control."""
+        return wording.special_mass(self.stack(stack))
+
+    def special_share(self, stack: str = "self") -> float:
+        """What `special_mass` would be for a head that looks everywhere alike."""
+        return wording.special_share(self.stack(stack))
+
+    # --- heads and layers together -----------------------------------------------------------------
+
+    def aggregate(
+        self, how: str = "mean", layer: int | None = None, stack: str = "self", query: int | None = None
+    ) -> Floats:
+        """(Q, K), or (1, K) of one query: "mean", "max", "layer", "rollout", "flow" or "gradient".
+
+        See heedful.heads.aggregate. Of an atlas of words all but the maximum are made of its tokens, then
+        merged: attention mixes tokens, so a product of merged maps would not be the merged product.
+        """
+        from heedful.heads import aggregate
+
+        if self.tokens is None or how == "max":
+            return aggregate.aggregate(self.stack(stack), how, layer, query)
+        fine = self.tokens.stack(stack)
+        rows = wording.groups(fine.queries)
+        if query is None or how != "flow":
+            whole = wording.merged(aggregate.aggregate(fine, how, layer), fine.queries, fine.keys)
+            return whole if query is None else whole[[aggregate.checked_query(query, len(rows))]]
+        wanted = rows[aggregate.checked_query(query, len(rows))]
+        parts = [aggregate.aggregate(fine, how, layer, q)[0] for q in wanted]
+        return np.asarray(wording.summed_columns(np.mean(parts, 0, keepdims=True), fine.keys))
+
+    def rollout(self, stack: str = "self") -> Floats:
+        """(Q, K): attention multiplied through all layers, residual stream included."""
+        return self.aggregate("rollout", stack=stack)
+
+    def flow(self, stack: str = "self", query: int | None = None) -> Floats:
+        """(Q, K), or (1, K) of one query: maximum flow with attention weights as capacities."""
+        return self.aggregate("flow", stack=stack, query=query)
+
+    # --- views -------------------------------------------------------------------------------------
+
+    def to_html(self, path: str | Path) -> None:
+        """A page with the head view, the grid of all heads and the matrices; everything inline."""
+        from heedful.view.atlas_page import page
+
+        Path(path).write_text(page(self), encoding="utf-8")
+
+    def to_figure(
+        self,
+        path: str | Path,
+        *,
+        view: str = "grid",
+        layer: int | None = None,
+        head: int | None = None,
+        stack: str = "self",
+    ) -> None:
+        """A .png or .svg of the grid of all heads, of one matrix, or of one head's lines."""
+        from heedful.view.atlas_figure import draw
+
+        draw(self, path, view=view, layer=layer, head=head, stack=stack)
+
+    def _repr_html_(self) -> str:
+        from heedful.view.atlas_page import fragment
+
+        return str(fragment(self))
+
+    def to_dict(self, weights: bool = True) -> dict[str, Any]:
+        """Everything; without `weights` the maps, which are most of it, are left out."""
+        return {
+            "text": self.x.text,
+            "model": dict(self.model),
+            "target": None if self.target is None else self.target.name,
+            "unit": self.unit,
+            "readout": list(self.readout),
+            "notes": list(self.notes),
+            "stacks": [self._stack_dict(maps, weights) for maps in self.stacks],
+        }
+
+    def _stack_dict(self, maps: Maps, weights: bool) -> dict[str, Any]:
+        found = {
+            "stack": maps.stack,
+            "causal": maps.causal,
+            "queries": asdict(maps.queries),
+            "keys": asdict(maps.keys),
+            "kinds": [kind.to_dict() for kind in self.kinds(maps.stack)],
+            "special_mass": self.special_mass(maps.stack).tolist(),
+            "special_share": self.special_share(maps.stack),
+        }
+        return found | ({"weights": maps.weights.tolist()} if weights else {})
+
+    def to_json(self, weights: bool = True) -> str:
+        return json.dumps(self.to_dict(weights), ensure_ascii=False, allow_nan=False)
+
+    def to_csv(self, what: str = "weights") -> str:
+        """One line a weight, or ("heads") one line a head with its kind and scores."""
+        if what not in ("weights", "heads"):
+            raise HeedfulError(f"unknown table {what!r}", fix="Use weights or heads")
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        (self._write_heads if what == "heads" else self._write_weights)(writer)
+        return out.getvalue()
+
+    def _write_weights(self, writer: Any) -> None:
+        writer.writerow(["stack", "layer", "head", "query", "key", "from", "to", "weight"])
+        for maps in self.stacks:
+            for (layer, head, q, k), weight in np.ndenumerate(maps.weights):
+                ends = (maps.queries.labels[q], maps.keys.labels[k])
+                writer.writerow([maps.stack, layer, head, q, k, *ends, f"{weight:.6g}"])
+
+    def _write_heads(self, writer: Any) -> None:
+        from heedful.heads.kinds import SCORES
+
+        writer.writerow(["stack", "layer", "head", "kind", "special_mass", *SCORES])
+        for maps in self.stacks:
+            special = self.special_mass(maps.stack)
+            for kind in self.kinds(maps.stack):
+                scores = [f"{kind.scores[name]:.6g}" if name in kind.scores else "" for name in SCORES]
+                mass = f"{special[kind.layer, kind.head]:.6g}"
+                writer.writerow([maps.stack, kind.layer, kind.head, kind.kind, mass, *scores])
+
+
+def attention(
+    model: Any,
+    text: Any,
+    target: Any = None,
+    *,
+    answer: Any = None,
+    gradients: bool = True,
+    long: str = "error",
+) -> Atlas:
+    """Attention of every layer and head on one text.
+
+    model      what heedful.load returns, or anything it takes
+    text       a string, a pair or chat messages
+    target     whose gradients are taken: as for heedful.explain; None is the prediction
+    answer     generators: text (or token ids) the model is made to have written; None is what it writes,
+               greedily, for an encoder-decoder, and nothing for a causal model
+    gradients  take them too, where the model offers them: `aggregate("gradient")` and `readout` need them
+    long       a text longer than the model reads: "error" or "truncate"
+    """
+    from heedful.heads.capture import captured
+    from heedful.models import load
+
+    if long == "window":
+        raise HeedfulError(
+            "an atlas shows one pass", "windows are several", "Use long='truncate', or give a shorter text"
+        )
+    door: Any = load(model)
+    x = door.encode(text, long)
+    found = captured(door, x, target, answer, gradients)
+    predicted = [] if door.kind == "encoder" else [list(pair) for pair in door.predict(x)]
+    facts = door.facts() | {"prediction": predicted}
+    return Atlas(found.x, found.stacks, facts, found.target, found.readout, notes=found.notes)

@@ -1,0 +1,241 @@
+"""Attention maps of one pass of the user's own model, as data.
+
+With gradients: one forward and backward (`model.trace`), in eager attention by the scoped switch. Without, or
+where the model makes no prediction: one forward. A target at an earlier place of a causal model's text is
+traced only up to that place; the whole text is then read once more, and later rows have a gradient of zero,
+which is exact, since no token looks ahead.
+
+Cost: 1 forward, 1 backward with gradients. Needs: a model that shows its attention weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heedful import targets
+from heedful import text as textlib
+from heedful.errors import HeedfulError
+from heedful.heads.maps import Maps, Side, Weights
+from heedful.models.base import missing
+from heedful.models.continuation import extended
+from heedful.models.tokens import GENERATORS
+from heedful.types import Encoded, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ENOUGH = 1e-3  # how far a row may be from a sum of one before the reader is told; bfloat16 stays below
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What one pass showed."""
+
+    x: Encoded  # with what was written behind it, for a causal model
+    stacks: tuple[Maps, ...]
+    target: Target | None
+    readout: tuple[float, ...]
+    notes: tuple[str, ...]
+
+
+def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) -> Captured:
+    """Maps of the whole text; see `heedful.attention`."""
+    if not hasattr(model, "attended"):
+        raise _shows_none(model, "it is a function of texts, not a transformer")
+    wish = _wish(model, x, spec, answer)
+    needed = gradients and model.kind != "encoder"
+    target = model.target(x, wish) if needed or wish is not None or _writes_apart(model) else None
+    if target is not None and target.contrast_sequence:
+        raise HeedfulError(
+            "an atlas shows one pass",
+            "one continuation rather than another takes two",
+            "Give each continuation its own: answer='...'",
+        )
+    found: Any = None
+    notes: tuple[str, ...] = ()
+    if gradients and not (why := missing(model, ["attentions"])):
+        found = model.trace(x, target)
+    elif gradients:
+        notes = (f"no gradients: {why}",)
+    seen = model.attended(x, target) if found is None or target.position is not None else found
+    if not seen.attentions and not seen.cross:
+        raise _shows_none(model, "no attention weights come back from it")
+    written = target.written if target is not None else ()
+    whole = extended(model.tokenizer, x, written) if written and model.kind == "causal-lm" else x
+    stacks = _stacks(model, whole, written, seen, found)
+    return Captured(
+        x=whole,
+        stacks=stacks,
+        target=None if found is None else target,
+        readout=() if found is None else _longer(found.readout, seen),
+        notes=(*x.notes, *seen.notes, *notes, *_loose(stacks)),
+    )
+
+
+def _shows_none(model: Any, why: str) -> HeedfulError:
+    return HeedfulError(
+        f"{model.name} shows no attention",
+        why,
+        "Give a transformers model with its tokenizer, or a module whose forward returns (logits, attentions)",
+    )
+
+
+def _writes_apart(model: Any) -> bool:
+    return bool(model.kind == "encoder-decoder")
+
+
+def _wish(model: Any, x: Encoded, spec: Any, answer: Any) -> Any:
+    """The target spec that makes the model read `answer` as what it wrote."""
+    if model.kind == "encoder":
+        if spec is not None:
+            model.target(x, spec)  # says why there is none
+        return None
+    if answer is None:
+        return spec
+    if model.kind not in GENERATORS:
+        raise HeedfulError(f"a {model.kind} writes no answer", fix="Leave answer out")
+    ids = answer_ids(model, answer)
+    asked = {} if isinstance(spec, Target) else targets.as_mapping(spec)
+    if isinstance(spec, Target) or asked.keys() & {"sequence", "given", "position"}:
+        raise HeedfulError("the target already says what is written", fix="Leave answer out")
+    return {**asked, "given": ids} if asked else {"sequence": ids}
+
+
+def answer_ids(model: Any, answer: Any) -> list[int]:
+    """Tokens of a forced answer; an encoder-decoder's ends with its end token, so every word of it is read."""
+    if not isinstance(answer, str):
+        return [int(token) for token in answer]
+    ids = list(model.tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])
+    if not ids:
+        raise HeedfulError("the answer is empty", fix="Give at least one word, or leave it out")
+    end = model.backend.special_id("eos") if _writes_apart(model) else None
+    return ids if end is None or ids[-1] == end else [*ids, end]
+
+
+# --- maps -----------------------------------------------------------------------------------------------
+
+
+def _stacks(model: Any, x: Encoded, written: Sequence[int], seen: Any, found: Any) -> tuple[Maps, ...]:
+    """Every stack the pass showed, "self" first."""
+    text = text_side(x)
+    if not seen.cross:
+        weights = _array(seen.attentions, model)
+        queries = text if weights.shape[2] == len(text) else _pooling(weights.shape[2])
+        return (_maps("self", weights, queries, text, found and found.grad_attentions),)
+    answer = _answer_side(model, x, written, seen.cross[0].shape[-2])
+    parts = (
+        ("self", "attentions", text, text),
+        ("decoder", "decoder_attentions", answer, answer),
+        ("cross", "cross", answer, text),
+    )
+    return tuple(
+        _maps(name, _array(maps, model), queries, keys, found and getattr(found, f"grad_{field}"))
+        for name, field, queries, keys in parts
+        if (maps := getattr(seen, field))
+    )
+
+
+def _maps(name: str, weights: Weights, queries: Side, keys: Side, grads: Any) -> Maps:
+    made = Maps(name, weights, queries, keys, causal=is_causal(weights))
+    if not grads:
+        return made
+    full = np.zeros_like(weights)
+    for layer, grad in enumerate(grads):  # fewer rows when the target stands earlier: the others feel nothing
+        values = _numpy(grad)
+        full[layer, :, : values.shape[1], : values.shape[2]] = values
+    return replace(made, grads=full)
+
+
+def is_causal(weights: Weights) -> bool:
+    """Whether no query of a square map looks ahead: measured, since classifiers may be decoders, too."""
+    queries, keys = weights.shape[2:]
+    return queries == keys > 1 and not np.triu(weights.any((0, 1)), 1).any()
+
+
+def _array(maps: Sequence[Tensor], model: Any) -> Weights:
+    """(L, H, Q, K) float32 from one tensor a layer."""
+    layers = [_numpy(layer) for layer in maps]
+    if len({layer.shape for layer in layers}) > 1:
+        shapes = ", ".join(str(layer.shape) for layer in layers)
+        raise _shows_none(model, f"its layers show maps of different shapes, {shapes}")
+    return np.stack(layers)
+
+
+def _numpy(layer: Tensor) -> Any:
+    return layer.float().cpu().numpy()
+
+
+def _loose(stacks: Sequence[Maps]) -> tuple[str, ...]:
+    """A note where rows do not sum to one, as with a sink that is not shown."""
+    sums = [maps.weights.sum(-1) for maps in stacks]
+    low, high = min(float(s.min()) for s in sums), max(float(s.max()) for s in sums)
+    if low > 1 - ENOUGH and high < 1 + ENOUGH:
+        return ()
+    return (f"rows of these maps do not sum to one, but to between {low:.3g} and {high:.3g}",)
+
+
+def _longer(readout: tuple[float, ...], seen: Any) -> tuple[float, ...]:
+    """With zeros for the positions after the target's, which it does not feel."""
+    queries = (seen.cross or seen.attentions)[-1].shape[-2]
+    return (*readout, *[0.0] * (queries - len(readout)))
+
+
+# --- edges ----------------------------------------------------------------------------------------------
+
+
+def text_side(x: Encoded) -> Side:
+    """The tokens of a text; a piece that continues a word is shown as ##piece, whatever the tokenizer."""
+    labels, before = [], -1
+    for token, span, special, word in zip(x.tokens, x.offsets, x.special, x.words, strict=True):
+        read = x.text[slice(*span)].strip()
+        shown = token if special or not read else f"##{read}" if word == before >= 0 else read
+        labels.append(shown)
+        before = word
+    texts = tuple(map(x.word_text, range(len(x.word_spans))))
+    return Side(tuple(labels), x.special, x.words, x.segments, texts)
+
+
+def _pooling(queries: int) -> Side:
+    """Queries that are no tokens of the text: a learned one that reads the answer off."""
+    names = ("answer",) if queries == 1 else tuple(f"query {q}" for q in range(queries))
+    return Side(names, (False,) * queries, (-1,) * queries, (-1,) * queries)
+
+
+def _answer_side(model: Any, x: Encoded, written: Sequence[int], length: int) -> Side:
+    """What a decoder reads: its start token, then what was written; a classifier's reads the text again."""
+    start = model.backend.special_id("decoder_start")
+    ids = [start or 0, *(written if model.kind == "encoder-decoder" else x.ids[:-1])]
+    if len(ids) != length:
+        return _pooling(length)
+    return text_side(written_text(model.tokenizer, ids))
+
+
+def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
+    """Tokens a decoder reads as a text of their own, with words; the first, its start, is special."""
+    controls = set(tokenizer.all_special_ids)
+    special = tuple(k == 0 or token in controls for k, token in enumerate(ids))
+    before, ends = str(tokenizer.decode(ids[:1])), [0]
+    for k in range(2, len(ids) + 1):
+        tail = str(tokenizer.decode(ids[:k]))[len(before) :]
+        ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
+    text = str(tokenizer.decode(ids))[len(before) :]
+    spans = (
+        (0, 0),
+        *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),
+    )
+    words, word_spans = textlib.align_words(text, spans, special)
+    return Encoded(
+        text=text,
+        ids=tuple(ids),
+        tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
+        offsets=spans,
+        special=special,
+        words=tuple(words),
+        word_spans=tuple(word_spans),
+        segments=tuple(-1 if flag else 0 for flag in special),
+    )
