@@ -1,0 +1,44 @@
+"""What a test of the trial found: one number, its interval, its control, and what it shows.
+
+    value      the number, a mean over texts (or seeds)
+    interval   95 %, over the same
+    control    what the number would be if attention meant nothing (or, for a distance, the scale to read it by)
+
+Every test returns its details and a list of these, so that the table of the trial is one table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the trial's table."""
+
+    test: str  # correlation, permutation, adversary, frozen, guide, seeds, trained adversary, training
+    what: str  # "attention and gradients, layer 4"
+    value: float
+    interval: tuple[float, float]
+    control: float = math.nan
+    control_name: str = ""  # what the control is, in a few words
+    n: int = 0  # texts, or seeds
+    unit: str = ""  # "Kendall tau-b", "TVD", "JSD, at most 0.693", "accuracy"
+    extra: Mapping[str, float] = field(default_factory=dict)  # further numbers: "share significant": 0.4
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: what is not a number is None."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
