@@ -2,7 +2,7 @@
 
     value      the number, a mean over texts (or seeds)
     interval   95 %, over the same
-    control    what the number would be if attention meant nothing (or, for a distance, the scale to read it by)
+    control    the number if attention meant nothing or, for a distance, the scale to read it by
 
 Every test returns its details and a list of these, so that the table of the trial is one table.
 """
