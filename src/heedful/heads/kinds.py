@@ -1,0 +1,260 @@
+"""What a head does, by measured rules.
+
+Every rule names the keys a query would look at, and scores a head by how much more of its attention goes
+there than a head that looks everywhere alike would send:
+
+    score = sum_q (m_q - c_q) / sum_q (1 - c_q)      m_q  the query's attention on the keys the rule names
+                                                     c_q  the share of those keys among all it may look at
+0 is what looking everywhere alike gives (the control), 1 is everything, below 0 is avoidance.
+
+    previous, next, self      the neighbour to the left, to the right, the query itself
+    first                     the first position ([CLS], the start token, or whatever stands there)
+    delimiter                 special tokens but the first: [SEP], the end token, a chat template's marks
+    period                    full stops and commas
+    vertical                  one other column: the one that scores best
+    block                     the query's own part of a pair or turn of a chat (two or more of them)
+    broad                     mean entropy of the rows over that of rows that look everywhere alike, 1 at most
+
+A query counts when it is no special token and has a choice (under a causal mask the first has none); for the
+rules that name columns, a query that is itself such a column looks at others only. A rule that fewer than a
+quarter of the queries could follow is not scored at all, nor are rules that compare places where queries and
+keys are different texts (cross-attention, a pooling query).
+
+The kind is the best of the seven pointed rules that reaches POINTED; else block, if it reaches BLOCK and its
+rows are spread (SPREAD of the greatest entropy); else broad, if it reaches BROAD; else heterogeneous. Block
+stands back because a head that looks at neighbours stays in their part of the text, too.
+
+Cost: a few products a map. Needs nothing but the maps.
+
+Clark et al., What Does BERT Look At?, 2019; Kovaleva et al., Revealing the Dark Secrets of BERT, EMNLP 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.errors import HeedfulError
+from heedful.heads.maps import Maps, Side
+from heedful.heads.words import asked, reachable
+from heedful.types import Floats
+
+Flags = npt.NDArray[np.bool_]
+
+RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
+SCORES = (*RULES, "block", "broad")
+KINDS = (*SCORES, "heterogeneous")
+POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says
+BLOCK = 0.5
+SPREAD = 0.5  # entropy that a block head has at least, of that of uniform rows: else it is after something
+BROAD = 0.9  # of the entropy of uniform rows; one of two equal segments looked at alike has 0.89 at 512
+FOLLOWERS = 0.25  # of the queries, that must be able to follow a rule
+STOPS = frozenset([".", ",", "。", "，", "、", "．", "،", "۔", "।"])
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """What one head does. Over several texts, scores are means and have intervals."""
+
+    layer: int
+    head: int
+    kind: str
+    scores: Mapping[str, float]  # rule -> score; rules that do not apply to the text are not there
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # 95 %, over texts
+    texts: int = 1
+    stable: float | None = None  # share of redrawn sets of texts in which the kind is the same
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "layer": self.layer, "head": self.head, "kind": self.kind, "scores": dict(self.scores),
+        }  # fmt: skip
+        if self.texts > 1:
+            intervals = {name: list(ends) for name, ends in self.intervals.items()}
+            found |= {"intervals": intervals, "texts": self.texts, "stable": self.stable}
+        return found
+
+
+@runtime_checkable
+class HasStacks(Protocol):
+    """An atlas."""
+
+    def stack(self, name: str) -> Maps: ...
+
+
+# --- scores ---------------------------------------------------------------------------------------------
+
+
+def scores(maps: Maps) -> dict[str, Floats]:
+    """Rule -> (L, H); only the rules that apply to this text."""
+    allowed = reachable(maps)
+    rows = np.zeros(len(maps.queries), dtype=bool)
+    rows[asked(maps.queries)] = True
+    rows &= allowed.sum(1) > 1
+    if not rows.any():
+        return {}
+    found = {
+        name: score
+        for name, keys in named_keys(maps).items()
+        if (score := _mass_score(maps, keys & allowed, allowed, rows)) is not None
+    }
+    if (vertical := _vertical(maps, allowed, rows)) is not None:
+        found["vertical"] = vertical
+    found["broad"] = _broad(maps, allowed, rows)
+    return {name: found[name] for name in SCORES if name in found}
+
+
+def named_keys(maps: Maps) -> dict[str, Flags]:
+    """Rule -> (Q, K): the keys each query would look at."""
+    size, special = len(maps.keys), np.array(maps.keys.special)
+    first = np.arange(size) == 0
+    columns = {"first": first, "delimiter": special & ~first, "period": _stops(maps.keys) & ~special}
+    found = {name: np.tile(keys, (len(maps.queries), 1)) & ~_own(maps) for name, keys in columns.items()}
+    if not _same_places(maps):
+        return found
+    found |= {"previous": np.eye(size, k=-1, dtype=bool), "next": np.eye(size, k=1, dtype=bool)}
+    found["self"] = np.eye(size, dtype=bool)
+    parts = np.array(maps.keys.segments)
+    if len(set(maps.keys.segments) - {-1}) > 1:
+        found["block"] = (parts[:, None] == parts) & (parts >= 0)
+    return found
+
+
+def _same_places(maps: Maps) -> bool:
+    """Whether queries and keys are the same tokens."""
+    return maps.stack != "cross" and len(maps.queries) == len(maps.keys)
+
+
+def _own(maps: Maps) -> Flags:
+    """(Q, K): a query's own place, where it has one among the keys."""
+    own = np.eye(len(maps.queries), len(maps.keys), dtype=bool)
+    return own if _same_places(maps) else np.zeros_like(own)
+
+
+def _stops(side: Side) -> Flags:
+    return np.array([label in STOPS for label in side.labels])
+
+
+def _mass_score(maps: Maps, keys: Flags, allowed: Flags, rows: Flags) -> Floats | None:
+    """(L, H), or None where too few queries could follow."""
+    control = keys.sum(1) / allowed.sum(1)  # (Q,)
+    rows = rows & (control > 0)
+    if not _enough(rows.sum(), maps, allowed):
+        return None
+    left = float((1 - control[rows]).sum())
+    if left <= 0:
+        return None
+    mass = np.einsum("lhqk,qk->lh", maps.weights[:, :, rows], keys[rows].astype(np.float32), dtype=np.float64)
+    return np.asarray((mass - control[rows].sum()) / left)
+
+
+def _enough(followers: npt.ArrayLike, maps: Maps, allowed: Flags) -> Flags:
+    """Whether so many queries (a number, or one a column) are enough to speak of a rule."""
+    total = (allowed.sum(1) > 1)[asked(maps.queries)].sum()
+    return np.asarray((np.asarray(followers) > 0) & (np.asarray(followers) >= FOLLOWERS * total))
+
+
+def _vertical(maps: Maps, allowed: Flags, rows: Flags) -> Floats | None:
+    """(L, H): the best single column that no other rule names."""
+    others = ~(np.array(maps.keys.special) | _stops(maps.keys))
+    others[0] = False
+    counted = allowed & ~_own(maps) & rows[:, None] & others  # (Q, K)
+    columns = np.flatnonzero(_enough(counted.sum(0), maps, allowed))
+    if not len(columns):
+        return None
+    counted = counted[:, columns]
+    control = (counted / allowed.sum(1, keepdims=True)).sum(0)  # (columns,)
+    mass = np.einsum("lhqk,qk->lhk", maps.weights[..., columns], counted.astype(np.float32), dtype=np.float64)
+    return np.asarray(((mass - control) / (counted.sum(0) - control)).max(-1))
+
+
+def _broad(maps: Maps, allowed: Flags, rows: Flags) -> Floats:
+    """(L, H): entropy over that of uniform rows; a layer at a time, for memory."""
+    most = float(np.log(allowed[rows].sum(1)).sum())
+    found = []
+    for layer in maps.weights:
+        p = layer[:, rows].astype(np.float64)  # (H, q, K)
+        found.append(-(p * np.log(p, out=np.zeros_like(p), where=p > 0)).sum((1, 2)) / most)
+    return np.stack(found)
+
+
+# --- kinds ----------------------------------------------------------------------------------------------
+
+
+def kind_of(found: Mapping[str, float]) -> str:
+    """The kind that these scores of one head make it."""
+    best = max((name for name in RULES if name in found), key=lambda name: found[name], default=None)
+    if best is not None and found[best] >= POINTED:
+        return best
+    spread = found.get("broad", 0.0)
+    if found.get("block", -1.0) >= BLOCK and spread >= SPREAD:
+        return "block"
+    return "broad" if spread >= BROAD else "heterogeneous"
+
+
+def kinds(maps: Maps) -> list[HeadKind]:
+    """One a head, layer by layer."""
+    found = scores(maps)
+    return [
+        HeadKind(layer, head, kind_of(own), own)
+        for layer in range(maps.layers)
+        for head in range(maps.heads)
+        for own in [{name: float(score[layer, head]) for name, score in found.items()}]
+    ]
+
+
+def kinds_over(
+    atlases: Sequence[HasStacks], stack: str = "self", seed: int = 0, draws: int = 1000
+) -> list[HeadKind]:
+    """Kinds over many texts: scores are means over the texts a rule applies to, with 95 % intervals.
+
+    Intervals, and how often the kind stays the same, come from drawing the texts again with repetition.
+    """
+    table = _table([scores(atlas.stack(stack)) for atlas in atlases])  # (n, rules, L, H)
+    n, _, layers, heads = table.shape
+    means = _means(table, np.ones((1, n)))[0]
+    again = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws).astype(np.float64)
+    redrawn = _means(table, again)  # (draws, rules, L, H)
+    return [
+        _over(layer, head, means[:, layer, head], redrawn[:, :, layer, head], n)
+        for layer in range(layers)
+        for head in range(heads)
+    ]
+
+
+def _table(each: list[dict[str, Floats]]) -> Floats:
+    """(n, rules, L, H), NaN where a rule does not apply."""
+    sizes = {score.shape for found in each for score in found.values()}
+    if len(sizes) != 1:
+        raise HeedfulError(
+            "kinds over texts need atlases of one model, with at least one word to look at",
+            f"these have {len(sizes)} different sizes" if sizes else "none of these can be scored",
+        )
+    blank = np.full(sizes.pop(), np.nan)
+    return np.stack([np.stack([found.get(name, blank) for name in SCORES]) for found in each])
+
+
+def _means(table: Floats, counts: Floats) -> Floats:
+    """(B, rules, L, H): weighted means over texts, NaN where no text of the draw has the rule."""
+    there = ~np.isnan(table)
+    total = np.tensordot(counts, np.where(there, table, 0.0), 1)
+    number = np.tensordot(counts, there.astype(np.float64), 1)
+    return np.asarray(np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0))
+
+
+def _over(layer: int, head: int, means: Floats, redrawn: Floats, n: int) -> HeadKind:
+    own = _present(means)
+    kind = kind_of(own)
+    if n < 2:
+        return HeadKind(layer, head, kind, own)
+    ends = np.nanquantile(redrawn[:, ~np.isnan(means)], [0.025, 0.975], axis=0)  # (2, present)
+    intervals = {name: (float(low), float(high)) for name, (low, high) in zip(own, ends.T, strict=True)}
+    same = float(np.mean([kind_of(_present(draw)) == kind for draw in redrawn]))
+    return HeadKind(layer, head, kind, own, intervals, n, same)
+
+
+def _present(values: Floats) -> dict[str, float]:
+    return {name: float(v) for name, v in zip(SCORES, values, strict=True) if not np.isnan(v)}
