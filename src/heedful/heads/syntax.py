@@ -41,6 +41,7 @@ OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 DIRECTIONS = ("to", "from")  # to the head; from the head
 LEFT_OUT = ("root", "punct")
 ALL = "all"
+PUBLISHED = 100  # examples of a relation, at least, in Clark et al. 2019
 Ints = npt.NDArray[np.int64]
 
 
@@ -189,7 +190,7 @@ def syntax(
     model: Any,
     sentences: Sequence[Sentence],
     *,
-    least: int = 100,
+    least: int = PUBLISHED,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Syntax:
@@ -249,6 +250,9 @@ def summarise(counts: Counts, model: str, least: int, seed: int, notes: tuple[st
             f"the treebank has {sizes[0]} words with a head in all",
             f"Lower --least, or give more than these {len(counts.asked)} sentences",
         )
+    if least < PUBLISHED:
+        few = f"relations with fewer than {PUBLISHED} examples are shown too; published comparisons have none"
+        notes = (*notes, few)
     halves = np.random.default_rng(seed).permutation(len(counts.asked)) % 2
     relations = tuple(_relation(counts, r, halves, seed) for r in kept)
     accuracy = {
