@@ -1,0 +1,161 @@
+"""Small plots as inline SVG: no script, no library, colours from the page's own style.
+
+    forest    one line a row: value, 95 % interval, and its control as a hollow mark
+    scatter   points of one or more series, each with its own mark, lines between them on request
+
+Numbers that are not finite are left out. Every plot has a title for those who cannot see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from heedful.view.sections import esc
+
+MARKS = ("circle", "square", "triangle", "diamond")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a forest plot."""
+
+    label: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    control: float = math.nan
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of a scatter plot."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Numbers along one edge, drawn from pixel `start` to pixel `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """About five round numbers."""
+        rough = (self.high - self.low) / 5
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = next(size * m for m in (1, 2, 5, 10) if size * m >= rough * (1 - 1e-9))
+        first = math.ceil(self.low / step - 1e-9)
+        return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def axis(values: Iterable[float], start: float, end: float, zero: bool = True) -> Axis:
+    """Wide enough for all values, with a margin; with zero on it unless told otherwise."""
+    shown = [value for value in values if math.isfinite(value)] + ([0.0] if zero else [])
+    low, high = min(shown, default=0.0), max(shown, default=1.0)
+    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    return Axis(low - (room if low else 0.0), high + room, start, end)
+
+
+def forest(lines: Sequence[Line], unit: str, title: str) -> str:
+    """Rows from top to bottom."""
+    left, width, step, top = 250.0, 680.0, 26.0, 10.0
+    across = axis((v for r in lines for v in (r.value, r.low, r.high, r.control)), left, width - 20)
+    bottom = top + step * len(lines)
+    drawn = [_across(across, top, bottom, unit)]
+    for number, line in enumerate(lines):
+        y = top + step * (number + 0.5)
+        drawn.append(
+            f'<text class="name" x="{left - 12:g}" y="{y + 4:.1f}" text-anchor="end">{esc(line.label)}</text>'
+        )
+        if math.isfinite(line.low) and math.isfinite(line.high):
+            ends = f'x1="{across.at(line.low):.1f}" x2="{across.at(line.high):.1f}"'
+            drawn.append(f'<line class="bar" {ends} y1="{y:.1f}" y2="{y:.1f}"/>')
+        if math.isfinite(line.control):
+            drawn.append(_mark("diamond", across.at(line.control), y, "control"))
+        if math.isfinite(line.value):
+            drawn.append(_mark("circle", across.at(line.value), y, "s0"))
+    return _svg(width, bottom + 42, title, drawn)
+
+
+def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
+    """`across` and `up` name the axes."""
+    left, width, top, bottom = 70.0, 680.0, 14.0, 300.0
+    points = [p for one in series for p in one.points if all(map(math.isfinite, p))]
+    x, y = axis((p[0] for p in points), left, width - 20), axis((p[1] for p in points), bottom, top)
+    drawn = [_across(x, top, bottom, across), _up(y, left, width - 20, up)]
+    for number, one in enumerate(series):
+        shown = [(x.at(a), y.at(b)) for a, b in one.points if math.isfinite(a) and math.isfinite(b)]
+        if one.joined and len(shown) > 1:
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in shown)
+            drawn.append(f'<polyline class="path s{number % 4}" points="{path}"/>')
+        drawn += [_mark(MARKS[number % 4], a, b, f"s{number % 4}") for a, b in shown]
+    height = bottom + 48
+    if len(series) > 1:
+        drawn += _legend([one.name for one in series], left, height)
+        height += 24
+    return _svg(width, height, title, drawn)
+
+
+def _svg(width: float, height: float, title: str, drawn: Iterable[str]) -> str:
+    inside = f"<title>{esc(title)}</title>" + "".join(drawn)
+    return f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img">{inside}</svg>'
+
+
+def _across(along: Axis, top: float, bottom: float, name: str) -> str:
+    lines = []
+    for tick in along.ticks():
+        x = along.at(tick)
+        kind = "zero" if abs(tick) < 1e-12 else "grid"
+        lines.append(f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>')
+        lines.append(f'<text x="{x:.1f}" y="{bottom + 16:g}" text-anchor="middle">{_number(tick)}</text>')
+    middle = (along.start + along.end) / 2
+    lines.append(f'<text x="{middle:g}" y="{bottom + 34:g}" text-anchor="middle">{esc(name)}</text>')
+    return "".join(lines)
+
+
+def _up(along: Axis, left: float, right: float, name: str) -> str:
+    lines = []
+    for tick in along.ticks():
+        y = along.at(tick)
+        kind = "zero" if abs(tick) < 1e-12 else "grid"
+        lines.append(f'<line class="{kind}" x1="{left:g}" x2="{right:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        lines.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
+    middle = (along.start + along.end) / 2
+    turned = f'transform="rotate(-90 16 {middle:g})"'
+    lines.append(f'<text x="16" y="{middle:g}" {turned} text-anchor="middle">{esc(name)}</text>')
+    return "".join(lines)
+
+
+def _legend(names: Sequence[str], left: float, y: float) -> list[str]:
+    drawn, x = [], left
+    for number, name in enumerate(names):
+        drawn.append(_mark(MARKS[number % 4], x + 6, y + 4, f"s{number % 4}"))
+        drawn.append(f'<text x="{x + 16:.1f}" y="{y + 8:g}">{esc(name)}</text>')
+        x += 16 + 7.2 * len(name) + 24
+    return drawn
+
+
+def _mark(shape: str, x: float, y: float, kind: str) -> str:
+    if shape == "circle":
+        return f'<circle class="mark {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    corners = {
+        "square": ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)),
+        "triangle": ((0, -5), (4.6, 3.4), (-4.6, 3.4)),
+        "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0)),
+    }[shape]
+    points = " ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in corners)
+    return f'<polygon class="mark {kind}" points="{points}"/>'
+
+
+def _number(value: float) -> str:
+    return f"{0.0 if abs(value) < 1e-12 else value:.6g}".replace("-", "−")
