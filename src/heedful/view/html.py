@@ -52,9 +52,10 @@ def page(comparison: Comparison) -> str:
     return document(title, body(comparison, 1), component("report.js"), data)
 
 
-def document(title: str, content: str, script: str = "", data: str = "") -> str:
-    """The frame of a page; `content` is HTML, `title` is not. Without a script none may run."""
-    style = component("page.css") + component("report.css")
+def document(title: str, content: str, script: str = "", data: str = "", style: str = "") -> str:
+    """The frame of a page; `content` is HTML, `title` is not. Without a script none may run; `style` is added
+    to the house style."""
+    style = component("page.css") + component("report.css") + style
     allowed = f" script-src '{_hash(script)}';" if script else ""
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}';{allowed} "
@@ -87,10 +88,10 @@ def fragment(comparison: Comparison) -> str:
     return cell(body(comparison, 3))
 
 
-def cell(content: str) -> str:
+def cell(content: str, style: str = "") -> str:
     """A body for a notebook cell: own id, styles that reach nothing else, no script."""
     name = f"heedful-{secrets.token_hex(6)}"
-    style = component("report.css").replace(".heedful", f"#{name}")
+    style = (component("report.css") + style).replace(".heedful", f"#{name}")
     extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
     return f'<div id="{name}"><style>{style}{extra}</style>\n{content}\n</div>'
 
