@@ -16,8 +16,9 @@ from scipy.optimize import linprog
 
 from heedful import registry
 from heedful.errors import HeedfulError
-from heedful.explainers.flow import SCALE, flow, max_flow, max_flows, network
+from heedful.explainers.flow import flow
 from heedful.explainers.rollout import roll, steps
+from heedful.theory.mixing import SCALE, max_flow, max_flows, network
 
 
 def random_steps(

@@ -187,7 +187,7 @@ def test_gradients_are_those_of_the_trace(shared: Any, name: str) -> None:
 
 
 def test_a_target_in_the_middle_leaves_the_map_whole(shared: Any) -> None:
-    """Later rows are shown, and have no gradient: finite differences would give zero, for none looks ahead."""
+    """Later rows are shown, and have no gradient, for no token looks ahead."""
     family = shared("gpt2")
     atlas = heedful.attention(family.model, TEXT, {"position": 4})
     plain = heedful.attention(family.model, TEXT, gradients=False)

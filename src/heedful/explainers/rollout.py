@@ -28,6 +28,7 @@ from torch.nn.functional import pad
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
 from heedful.registry import explainer
+from heedful.theory.mixing import with_residual
 from heedful.types import Attribution, Encoded, Target, Trace
 
 
@@ -38,10 +39,7 @@ def head_mean(maps: Tensor) -> Tensor:
 
 def mixed(maps: Tensor) -> Tensor:
     """(H, Q, T) -> (Q, T): heads averaged, residual added where there is one, rows normalised."""
-    mean = head_mean(maps)
-    if mean.shape[0] == mean.shape[1]:
-        mean = mean + torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
-    return mean / mean.sum(-1, keepdim=True)
+    return torch.from_numpy(with_residual(head_mean(maps).cpu().numpy()))
 
 
 def steps(trace: Trace) -> list[Tensor]:
@@ -49,7 +47,7 @@ def steps(trace: Trace) -> list[Tensor]:
     readout = torch.tensor([trace.readout], dtype=torch.float64)  # (1, Q)
     if trace.cross:
         return [*_joint_steps(trace), pad(readout, (0, trace.cross[0].shape[-1]))]
-    layers = [*(mixed(layer).cpu() for layer in trace.attentions), readout]
+    layers = [*(mixed(layer) for layer in trace.attentions), readout]
     for below, above in pairwise(layers):
         if above.shape[1] != below.shape[0]:
             raise HeedfulError(
@@ -63,9 +61,9 @@ def _joint_steps(trace: Trace) -> list[Tensor]:
     """Encoder-decoders: matrices over (answer, text), (A + T, A + T), the encoder's first."""
     answer, source = trace.cross[0].shape[-2:]
     still, fixed = torch.eye(answer, dtype=torch.float64), torch.eye(source, dtype=torch.float64)
-    found = [_side_by_side(still, mixed(layer).cpu()) for layer in trace.attentions]
+    found = [_side_by_side(still, mixed(layer)) for layer in trace.attentions]
     for own, cross in zip(trace.decoder_attentions, trace.cross, strict=True):
-        found.append(_side_by_side(mixed(own).cpu(), fixed))
+        found.append(_side_by_side(mixed(own), fixed))
         look = _side_by_side(still, fixed)
         look[:answer, answer:] = head_mean(cross).cpu()
         found.append(look / look.sum(-1, keepdim=True))

@@ -62,7 +62,8 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
         found = model.trace(x, target)
     elif gradients:
         notes = (f"no gradients: {why}",)
-    seen = model.attended(x, target) if found is None or target.position is not None else found
+    partial = found is None or (target is not None and target.position is not None)
+    seen = model.attended(x, target) if partial else found
     if not seen.attentions and not seen.cross:
         raise _shows_none(model, "no attention weights come back from it")
     written = target.written if target is not None else ()
@@ -81,7 +82,7 @@ def _shows_none(model: Any, why: str) -> HeedfulError:
     return HeedfulError(
         f"{model.name} shows no attention",
         why,
-        "Give a transformers model with its tokenizer, or a module whose forward returns (logits, attentions)",
+        "Give a transformers model and its tokenizer, or a module whose forward returns (logits, attentions)",
     )
 
 
@@ -107,7 +108,7 @@ def _wish(model: Any, x: Encoded, spec: Any, answer: Any) -> Any:
 
 
 def answer_ids(model: Any, answer: Any) -> list[int]:
-    """Tokens of a forced answer; an encoder-decoder's ends with its end token, so every word of it is read."""
+    """Tokens of a forced answer; an encoder-decoder's ends with its end token, so that every word is read."""
     if not isinstance(answer, str):
         return [int(token) for token in answer]
     ids = list(model.tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])

@@ -3,7 +3,7 @@
     W[I, J] = 1/|I| sum_{i in I} sum_{j in J} A[i, j]          so each row still sums to one
 
 Special tokens stay single. Under a causal mask a word of several tokens looks at itself too: its first token
-sees no later piece, its last sees all, and the row is their mean, so "word i may look at words 0 ... i" holds.
+sees no later piece, its last sees all, and the row is their mean. So word i may look at words 0 to i.
 
 A word-level gradient is the derivative of the target when the weights behind W[I, J] grow in proportion, for
 each unit that W[I, J] grows:  G[I, J] = sum_ij dA[i, j] A[i, j] / W[I, J],  so that G W is what the weights
