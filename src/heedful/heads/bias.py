@@ -35,6 +35,7 @@ from heedful.heads.intervals import Interval, max_t, sign_flips
 from heedful.heads.templates import Template, Variant, variant
 from heedful.types import Encoded, Floats, Progress, Span
 
+ROUNDING = 1e-6  # of a share: weights are float32, and what differs by less is the same
 VARIANTS = [(swapped, second) for swapped in (False, True) for second in (False, True)]
 
 
@@ -81,7 +82,11 @@ class Bias:
 
     def moved(self) -> list[HeadBias]:
         """Heads whose interval for the pronoun leaves zero out, the largest effect first."""
-        found = [head for head in self.heads if not head.pronoun.interval[0] <= 0 <= head.pronoun.interval[1]]
+        found = [
+            head
+            for head in self.heads
+            if head.pronoun.interval[0] > ROUNDING or head.pronoun.interval[1] < -ROUNDING
+        ]
         return sorted(found, key=lambda head: -abs(head.pronoun.value))
 
     def table(self) -> list[dict[str, Any]]:

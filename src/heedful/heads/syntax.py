@@ -228,9 +228,9 @@ def _read(model: Any, sentences: Sequence[Sentence]) -> tuple[list[Encoded], lis
         if found.arcs:
             inputs.append(x)
             aligned.append(found)
-    notes = [f"{long} sentences longer than the model reads were left out"] if long else []
+    notes = [f"sentences left out, longer than the model reads: {long}"] if long else []
     if dropped:
-        notes.append(f"{dropped} words were left out: their head shares a surface token or a token with them")
+        notes.append(f"words left out, with their head in the same surface token or token: {dropped}")
     if len(inputs) < 4:
         raise HeedfulError(
             f"{len(inputs)} sentences are left to ask about heads",

@@ -21,8 +21,9 @@ MOST = 12  # heads shown of a kind
 
 def show_induction(found: Induction, out: Console) -> None:
     out.print(
-        f"{visible(found.model)}: {len(found.heads)} heads, {found.draws} texts of {found.period} random tokens,"
-        f" read twice. Control: a fresh second half. Evenly spread attention would give {found.uniform:.3f}."
+        f"{visible(found.model)}: {len(found.heads)} heads, {found.draws} texts of {found.period} random "
+        f"tokens, read twice. Control: a fresh second half. Evenly spread attention would give "
+        f"{found.uniform:.3f}."
     )
     for role, target in (("induction", "the token after the same token"), ("duplicate", "the same token")):
         heads = found.named(role)
@@ -61,10 +62,10 @@ def _roles(heads: Sequence[HeadRole], role: str, out: Console) -> None:
 
 def show_syntax(found: Syntax, out: Console) -> None:
     out.print(
-        f"{visible(found.model)}: {found.sentences} sentences, relations with at least {found.least} examples. "
-        "% of words whose most-attended other word is their head (to), or whom their head attends more than "
-        "any other word does (from). Chosen on one half of the sentences, measured on the other; naive: both "
-        "on all.\n"
+        f"{visible(found.model)}: {found.sentences} sentences, relations with at least {found.least} "
+        "examples. % of words whose most-attended other word is their head (to), or whom their head "
+        "attends more than any other word does (from). Chosen on one half of the sentences, measured on the "
+        "other; naive: both on all.\n"
     )
     table = _table("relation", "n", "head", "right", "offset", "gain, 95 %", "naive", "chance")
     for row in found.relations:
@@ -77,9 +78,9 @@ def show_syntax(found: Syntax, out: Console) -> None:
     out.print(table)
     sure = [row for row in found.relations if row.crossed.interval[0] > 0]
     out.print(
-        f"\nIn {len(sure)} of {len(found.relations)} rows a head beats the best fixed offset, the interval being "
-        "above 0. Each interval is for its own row: of 40 rows without an effect about one shows it all the "
-        "same. ?: the two halves chose different heads; the one named is best on all."
+        f"\nIn {len(sure)} of {len(found.relations)} rows a head beats the best fixed offset, the interval "
+        "being above 0. Each interval is for its own row: of 40 rows without an effect about one "
+        "shows it all the same. ?: the two halves chose different heads; the one named is best on all."
     )
     _notes(found.notes, out)
 
@@ -91,9 +92,9 @@ def _gain(choice: Choice) -> str:
 
 def show_bias(found: Bias, out: Console) -> None:
     out.print(
-        f"{visible(found.model)}: {found.templates} templates in four variants. Attention from the pronoun to a "
-        "or b; the share of a; how it moves with the pronoun (1 less 2) and with the place (a first less b "
-        "first). Intervals and p are for all heads together.\n"
+        f"{visible(found.model)}: {found.templates} templates in four variants. Attention from the pronoun "
+        "to a or b; the share of a; how it moves with the pronoun (1 less 2) and with the place (a first "
+        "less b first). Intervals and p are for all heads together.\n"
     )
     heads = found.moved()
     largest = sorted(found.heads, key=lambda head: -abs(head.pronoun.value))
@@ -105,8 +106,9 @@ def show_bias(found: Bias, out: Console) -> None:
     _rest(len(heads), out)
     moved = f"{len(heads)} of {len(found.heads)} heads move" if heads else "No head moves for sure"
     out.print(
-        f"\n{moved} with the pronoun; the largest effect is {abs(largest[0].pronoun.value):.3f}. With pronoun "
-        f"labels drawn at random, the largest of any head stays below {found.control:.3f} in 95 % of draws."
+        f"\n{moved} with the pronoun; the largest effect is {abs(largest[0].pronoun.value):.3f}. With "
+        f"pronoun labels drawn at random, the largest of any head stays below {found.control:.3f} in 95 % "
+        "of draws."
     )
     if found.preference is not None:
         told = found.preference
