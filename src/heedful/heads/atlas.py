@@ -96,17 +96,17 @@ class Atlas:
         See heedful.heads.aggregate. Of an atlas of words all but the maximum are made of its tokens, then
         merged: attention mixes tokens, so a product of merged maps would not be the merged product.
         """
-        from heedful.heads import aggregate
+        from heedful.heads.aggregate import aggregate, checked_query
 
         if self.tokens is None or how == "max":
-            return aggregate.aggregate(self.stack(stack), how, layer, query)
+            return aggregate(self.stack(stack), how, layer, query)
         fine = self.tokens.stack(stack)
         rows = wording.groups(fine.queries)
         if query is None or how != "flow":
-            whole = wording.merged(aggregate.aggregate(fine, how, layer), fine.queries, fine.keys)
-            return whole if query is None else whole[[aggregate.checked_query(query, len(rows))]]
-        wanted = rows[aggregate.checked_query(query, len(rows))]
-        parts = [aggregate.aggregate(fine, how, layer, q)[0] for q in wanted]
+            whole = wording.merged(aggregate(fine, how, layer), fine.queries, fine.keys)
+            return whole if query is None else whole[[checked_query(query, len(rows))]]
+        wanted = rows[checked_query(query, len(rows))]
+        parts = [aggregate(fine, how, layer, q)[0] for q in wanted]
         return np.asarray(wording.summed_columns(np.mean(parts, 0, keepdims=True), fine.keys))
 
     def rollout(self, stack: str = "self") -> Floats:
