@@ -115,7 +115,8 @@ def _largest(maps: Maps) -> float:
 def _scales(rows: Rows, top: float) -> npt.NDArray[np.uint16]:
     """Largest weight of each row in 65535ths of `top`, rounded up."""
     largest = rows.max(axis=1, initial=0.0).astype(np.float64)
-    return np.minimum(np.ceil(largest / top * FINE), FINE).astype("<u2")
+    steps: npt.NDArray[np.uint16] = np.minimum(np.ceil(largest / top * FINE), FINE).astype("<u2")
+    return steps
 
 
 def _steps(
@@ -144,6 +145,7 @@ def _sparse(rows: Rows, top: float, threshold: float, least: int) -> tuple[bytes
     real = steps > 0  # what rounds to nothing is left out and counted as such
     where, columns, steps = where[real], columns[real], steps[real]
     counts = np.bincount(where, minlength=len(rows)).astype("<u2")
+    scales[counts == 0] = 0  # no use for it
     totals = rows.sum(axis=1, dtype=np.float64)
     held = np.bincount(where, weights=rows[where, columns], minlength=len(rows))
     missing = np.maximum(totals - held, 0.0)
@@ -205,7 +207,7 @@ def _fit(heads: Rows, top: float, share: int) -> tuple[float, int]:
 def _sample(heads: Rows) -> tuple[list[Rows], float]:
     """Some rows of some heads from all places, and the share of all rows they are."""
     count, queries, keys = heads.shape
-    chosen = np.unique(np.linspace(0, count - 1, 24).round().astype(int))
+    chosen = np.unique(np.linspace(0, count - 1, 96).round().astype(int))
     size = min(queries, max(8, SAMPLE // (len(chosen) * keys)))
     starts = np.linspace(0, queries - size, len(chosen)).round().astype(int)
     sample = [heads[head, start : start + size] for head, start in zip(chosen, starts, strict=True)]

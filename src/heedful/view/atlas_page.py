@@ -162,7 +162,9 @@ def _grid(sheet: Sheet, heading: str) -> str:
     rows_html = [f'<tr><th scope="row">{n}</th>{"".join(row)}</tr>' for n, row in enumerate(rows_of)]
     head = ["layer", *(f"head {head}" for head in range(maps.heads))]
     title = f'<{heading} class="name">{esc(sheet.name)}</{heading}>' if heading else ""
-    shown = table(head, rows_html, f"{esc(sheet.name)}, every head", "heads")
+    shown = table(
+        head, rows_html, f"{esc(sheet.name)}, every head", "heads few" if maps.heads <= 8 else "heads"
+    )
     return f'<div class="stack" data-stack="{esc(maps.stack)}">{title}{shown}</div>'
 
 

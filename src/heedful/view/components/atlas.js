@@ -18,7 +18,7 @@ const allHeads = () => Array.from({ length: state.stack.shape[1] }, (_, i) => i)
 const place = () => state.layer * state.stack.shape[1] + state.head;
 
 const legend = make("p", { className: "scale" });
-const tell = (text) => { legend.textContent = text; };
+const tell = (...parts) => legend.replaceChildren(...parts);
 const about = make("p", { className: "about" });
 const views = { links: linksView(state, tell), grid: { element: grids, show: async (done) => done(), draw: () => {} }, matrix: matrixView(state, tell) };
 const NAMES = { links: "Head view", grid: "All heads", matrix: "Matrix" };

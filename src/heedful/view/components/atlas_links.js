@@ -1,7 +1,7 @@
 // The head view: what looks (left) and what is looked at (right), with a link for every weight in view.
 const ROW = 24;  // height of a token
 const LINKS = 4000;  // the most drawn at once; what is not drawn is told
-const FAINT = 0.004;  // share of the strongest link under which nothing could be seen
+const FAINT = 0.02;  // links under this share of the strongest are not drawn, and not seen
 const WHOLE = 240;  // texts up to this many tokens are saved whole, longer ones as seen
 const LISTED = 12;
 const FEW = 64;  // so few tokens that look are always shown with their links, in the window or not
@@ -78,8 +78,11 @@ const linksView = (state, tell) => {
   const stroke = (pen, link, strongest, at) => {
     const share = link.drawn / strongest;
     const several = heads.length > 1 && !active ? 0.7 : 1;
-    pen.link(at.x1, (link.q + 0.5) * ROW - at.y, at.x2, (link.k + 0.5) * ROW - at.y,
-      headColour(link.head, state.colours), Math.max(0.03, share ** 0.85 * several), 0.6 + (several < 1 ? 1.6 : 2.4) * share);
+    const place = active ? heads.findIndex(({ head }) => head === link.head) - (heads.length - 1) / 2 : 0;
+    const aside = place * Math.min(2, 18 / heads.length);  // the heads of one token side by side
+    const [low, high] = active && active.side ? [aside, 0] : [0, aside];
+    pen.link(at.x1, (link.q + 0.5) * ROW - at.y + low, at.x2, (link.k + 0.5) * ROW - at.y + high,
+      headColour(link.head, state.colours), Math.max(0.02, share ** (active ? 1 : 1.35) * several), 0.6 + (several < 1 ? 1.6 : 2.4) * share);
   };
 
   const shares = () => {  // mean over the heads shown, for every token of the other side
@@ -126,7 +129,8 @@ const linksView = (state, tell) => {
     const name = active && quoted(sides()[active.side].labels[active.index]);
     what.textContent = !heads.length ? "Choose a head." : active
       ? `${name} ${active.side ? "is looked at most by" : "looks most at"}` : "Strongest links in view";
-    const rows = found.slice(-LISTED).reverse().map((link) => {
+    const chosen = ({ q }) => active || !state.stack.causal || q > 0;  // the first can look at nothing else
+    const rows = found.filter(chosen).slice(-LISTED).reverse().map((link) => {
       const names = [state.stack.queries.labels[link.q], state.stack.keys.labels[link.k]].map(quoted);
       const mark = make("i", { className: "swatch", title: `head ${link.head}` });
       mark.style.background = headColour(link.head, state.colours);
@@ -136,7 +140,7 @@ const linksView = (state, tell) => {
     });
     list.replaceChildren(...rows);
     const limit = cut ? ` The strongest ${found.length.toLocaleString("en")} of ${total.toLocaleString("en")} links are drawn.` : "";
-    tell(strongest ? `Opacity and width are relative to the strongest link, ${shown(strongest)}.${limit}` : "");
+    tell(strongest ? `Opacity and width are relative to the strongest link, ${shown(strongest)}; links under a fiftieth of it are not drawn.${limit}` : "");
   };
 
   const draw = (done = () => {}) => {

@@ -15,13 +15,13 @@ const matrixView = (state, tell) => {
     const context = canvas.getContext("2d");
     context.font = `13px ${state.colours.font}`;
     const longest = ({ labels }) => labels.reduce((most, label) => Math.max(most, context.measureText(short(label)).width), 16);
-    const most = box.clientWidth * 0.3;
+    const most = element.clientWidth * 0.3;
     gutter = { left: Math.max(78, Math.min(most, longest(state.stack.queries) + 16)), top: longest(state.stack.keys) * 0.87 + 16 };
   };
   const tallest = () => Math.max(260, Math.min(window.innerHeight * 0.78, 820));
   const fitted = () => {
     const [Q, K] = size();
-    const room = [(box.clientWidth - gutter.left - 44) / K, (tallest() - gutter.top - 10) / Q];
+    const room = [(element.clientWidth - gutter.left - 46) / K, (tallest() - gutter.top - 10) / Q];
     return Math.max(ZOOMS[0], Math.min(30, ...room));
   };
   const findLargest = () => {  // of what is not dimmed, so that the rest can be told apart
@@ -143,20 +143,26 @@ const matrixView = (state, tell) => {
     pen.text(left - 8, top - 10, "from ↓  to →", css(colours.soft), { size: 11, align: "end" });
   };
 
+  const ramp = () => make("span", { className: "ramp" }, ...Array.from({ length: 12 }, (_, i) => {
+    const step = make("i");
+    step.style.background = css(state.colours.ramp[Math.round(255 * i / 11)]);
+    return step;
+  }));
   const draw = (done = () => {}) => {
     if (!data || !element.isConnected || element.closest("[hidden]")) return;
     if (stackOf !== state.stack) { measure(); zoom = 0; stackOf = state.stack; cell = null; }
     zoom = zoom || fitted();
     const [Q, K] = size();
     const room = [gutter.left + K * zoom + 40, gutter.top + Q * zoom + 6];
-    box.style.height = `${Math.min(tallest(), room[1] + 18)}px`;
+    const wide = room[0] + 2 > element.clientWidth, tall = room[1] + 2 > tallest();  // a bar takes room, too
+    box.style.height = `${Math.min(tallest(), room[1] + 2 + (wide ? 16 : 0))}px`;
+    box.style.width = `${Math.min(element.clientWidth, room[0] + 2 + (tall ? 16 : 0))}px`;
     const frame = fit(...room);
     run((function* () {
       const cells = yield* raster(frame, window.devicePixelRatio || 1);
       frame.context.clearRect(0, 0, frame.w, frame.h);
       paint(canvasPen(frame.context, state.colours.font), frame, cells);
-      tell(`Darkness is the square root of the weight; the darkest cell is ${shown(largest)}.`.replace(/Darkness/, state.colours.dark ? "Brightness" : "Darkness")
-        .replace(/darkest/, state.colours.dark ? "brightest" : "darkest"));
+      tell("0", ramp(), `${shown(largest)} · colour is the square root of the weight`);
     })(), done);
   };
   const redraw = once(draw);
