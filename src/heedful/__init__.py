@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
+    from heedful.heads.ablation import ablated, head_means
     from heedful.heads.atlas import Atlas, attention
+    from heedful.heads.importance import head_importance
+    from heedful.heads.pruning import prune_heads
     from heedful.models import load
     from heedful.planning import plan
     from heedful.run import explain
@@ -31,8 +34,12 @@ _HOME = {
     "explain": "heedful.run",
     "plan": "heedful.planning",
     "explain_each": "heedful.each",
+    "ablated": "heedful.heads.ablation",
     "attention": "heedful.heads.atlas",
     "Atlas": "heedful.heads.atlas",
+    "head_means": "heedful.heads.ablation",
+    "head_importance": "heedful.heads.importance",
+    "prune_heads": "heedful.heads.pruning",
     "audit": "heedful.auditing",
     "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
@@ -60,12 +67,16 @@ __all__ = [
     "Verdict",
     "Word",
     "__version__",
+    "ablated",
     "attention",
     "audit",
     "explain",
     "explain_each",
+    "head_importance",
+    "head_means",
     "load",
     "plan",
+    "prune_heads",
 ]
 
 
