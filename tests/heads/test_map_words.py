@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import heedful
 from heedful.heads.maps import Maps, Side
-from heedful.heads.words import groups, merged_maps, special_mass, special_share, summed_shares, word_side
+from heedful.heads.words import groups, merged_maps, special_mass, summed_shares, uniform, word_side
 
 # words of one to three tokens, each perhaps after a special one: (special before, tokens) a word
 EDGES = st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=5)
@@ -130,12 +130,26 @@ def test_special_mass_is_a_mean_over_words(drawn: Any) -> None:
 
 
 @given(STACKS)
-def test_its_control_is_the_mass_of_a_uniform_head(drawn: Any) -> None:
+def test_a_uniform_head_looks_everywhere_it_may(drawn: Any) -> None:
     maps = maps_of(drawn)
-    size = np.tril(np.ones(maps.weights.shape[2:])) if maps.causal else np.ones(maps.weights.shape[2:])
-    uniform = (size / size.sum(-1, keepdims=True)).astype(np.float32)[None, None]
-    flat = Maps(maps.stack, uniform, maps.queries, maps.keys, maps.causal)
-    assert special_share(maps) == pytest.approx(special_mass(flat)[0, 0], abs=1e-6)
+    flat = uniform(maps).weights
+    assert flat.shape == maps.weights.shape
+    for q in range(len(maps.queries)):
+        reach = q + 1 if maps.causal else len(maps.keys)
+        np.testing.assert_allclose(flat[:, :, q, :reach], 1 / reach, rtol=1e-6)
+        assert not flat[:, :, q, reach:].any()
+
+
+def test_the_control_of_words_is_made_of_tokens(shared: Any) -> None:
+    """A head that looks everywhere alike gives a word of two tokens twice as much."""
+    atlas = heedful.attention(shared("bert").model, "the login")
+    flat = atlas.words().uniform()
+    part = len(atlas.x)
+    np.testing.assert_allclose(
+        flat.maps[0, 0, 1], [1 / part, 1 / part, (part - 3) / part, 1 / part], rtol=1e-6
+    )
+    assert part > 4
+    assert atlas.words().special_share() == pytest.approx(2 / part)
 
 
 def test_special_mass_is_the_same_by_words_where_no_word_is_split(shared: Any) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from heedful._version import __version__
 from heedful.cli import options as o
+from heedful.cli.attention import attention
 from heedful.cli.audit import audit
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
@@ -26,6 +27,7 @@ app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enabl
 app.add_typer(zoo_app, name="zoo")
 app.add_typer(heads_app, name="heads")
 app.command()(audit)
+app.command()(attention)
 
 
 def _version(wanted: bool) -> bool:

@@ -70,6 +70,12 @@ class Atlas:
         readout = wording.summed_shares(self.readout, self.stacks[-1].queries)
         return replace(self, stacks=stacks, readout=readout, unit="word", tokens=self)
 
+    def uniform(self) -> Atlas:
+        """The same with every head looking everywhere alike: what any number made of an atlas is beside."""
+        if self.tokens is not None:
+            return self.tokens.uniform().words()
+        return replace(self, stacks=tuple(map(wording.uniform, self.stacks)))
+
     # --- what heads do -----------------------------------------------------------------------------
 
     def kinds(self, stack: str = "self") -> list[HeadKind]:
@@ -84,7 +90,7 @@ class Atlas:
 
     def special_share(self, stack: str = "self") -> float:
         """What `special_mass` would be for a head that looks everywhere alike."""
-        return wording.special_share(self.stack(stack))
+        return float(wording.special_mass(self.uniform().stack(stack))[0, 0])
 
     # --- heads and layers together -----------------------------------------------------------------
 

@@ -104,13 +104,6 @@ def special_mass(maps: Maps) -> Floats:
     return np.asarray(mass[..., rows].mean(-1))
 
 
-def special_share(maps: Maps) -> float:
-    """The same of a head that looks everywhere alike: its control."""
-    allowed = reachable(maps)
-    share = (allowed & np.array(maps.keys.special)).sum(-1) / allowed.sum(-1)
-    return float(share[asked(maps.queries)].mean())
-
-
 def asked(side: Side) -> list[int]:
     """The queries that tell what a head does with words: all that are not special, or all if none is."""
     return [q for q, special in enumerate(side.special) if not special] or list(range(len(side)))
@@ -120,6 +113,13 @@ def reachable(maps: Maps) -> npt.NDArray[np.bool_]:
     """(Q, K): which keys a query may look at."""
     every = np.ones((len(maps.queries), len(maps.keys)), dtype=bool)
     return np.tril(every) if maps.causal else every
+
+
+def uniform(maps: Maps) -> Maps:
+    """The same stack with every head looking everywhere alike, as far as it may; one row for all heads."""
+    allowed = reachable(maps)
+    row = (allowed / allowed.sum(-1, keepdims=True)).astype(np.float32)
+    return replace(maps, weights=np.broadcast_to(row, maps.weights.shape))
 
 
 def _layer_by_layer(maps: Maps, values: Weights) -> Floats:
