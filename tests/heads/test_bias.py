@@ -252,3 +252,15 @@ def test_tables_are_plain(shared: Callable[[str], Any]) -> None:
     assert rows[5]["roles_low"] == found.heads[5].roles.interval[0]
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["heads"][5]["share"] == rows[5]["share"]
     assert found.to_dict() == bias(shared("gpt2").model, toys(), seed=3).to_dict()
+
+
+def test_the_embedded_language_model_looks_at_places() -> None:
+    """The numbers of docs/heads.md."""
+    import heedful
+
+    found = bias(heedful.load("zoo:lm"), read())
+    assert not found.moved()
+    assert found.overall.pronoun.value == pytest.approx(0.002, abs=0.001)
+    assert found.overall.roles.value == pytest.approx(-0.183, abs=0.002)
+    assert found.preference is not None
+    assert (found.preference.value, found.preference.roles) == pytest.approx((-2.09, 0.04), abs=0.01)

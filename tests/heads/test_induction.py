@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from heedful.errors import HeedfulError
 from heedful.heads import induction as module
@@ -66,6 +67,14 @@ def test_a_head_is_named_above_its_control_and_margin_only() -> None:
     share = judged(0.5, 0.05, 0.02)[1].induction
     assert (share.value, share.control) == pytest.approx((0.5, 0.05))
     assert share.interval[0] < 0.45 < share.interval[1]
+
+
+def test_intervals_are_for_all_heads_and_both_roles_together() -> None:
+    """Two heads, two roles: four claims."""
+    values = 0.5 + 0.02 * np.linspace(-1, 1, 8)
+    error = values.std(ddof=1) / np.sqrt(8)
+    expected = stats.t.interval(1 - 0.05 / 4, 7, 0.45, error)
+    assert judged(0.5, 0.05, 0.02)[1].induction.interval == pytest.approx(expected)
 
 
 def test_previous_is_measured_against_even_attention() -> None:
@@ -219,3 +228,13 @@ def test_mistakes_are_told(shared: Callable[[str], Any]) -> None:
         induction(shared("bert").model)
     with pytest.raises(HeedfulError, match="30 different tokens"):
         module._texts(np.arange(20), 15, 2, 0)
+
+
+def test_the_embedded_language_model_has_none_and_does_not_copy() -> None:
+    """The numbers of docs/heads.md: neither a head nor the loss shows induction."""
+    import heedful
+
+    found = induction(heedful.load("zoo:lm"))
+    assert not found.named("induction") + found.named("duplicate")
+    assert max(head.induction.value - head.induction.control for head in found.heads) < 0.004
+    assert (found.loss.first, found.loss.second) == pytest.approx((13.24, 13.23), abs=0.01)
