@@ -133,6 +133,7 @@ def prune_heads(
     orders = [chosen, order[:count]]
     orders += [[list(groups)[i] for i in rng.permutation(len(groups))[:count]] for _ in range(draws)]
     curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
+    told.end()
     return Pruning(
         door.name, how, level, task.metrics[at], task.about, len(groups),
         texts=(len(halves[0].cases), len(halves[1].cases)), draws=draws, seed=seed, shortlist=shortlist,
@@ -175,6 +176,10 @@ class _Told:
             self.progress(min(self.before + done, self.total), self.total)
         if done == of:
             self.before += of
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress(self.total, self.total)
 
 
 @dataclass(frozen=True, eq=False)

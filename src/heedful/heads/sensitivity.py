@@ -56,6 +56,8 @@ def first_order(
     """How far `number` (a scalar of the logits) would fall, by its slope, if `instead` were done to heads."""
     import torch
 
+    from heedful.models.tokens import wide
+
     before: dict[Site, Tensor] = {}  # (1, H, Q, d)
     change: dict[Site, Tensor] = {}
 
@@ -69,7 +71,7 @@ def first_order(
     inputs = inputs_of(model, [case])
     counted = model.meter.counted(forwards=1, backwards=1, unique=1, tokens=inputs.ids.numel())
     with counted, model.attending(watch), torch.inference_mode(False), torch.enable_grad():
-        value = number(model.backend.forward(inputs).float())
+        value = number(wide(model.backend.forward(inputs)))
         sites = list(before)
         slopes = torch.autograd.grad(value, [before[site] for site in sites], allow_unused=True)
     found: dict[Head, float] = {}

@@ -202,11 +202,13 @@ def _scores(task: Task, cases: Sequence[Case], edit: Callable[[Any], Any]) -> Fl
     """(n, 2) of rows of equal length."""
     import torch
 
+    from heedful.models.tokens import wide
+
     model, inputs = task.model, inputs_of(task.model, cases)
     tokens = inputs.ids.numel() + (0 if inputs.answer is None else inputs.answer.numel())
     counted = model.meter.counted(forwards=len(cases), unique=len(cases), tokens=tokens)
     with counted, model.attending(edit), torch.inference_mode():
-        logits = model.backend.forward(inputs).float()
+        logits = wide(model.backend.forward(inputs))
         model.refuse_nan(logits, inputs)
         both = score(model.kind, logits, cases)
     return both.double().cpu().numpy()
