@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
+    from heedful.features.sae import SAE
+    from heedful.features.train import train_sae
     from heedful.heads.ablation import ablated, head_means
     from heedful.heads.atlas import Atlas, attention
     from heedful.heads.importance import head_importance
@@ -36,6 +38,8 @@ _HOME = {
     "explain_each": "heedful.each",
     "ablated": "heedful.heads.ablation",
     "attention": "heedful.heads.atlas",
+    "SAE": "heedful.features.sae",
+    "train_sae": "heedful.features.train",
     "Atlas": "heedful.heads.atlas",
     "head_means": "heedful.heads.ablation",
     "head_importance": "heedful.heads.importance",
@@ -54,6 +58,7 @@ _HOME = {
 }
 
 __all__ = [
+    "SAE",
     "Atlas",
     "Attribution",
     "Audit",
@@ -77,6 +82,7 @@ __all__ = [
     "load",
     "plan",
     "prune_heads",
+    "train_sae",
 ]
 
 

@@ -1,0 +1,1 @@
+"""Features: sparse dictionaries of a model's activations, from harvest to steering."""

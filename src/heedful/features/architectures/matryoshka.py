@@ -1,0 +1,44 @@
+"""Matryoshka BatchTopK: prefixes of the dictionary must each rebuild the input.
+
+    x̂_m = sum_{i < prefix_m} f_i W_dec,i + b_dec,   f as in batchtopk
+    L = mean over prefixes m of E||x - x̂_m||² / d  + revival as for topk (on the whole dictionary's error)
+
+Early latents learn what is general, later ones detail, which counters splitting and absorption.
+Cost: that of batchtopk; each latent is decoded once and prefixes are running sums. Bussmann et al. 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from heedful.features import sparse
+from heedful.features.architectures.batchtopk import chosen, encode, smallest, start
+from heedful.features.architectures.topk import counts, revival, sum_of
+from heedful.features.dictionary import Memory, Outcome, Params
+from heedful.features.settings import Settings
+
+__all__ = ["encode", "loss", "start"]
+
+
+def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+    codes, active = chosen(params, x, settings, memory)
+    residual, errors = x - params["b_dec"], []
+    for part in prefix_sums(codes, active, params["dec"], settings.prefixes):
+        residual = residual - part
+        errors.append(residual.square().sum() / x.numel())
+    parts = {"error": torch.stack(errors).mean()} | revival(params, x, residual.detach(), settings, memory)
+    return Outcome(
+        sum_of(parts), parts, residual.detach(), counts(active, codes), smallest(codes, memory.crew)
+    )
+
+
+def prefix_sums(
+    codes: Tensor, active: sparse.Active, dec: Tensor, prefixes: tuple[int, ...]
+) -> Iterator[Tensor]:
+    """What the latents between one prefix and the next decode to (n, d), prefix by prefix."""
+    for begin, end in zip((0, *prefixes), prefixes, strict=False):
+        inside = (active.latents >= begin) & (active.latents < end)
+        yield sparse.decode(codes[inside], active.keep(inside), dec)

@@ -1,0 +1,241 @@
+"""Training a dictionary: one loop for every architecture.
+
+    x <- s x with E||s x||² = d;  Adam on the architecture's loss;  gradient norm clipped to 1
+    learning rate falls linearly over the last 20 % of the steps, lambda rises over the first 5 %
+    decoders of length one: gradient along them removed before, length restored after each step
+
+Deterministic by seed. Every `every` steps the run tells how it stands; every `keep` steps it writes a
+checkpoint, from which it goes on bit for bit (on one thread). Cost of a step: see the architecture's file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.features import architectures, checkpoint
+from heedful.features.architectures import relu_tied
+from heedful.features.dictionary import (
+    Alone,
+    Crew,
+    Memory,
+    Outcome,
+    Params,
+    note_fired,
+    renormalise_,
+    tangent_,
+)
+from heedful.features.rows import Rows, mean_square_norm, rows_of
+from heedful.features.sae import SAE, fold
+from heedful.features.settings import Settings, lr_at, settle
+
+Progress = Callable[[dict[str, float]], None]
+Look = Callable[[SAE, int], None]
+
+
+@dataclass(eq=False)
+class Run:
+    """A dictionary in the making."""
+
+    settings: Settings
+    params: Params
+    optimizer: torch.optim.Adam
+    memory: Memory
+    scale: float
+    step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def sae(self, source: dict[str, Any] | None = None) -> SAE:
+        """The autoencoder as it stands, its own copy."""
+        return fold(self.params, self.settings, self.memory, self.scale, source or {})
+
+
+def train_sae(
+    data: Any,
+    width: int = 4096,
+    kind: str = "relu",
+    *,
+    steps: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    every: int = 50,
+    keep: int = 1000,
+    progress: Progress | None = None,
+    look: Look | None = None,
+    crew: Crew | None = None,
+    **settings: Any,
+) -> SAE:
+    """Train a sparse autoencoder on activations.
+
+    data      heedful.harvest's result, a tensor (n, d) or an array
+    kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
+    steps     default: four times through the data, at least 1,000
+    out       folder for the result and its checkpoints; resume goes on from the last one there
+    progress  called every `every` steps with loss, l0, explained, dead and rate
+    look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
+    settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.settings.Settings
+    """
+    rows = rows_of(data)
+    batch = settings.get("batch") or min(4096, max(1, rows.rows))
+    count = steps or max(1000, 4 * rows.rows // batch)
+    chosen = settle(kind, rows.d, width, count, **settings | {"batch": batch})
+    folder = None if out is None else Path(out)
+    run = _opened(rows, chosen, folder if resume else None, crew or Alone())
+    for outcome, x in steps_of(run, rows):
+        due = run.step % every == 0 or run.step == chosen.steps
+        if due:
+            run.history.append(standing(run, outcome, x))
+            if progress is not None:
+                progress(run.history[-1])
+        if run.step % keep == 0 or run.step == chosen.steps:
+            _keep(run, folder, look)
+    sae = run.sae(_source(data, run))
+    if folder is not None and run.memory.crew.rank == 0:
+        sae.save(folder)
+    return sae
+
+
+def begin(rows: Rows, settings: Settings, crew: Crew | None = None) -> Run:
+    """A run at step 0."""
+    scale = (settings.d / mean_square_norm(rows, settings.batch, settings.seed)) ** 0.5
+    first = next(iter(rows.batches(settings.batch, settings.seed))) * scale
+    params = architectures.get(settings.kind).start(settings, first)
+    return _assembled(settings, params, Memory.new(settings), scale, crew or Alone())
+
+
+def _assembled(settings: Settings, params: Params, memory: Memory, scale: float, crew: Crew) -> Run:
+    for value in params.values():
+        value.requires_grad_(True)
+    memory.crew = crew
+    optimizer = torch.optim.Adam(list(params.values()), lr=settings.lr, betas=settings.betas, fused=True)
+    return Run(settings, params, optimizer, memory, scale)
+
+
+def _opened(rows: Rows, settings: Settings, folder: Path | None, crew: Crew) -> Run:
+    saved = None if folder is None else checkpoint.read(folder / "checkpoint", settings)
+    if saved is None:
+        return begin(rows, settings, crew)
+    run = _assembled(settings, saved.params, saved.memory, saved.scale, crew)
+    checkpoint.give_moments(run.optimizer, run.params, saved)
+    run.step, run.history = saved.step, saved.history
+    return run
+
+
+def steps_of(run: Run, rows: Rows) -> Iterator[tuple[Outcome, Tensor]]:
+    """Take the remaining steps, one at a time; gives each one's outcome and its scaled batch."""
+    s, crew = run.settings, run.memory.crew
+    resampled = relu_tied.resampling_steps(s) if s.kind == "relu-tied" else []
+    for raw in rows.batches(s.batch, s.seed, start=run.step):
+        if run.step >= s.steps:
+            return
+        x = raw[crew.rank :: crew.world].float() * run.scale
+        outcome = take_step(run, x)
+        if run.step in resampled:
+            _resample(run, rows)
+        yield outcome, x
+
+
+def take_step(run: Run, x: Tensor) -> Outcome:
+    """One step on a scaled batch (n, d)."""
+    s, params = run.settings, run.params
+    outcome: Outcome = architectures.get(s.kind).loss(params, x, s, run.step, run.memory)
+    run.optimizer.zero_grad(set_to_none=True)
+    outcome.total.backward()  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        _share_gradients(params, run.memory.crew)
+        if s.unit and params["dec"].grad is not None:
+            tangent_(params["dec"], params["dec"].grad)
+        torch.nn.utils.clip_grad_norm_(list(params.values()), s.clip)
+        run.optimizer.param_groups[0]["lr"] = lr_at(s, run.step)
+        run.optimizer.step()
+        if s.unit:
+            renormalise_(params["dec"])
+        note_fired(run.memory, outcome.fired, len(x))
+        _note_threshold(run, outcome)
+    run.step += 1
+    return outcome
+
+
+def _share_gradients(params: Params, crew: Crew) -> None:
+    """Every worker takes the mean of all workers' gradients, so their weights stay equal."""
+    for p in params.values() if crew.world > 1 else ():
+        p.grad = crew.mean(torch.zeros_like(p) if p.grad is None else p.grad)
+
+
+def _note_threshold(run: Run, outcome: Outcome) -> None:
+    """The running mean of the smallest kept activation, from `threshold_from` of the steps on."""
+    s, memory = run.settings, run.memory
+    if outcome.smallest is None or run.step < int(s.threshold_from * s.steps):
+        return
+    seen = memory.crew.mean(outcome.smallest)
+    first = float(memory.threshold) < 0
+    memory.threshold.copy_(seen if first else torch.lerp(seen, memory.threshold, s.threshold_decay))
+
+
+def _resample(run: Run, rows: Rows) -> None:
+    """Draw dead latents anew (relu-tied), with the inputs that come next; their moments start at zero."""
+    s = run.settings
+    dead = (run.memory.silent >= relu_tied.patience(s)).nonzero()[:, 0]
+    if not len(dead):
+        return
+    wanted = min(100, max(1, s.resample_rows // s.batch), max(1, rows.rows // s.batch))
+    inputs, errors = [], []
+    with torch.no_grad():
+        for _, raw in zip(range(wanted), rows.batches(s.batch, s.seed, start=run.step), strict=False):
+            x = raw.float() * run.scale
+            found = architectures.get(s.kind).loss(run.params, x, s, run.step, run.memory)
+            inputs.append(x)
+            errors.append(found.residual.square().sum(1))
+        relu_tied.resample(run.params, dead, torch.cat(inputs), torch.cat(errors), s.seed + run.step)
+    for name, moments in checkpoint.moments_of(run.optimizer, run.params).items():
+        for moment in moments if name != "b_dec" else ():
+            moment[dead] = 0.0
+    run.memory.silent[dead] = 0
+
+
+def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float]:
+    """How a run stands: loss and its parts, active latents a row, variance explained and dead share."""
+    crew, s = run.memory.crew, run.settings
+    with torch.no_grad():
+        centre = crew.mean(x.mean(0))
+        spread = crew.mean((x - centre).square().sum() / len(x))
+        left = crew.mean(outcome.residual.square().sum() / len(x))
+        fired = crew.total(outcome.fired).sum() / (len(x) * crew.world)
+        parts = {name: float(crew.mean(part.detach())) for name, part in outcome.parts.items()}
+    dead = (run.memory.silent >= min(s.dead_rows, max(1, run.step // 4) * s.batch)).double().mean()
+    return {
+        "step": run.step,
+        "steps": s.steps,
+        "loss": float(crew.mean(outcome.total.detach())),
+        **parts,
+        "l0": float(fired),
+        "explained": 1 - float(left / spread.clamp(min=1e-12)),
+        "dead": float(dead),
+        "lr": lr_at(s, run.step - 1),
+    }
+
+
+def _keep(run: Run, folder: Path | None, look: Look | None) -> None:
+    if folder is not None and run.memory.crew.rank == 0:
+        moments = checkpoint.moments_of(run.optimizer, run.params)
+        saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
+        checkpoint.write(folder / "checkpoint", saved, run.settings)
+    if look is not None:
+        look(run.sae(), run.step)
+
+
+def _source(data: Any, run: Run) -> dict[str, Any]:
+    manifest = getattr(data, "manifest", None)
+    facts = {name: manifest[name] for name in ("model", "site") if name in manifest} if manifest else {}
+    return {
+        **facts,
+        "settings": run.settings.to_dict(),
+        "last": run.history[-1] if run.history else {},
+        "finished": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
