@@ -32,7 +32,7 @@ from heedful.heads.maps import Maps
 BUDGET = 3_300_000  # bytes of all stacks, compressed; base64 makes a third more of them
 LEAST = 4  # weights kept of each row, however small
 FINE, STEPS = 65535, 255
-SAMPLE = 6_000_000  # weights looked at to find the threshold
+SAMPLE = 2_000_000  # weights looked at to find the threshold
 Rows = npt.NDArray[np.floating]  # (Q, K) or some rows of it
 
 
@@ -78,14 +78,32 @@ def pack_one(maps: Maps, share: int) -> Packed:
         blobs = tuple(_squeeze(dense_bytes(head, top)) for head in heads)
         if sum(map(len, blobs)) <= share:
             return _packed(maps, blobs, top, 0.0, 0, np.zeros(len(heads)))
-    threshold, least = _fit(heads, top, share)
-    while True:
-        found = [_sparse(head, top, threshold, least) for head in heads]
-        blobs = tuple(_squeeze(raw) for raw, _ in found)
-        if sum(map(len, blobs)) <= share or (threshold > top and not least):
-            return _packed(maps, blobs, top, threshold, least, np.array([left for _, left in found]))
-        least -= threshold > top and least > 0  # the sample was kinder than the whole: step by step
-        threshold *= 1.15
+    found = _sparsely(heads, top, *_fit(heads, top, share))
+    if found.size < 0.9 * share:  # the sample was larger than the whole: once more with what it was off
+        found = _sparsely(heads, top, *_fit(heads, top, int(share * share * 0.97 / found.size)))
+    while found.size > share and (found.least or found.threshold <= top):
+        least = found.least - (found.threshold > top)
+        found = _sparsely(heads, top, found.threshold * 1.15, max(0, least))
+    return _packed(maps, found.blobs, top, found.threshold, found.least, np.array(found.left))
+
+
+@dataclass(frozen=True)
+class _Try:
+    """A stack packed with some threshold."""
+
+    blobs: tuple[bytes, ...]
+    left: list[float]
+    threshold: float
+    least: int
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.blobs))
+
+
+def _sparsely(heads: Rows, top: float, threshold: float, least: int) -> _Try:
+    found = [_sparse(head, top, threshold, least) for head in heads]
+    return _Try(tuple(_squeeze(raw) for raw, _ in found), [left for _, left in found], threshold, least)
 
 
 def _packed(
@@ -183,7 +201,7 @@ def _gaps(where: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDA
 
 
 def _squeeze(raw: bytes) -> bytes:
-    return zlib.compress(raw, 9)
+    return zlib.compress(raw, 6)
 
 
 def _fit(heads: Rows, top: float, share: int) -> tuple[float, int]:

@@ -26,7 +26,7 @@ const linksView = (state, tell) => {
   const measure = () => {
     if (measuredFor === state.stack) return;
     measuredFor = state.stack;
-    const context = hidden.getContext("2d");
+    const context = hidden.getContext("2d", { willReadFrequently: true });
     context.font = `14px ${state.colours.font}`;
     wide = 24;
     for (const side of sides()) for (const label of side.labels) wide = Math.max(wide, context.measureText(label).width);
@@ -156,12 +156,15 @@ const linksView = (state, tell) => {
       const found = yield* gather([Math.floor(y / ROW), Math.ceil((y + h) / ROW)], LINKS);
       hidden.width = canvas.width;
       hidden.height = canvas.height;
-      const context = hidden.getContext("2d");
+      const context = hidden.getContext("2d", { willReadFrequently: true });
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       const pen = canvasPen(context, state.colours.font);
       for (let i = 0; i < found.found.length; i++) {
         stroke(pen, found.found[i], found.strongest, at);
-        if (i % 40 === 39) yield;
+        if (i % 40 === 39) {
+          context.getImageData(0, 0, 1, 1);  // strokes are only noted until somebody looks: draw them in this slice
+          yield;
+        }
       }
       const target = canvas.getContext("2d");
       target.setTransform(1, 0, 0, 1, 0, 0);

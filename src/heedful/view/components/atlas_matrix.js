@@ -176,8 +176,9 @@ const matrixView = (state, tell) => {
   const said = () => {
     const names = `from ${quoted(state.stack.queries.labels[cell.q])} to ${quoted(state.stack.keys.labels[cell.k])}`;
     if (state.stack.causal && cell.k > cell.q) return `${names}: it comes later and cannot be looked at`;
-    const w = weightAt(data, cell.q, cell.k);
-    return w < 0 ? `${names}: left out, less than ${below(data, cell.q, state.stack.threshold).toPrecision(2)}` : `${names}: ${w.toFixed(3)}`;
+    const w = weightAt(data, cell.q, cell.k), half = data.unit[cell.q] / 2;  // what 8 bits cannot tell
+    if (w < 0) return `${names}: left out, less than ${below(data, cell.q, state.stack.threshold).toPrecision(2)}`;
+    return `${names}: ${w.toFixed(3)}${half >= 0.0005 ? ` ± ${half.toFixed(3)}` : ""}`;
   };
   const under = (event) => {
     const edge = box.getBoundingClientRect();
