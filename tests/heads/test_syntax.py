@@ -276,6 +276,13 @@ def test_an_encoder_without_a_head_will_do(tokenizer_of: Callable[[str], Any]) -
     assert syntax(model, read(FILE)[:6], least=5).accuracy[ALL].shape == (1, 2, 2)
 
 
+def test_a_model_with_one_query_for_all_is_refused() -> None:
+    import heedful
+
+    with pytest.raises(HeedfulError, match="do not look at each other"):
+        syntax(heedful.load("zoo:one-layer"), read(FILE)[:6], least=5)
+
+
 def test_too_little_to_ask(shared: Callable[[str], Any]) -> None:
     with pytest.raises(HeedfulError, match="at least four sentences"):
         syntax(shared("bert").model, read(FILE)[:3])

@@ -65,8 +65,19 @@ def require_maps(model: Any) -> None:
 def require_causal(model: Any, what: str) -> None:
     require_maps(model)
     if model.kind != "causal-lm":
+        kind = f"{'an' if model.kind[:1] in 'aeiou' else 'a'} {model.kind}"
         raise HeedfulError(
-            f"{what} needs a causal language model", f"{model.name} is a {model.kind}", "Try --model zoo:lm"
+            f"{what} needs a causal language model", f"{model.name} is {kind}", "Try --model zoo:lm"
+        )
+
+
+def _require_square(model: Any, attentions: Sequence[Tensor], length: int) -> None:
+    """A layer with one query for all (zoo:one-layer) has no word that looks at another."""
+    if not attentions or any(layer.ndim != 4 or layer.shape[2] != length for layer in attentions):
+        raise HeedfulError(
+            f"the words of {model.name} do not look at each other",
+            "its attention has no row for each token",
+            "Try --model zoo:sentiment or zoo:lm",
         )
 
 
@@ -99,6 +110,7 @@ def _run(model: Any, rows: list[Row], indices: list[int], logits: bool) -> Pass:
     if logits:
         told = out.logits.detach().float().cpu()
         model.refuse_nan(told, inputs)
+    _require_square(model, out.attentions, ids.shape[1])
     maps = torch.stack([layer.detach().float().cpu() for layer in out.attentions], 1)  # (B, L, H, T, T)
     if bool(maps.isnan().any()):
         raise HeedfulError(f"{model.name} attends NaN", "", "Check the weights, and the dtype")

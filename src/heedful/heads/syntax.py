@@ -233,8 +233,8 @@ def _read(model: Any, sentences: Sequence[Sentence]) -> tuple[list[Encoded], lis
         notes.append(f"words left out, with their head in the same surface token or token: {dropped}")
     if len(inputs) < 4:
         raise HeedfulError(
-            f"{len(inputs)} sentences are left to ask about heads",
-            f"of {len(sentences)} read",
+            "too few sentences are left to ask about heads",
+            f"{len(inputs)} of {len(sentences)} read",
             "Give a treebank with at least four sentences of several words",
         )
     return inputs, aligned, notes
