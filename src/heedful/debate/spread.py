@@ -1,0 +1,39 @@
+"""Intervals of the trial: 95 %, over texts.
+
+mean    Student's t, the layers of a table together (Bonferroni), cut to the range the number can have
+share   Clopper-Pearson: exact, and not of width zero when all texts agree
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from heedful.heads.intervals import LEVEL, Interval, student
+from heedful.types import Floats
+
+WHOLE = (-math.inf, math.inf)
+
+
+def mean_of(values: Floats, claims: int = 1, limits: Interval = WHOLE) -> tuple[float, Interval]:
+    """(mean, interval) of what is a number; one text has no interval."""
+    real = values[np.isfinite(values)]
+    if not len(real):
+        return math.nan, (math.nan, math.nan)
+    band = student(real[:, None], claims)
+    low, high = float(band.low[0]), float(band.high[0])
+    return float(real.mean()), (max(low, limits[0]), min(high, limits[1]))
+
+
+def share_of(hits: npt.NDArray[np.bool_], claims: int = 1) -> tuple[float, Interval]:
+    """(share, interval) of yes and no."""
+    n, k = len(hits), int(hits.sum())
+    if not n:
+        return math.nan, (math.nan, math.nan)
+    tail = (1 - LEVEL) / max(claims, 1) / 2
+    low = 0.0 if k == 0 else float(special.betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(special.betaincinv(k + 1, n - k, 1 - tail))
+    return k / n, (low, high)
