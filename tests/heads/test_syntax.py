@@ -196,14 +196,21 @@ def test_an_offset_head_gains_nothing() -> None:
 
 
 def test_crossed_is_choosing_on_one_half_by_hand() -> None:
-    counts = gathered(trees(12, 7), follows="obj")
-    (row, *_) = summarise(counts, "toy", least=1, seed=4).relations
+    rng = np.random.default_rng(0)
+    right, fixed = rng.binomial(5, 0.3, (12, 40, 1)), rng.binomial(5, 0.3, (12, len(OFFSETS), 1))
+    counts = Counts((ALL,), right, fixed, np.full((12, 1), 5), np.ones((12, 1)), (4, 5))
+    (row,) = summarise(counts, "toy", least=1, seed=4).relations
     halves = np.random.default_rng(4).permutation(12) % 2
-    hits = 0
-    for half in (0, 1):
-        best = counts.right[halves == half, :, 0].sum(0).argmax()
-        hits += counts.right[halves != half, best, 0].sum()
-    assert row.crossed.accuracy == pytest.approx(hits / counts.asked[:, 0].sum())
+    found = []
+    for each in (right, fixed):
+        hits = 0
+        for half in (0, 1):
+            best = each[halves == half, :, 0].sum(0).argmax()
+            hits += each[halves != half, best, 0].sum()
+        found.append(hits / 60)
+    assert (row.crossed.accuracy, row.crossed.baseline) == pytest.approx(tuple(found))
+    assert row.crossed.gain == pytest.approx(found[0] - found[1])
+    assert row.naive.accuracy == right.sum(0).max() / 60
 
 
 def test_rare_relations_are_left_out() -> None:
