@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from heedful.cli import ablation
 from heedful.cli import options as o
 from heedful.cli.io import calm, console, form, note, put_json, read_input, working, write
 from heedful.errors import HeedfulError
@@ -33,6 +34,10 @@ Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
 Links = Annotated[int, option(metavar="N", min=1, help="Links shown.")]
 FIGURE = "Write a .png or .svg: all heads, or the one that is named."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
+ABLATE = "Without these heads: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0, all; commas between."
+Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
+REMOVE = "--ablate: what stands for a head's output: 0, its mean over the text, or even attention."
+Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
 Weights = Annotated[bool, option("--weights", help="All maps too, in --json and --csv.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a head; with --weights, a weight.")]
 Long = Annotated[Literal["error", "truncate"], option(help="A text longer than the model reads.")]
@@ -51,6 +56,8 @@ def attention(
     head: Head = None,
     how: Aggregate = "mean",
     links: Links = 10,
+    ablate: Ablate = None,
+    remove: Remove = "zero",
     long: Long = "error",
     html: o.Html = None,
     figure: Figure = None,
@@ -69,6 +76,7 @@ def attention(
     heedful attention "the service is not bad" --aggregate rollout --figure heads.png
     heedful attention "Once upon a time" --model zoo:lm --unit token --json
     heedful attention "The agent read the file." --model zoo:titler --stack cross --answer "Reading"
+    heedful attention "the service is not bad" --ablate 0.1,2.* --how uniform
 
     \b
     Kinds: P previous word, N next, S itself, F first position, D delimiters (special tokens but the first),
@@ -84,15 +92,19 @@ def attention(
     with working(f"loading {model}", quiet):
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
-        tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
+        gone, removed = ablation.removing(loaded, said, ablate, remove, long)
+        with removed:
+            tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
         atlas = tokens.words() if unit == "word" else tokens
         matrix = look.matrix(atlas)
     _write(tokens, atlas, look, html, figure)
     if shape == "json":
-        put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)})
+        without = {} if gone is None else {"without": gone.to_dict()}
+        put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
     elif shape == "csv":
         print(atlas.to_csv("weights" if weights else "heads"), end="")
     else:
+        ablation.show(gone)
         look.show(atlas, matrix)
     if not quiet:
         for path in filter(None, (html, figure)):

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from heedful.cli import ablation
 from heedful.cli import options as o
 from heedful.cli.io import calm, console, form, put_json, working
 
 app = typer.Typer(rich_markup_mode=None)
+app.command()(ablation.importance)
+app.command()(ablation.prune)
 
 Period = Annotated[int, o.option(min=3, help="Tokens of the text that is repeated.")]
 Draws = Annotated[int, o.option(min=2, help="How many random texts.")]
@@ -27,9 +30,11 @@ AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line a head, or a
 
 @app.callback()
 def start() -> None:
-    """What heads do: copy from before, follow syntax, tie pronouns to people.
+    """What heads do: copy from before, follow syntax, tie pronouns to people; what they are worth.
 
     \b
+    heedful heads importance reviews.csv --label-column label
+    heedful heads prune reviews.csv --label-column label
     heedful heads induction --model zoo:lm
     heedful heads syntax sentences.conllu --model zoo:sentiment
     heedful heads bias --model zoo:lm

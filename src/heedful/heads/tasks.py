@@ -73,7 +73,7 @@ class Task:
         if self.model.kind == "causal-lm":
             return "the texts' own tokens"
         answer = "answer" if self.model.kind == "encoder-decoder" else "label"
-        return f"the model's own {answer}, with all heads" if self.own else f"the given {answer}"
+        return f"the {answer} the model gives with all heads" if self.own else f"the given {answer}"
 
 
 def prepare(
