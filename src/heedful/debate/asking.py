@@ -30,6 +30,11 @@ def predicted(cases: Cases, case: Case) -> Target:
     return Target(kinds[cases.model.kind], index=int(case.answer.argmax()))
 
 
+def probe(cases: Cases) -> Target:
+    """Asks for the whole answer: the logits of all labels, or of all next tokens."""
+    return Target("token" if cases.model.kind == "causal-lm" else "class")
+
+
 def row_of(case: Case) -> Row:
     return Row(case.x.ids, case.x.type_ids)
 
@@ -55,7 +60,6 @@ def ask(cases: Cases, case: Case, copies: int, change: Change) -> Tensor:
 def answers(cases: Cases, rows: list[Row]) -> Tensor:
     """(n, C) in float64, of one pass."""
     model = cases.model
-    probe = Target("token" if model.kind == "causal-lm" else "class")
     rows = [model._never_empty(row) for row in rows]
     graph = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
     counts = {"forwards": len(rows), "backwards": len(rows) * graph, "unique": len(rows)}
@@ -63,10 +67,10 @@ def answers(cases: Cases, rows: list[Row]) -> Tensor:
         model.meter.counted(**counts, tokens=sum(map(len, rows))),
         nullcontext() if graph else torch.no_grad(),
     ):
-        inputs, places = model._batch(rows, probe)
+        inputs, places = model._batch(rows, probe(cases))
         logits = wide(model.backend.forward(inputs))
         model.refuse_nan(logits, inputs)
-        return cases.answers(model._pick(logits, places, inputs, probe).double())
+        return cases.answers(model._pick(logits, places, inputs, probe(cases)).double())
 
 
 def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:

@@ -48,7 +48,7 @@ class Permutation:
     cost: Cost
 
     def together(self, place: int) -> float:
-        """Spearman's correlation of the largest weight with the change, over texts; nan if one is constant."""
+        """Spearman's correlation of the largest weight with the change, over texts; nan if constant."""
         a, b = self.largest[:, place], self.change[:, place]
         if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
             return float("nan")
