@@ -12,6 +12,7 @@ remove-and-retrain take fewer steps and shorter texts, or the architecture of zo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -48,7 +49,7 @@ def like(module: nn.Module) -> Build:
     def build(seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            made: nn.Module = kind(config)
+            made: nn.Module = kind(copy.deepcopy(config))  # settings of one are not those of the other
         return made
 
     return build
