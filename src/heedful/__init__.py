@@ -18,10 +18,14 @@ from heedful.errors import HeedfulError
 
 if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
+    from heedful.debate.result import Trial
+    from heedful.debate.start import trial
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
     from heedful.features.sae import SAE
     from heedful.features.train import train_sae
+    from heedful.features.harvest import harvest
+    from heedful.features.store import Acts
     from heedful.heads.ablation import ablated, head_means
     from heedful.heads.atlas import Atlas, attention
     from heedful.heads.importance import head_importance
@@ -41,6 +45,8 @@ _HOME = {
     "SAE": "heedful.features.sae",
     "train_sae": "heedful.features.train",
     "Atlas": "heedful.heads.atlas",
+    "harvest": "heedful.features.harvest",
+    "Acts": "heedful.features.store",
     "head_means": "heedful.heads.ablation",
     "head_importance": "heedful.heads.importance",
     "prune_heads": "heedful.heads.pruning",
@@ -53,11 +59,14 @@ _HOME = {
     "Evidence": "heedful.types",
     "Verdict": "heedful.evidence.verdict",
     "Target": "heedful.types",
+    "Trial": "heedful.debate.result",
+    "trial": "heedful.debate.start",
     "Trace": "heedful.types",
     "Word": "heedful.types",
 }
 
 __all__ = [
+    "Acts",
     "SAE",
     "Atlas",
     "Attribution",
@@ -69,6 +78,7 @@ __all__ = [
     "HeedfulError",
     "Target",
     "Trace",
+    "Trial",
     "Verdict",
     "Word",
     "__version__",
@@ -77,12 +87,14 @@ __all__ = [
     "audit",
     "explain",
     "explain_each",
+    "harvest",
     "head_importance",
     "head_means",
     "load",
     "plan",
     "prune_heads",
     "train_sae",
+    "trial",
 ]
 
 
