@@ -9,8 +9,9 @@ weights with the lowest training loss are kept. What is reported is measured on 
 and accuracy for each lambda, a curve. A point means something beside two others: lambda = 0 (what training
 alone moves) and models that differ by a seed.
 
-start = "copy"    from the user's weights: answers agree at the start, which minutes of training can keep. KL has
-                  no slope where two agree, so the first steps push with a larger lambda; none of them is kept
+start = "copy"    from the user's weights: answers agree at the start, which minutes of training can keep.
+                  KL has no slope where two agree, so the first steps push by a larger lambda, and none of
+                  them is kept
 start = "fresh"   from drawn weights, as in the paper: needs as many texts as the user's model was trained on
 Cost: one fit a lambda and seed, each step with one more forward of the user's model.
 
@@ -83,8 +84,8 @@ class TrainedAdversary:
     control_output: float  # TVD between them
 
     def best(self, limit: float = LIMIT) -> Point | None:
-        """The point that moved attention most while the mean TVD stayed at or below the limit."""
-        kept = [point for point in self.points if point.output.mean() <= limit]
+        """The adversary that moved attention most while the mean TVD stayed at or below the limit."""
+        kept = [point for point in self.points if point.weight and point.output.mean() <= limit]
         return max(kept, key=lambda point: float(point.moved.mean())) if kept else None
 
     def findings(self) -> list[Finding]:
