@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from heedful.debate.start import trial
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
-    from heedful.features.sae import SAE
-    from heedful.features.train import train_sae
     from heedful.features.harvest import harvest
+    from heedful.features.sae import SAE
     from heedful.features.store import Acts
+    from heedful.features.train import train_sae
     from heedful.heads.ablation import ablated, head_means
     from heedful.heads.atlas import Atlas, attention
     from heedful.heads.importance import head_importance
@@ -66,8 +66,8 @@ _HOME = {
 }
 
 __all__ = [
-    "Acts",
     "SAE",
+    "Acts",
     "Atlas",
     "Attribution",
     "Audit",

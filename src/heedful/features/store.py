@@ -90,9 +90,9 @@ class Acts:
 
     def slice(self, start: int, stop: int) -> Tensor:
         """Rows in the order of the store, (stop - start, d) float32."""
-        out = np.empty((max(0, min(stop, self.rows) - max(start, 0)), self.d), dtype=np.float32)
+        out = np.empty((max(0, min(stop, self.rows) - max(start, 0)), self.d), dtype=self.manifest["dtype"])
         self._fill(out, max(start, 0))
-        return torch.from_numpy(out)
+        return torch.from_numpy(out).float()
 
     def batches(
         self, size: int, seed: int = 0, *, start: int = 0, epochs: int | None = None
@@ -110,7 +110,7 @@ class Acts:
         while epochs is None or epoch < epochs:
             order = self._order(size, seed, epoch)
             for at in range(place, a_round):
-                yield torch.from_numpy(self._batch(order, at * size, size))
+                yield torch.from_numpy(self._batch(order, at * size, size)).float()  # faster than numpy's
             epoch, place = epoch + 1, 0
 
     def check(self) -> None:
@@ -137,7 +137,7 @@ class Acts:
     def _batch(self, order: tuple[Array, Array], begin: int, size: int) -> Array:
         """Rows begin .. begin + size of an epoch."""
         starts, ends = order
-        out = np.empty((size, self.d), dtype=np.float32)
+        out = np.empty((size, self.d), dtype=self.manifest["dtype"])
         filled, at = 0, int(np.searchsorted(ends, begin, side="right")) - 1
         skip = begin - int(ends[at])
         while filled < size:
