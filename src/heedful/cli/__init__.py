@@ -17,6 +17,7 @@ from heedful.cli.attention import attention
 from heedful.cli.audit import audit
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
+from heedful.cli.trial import trial
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
 
@@ -28,6 +29,7 @@ app.add_typer(zoo_app, name="zoo")
 app.add_typer(heads_app, name="heads")
 app.command()(audit)
 app.command()(attention)
+app.command()(trial)
 
 
 def _version(wanted: bool) -> bool:

@@ -35,11 +35,11 @@ from heedful.debate.asking import TOKENS, ask
 from heedful.debate.cases import Case, Cases
 from heedful.debate.climb import Best, Ground, Search, climb, drawn_back, starts
 from heedful.debate.divergence import LN2, jsd
-from heedful.debate.findings import Finding
+from heedful.debate.findings import Finding, _plain
 from heedful.debate.movable import Movable, movable
 from heedful.debate.permuted import permuted
 from heedful.debate.shown import Shown, layer_name, shown
-from heedful.debate.spread import mean_of
+from heedful.debate.spread import mean_of, share_of
 from heedful.models.attending import Seen
 from heedful.types import Cost, Floats, Progress
 
@@ -49,7 +49,7 @@ COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """What was found for each text (N) and layer (L)."""
+    """What was found for each text (N) and layer (L); nan where no row sees two words: nothing can move."""
 
     distance: Floats  # (N, L) largest JSD of a feasible candidate; 0: only the model's own attention
     change: Floats  # (N, L) of the answer, run again; at most epsilon
@@ -66,6 +66,7 @@ class Adversary:
         return [self._finding(layer, count) for layer in range(count)]
 
     def _finding(self, layer: int, claims: int) -> Finding:
+        real = np.isfinite(self.distance[:, layer])
         value, interval = mean_of(self.distance[:, layer], claims, (0.0, LN2))
         column = {
             "highest JSD of any weights": self.largest,
@@ -74,22 +75,24 @@ class Adversary:
             "JSD of the heads' mean": self.shown,
             "change of the answer": self.change,
         }
-        extra = {name: float(numbers[:, layer].mean()) for name, numbers in column.items()}
-        extra["share of texts with an adversary"] = float((self.distance[:, layer] > WORTH).mean())
+        extra = {name: mean_of(numbers[real, layer])[0] for name, numbers in column.items()}
+        share, reach = share_of(self.distance[real, layer] > WORTH, claims)
+        names = ("share of texts with an adversary", "that share, low", "that share, high")
+        extra |= dict(zip(names, (share, *reach), strict=True)) | {"texts left out": float((~real).sum())}
         return Finding(
             test="adversary",
             what=f"other attention, same answer, {layer_name(layer)}",
             value=value,
             interval=interval,
-            control=float(self.random[:, layer].mean()),
+            control=mean_of(self.random[real, layer])[0],
             control_name=f"best of {self.search.draws} random weights that keep the answer",
-            n=len(self.distance),
+            n=int(real.sum()),
             unit="JSD, at most 0.693",
             extra=extra,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name).tolist() for name in COLUMNS} | {
+        return {name: _plain(getattr(self, name).tolist()) for name in COLUMNS} | {
             "search": asdict(self.search),
             "cost": asdict(self.cost),
             "findings": [finding.to_dict() for finding in self.findings()],
@@ -145,7 +148,7 @@ def _layers(cases: Cases, case: Case, said: Shown) -> tuple[list[Movable], Tenso
 def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator) -> Floats:
     """(7, l): the same for layers that are searched together."""
     best, chance, reached = searched(ground, search, rng)
-    return np.array(
+    found = np.array(
         [
             best.distance,
             best.change,
@@ -157,6 +160,8 @@ def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator
         ],
         dtype=np.float64,
     )
+    found[:, [layer.stuck for layer in ground.layers]] = np.nan
+    return found
 
 
 def searched(ground: Ground, search: Search, rng: torch.Generator) -> tuple[Best, Best, list[float]]:

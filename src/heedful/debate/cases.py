@@ -95,6 +95,12 @@ def prepare(
     return _answered(model, read, tuple(skipped))
 
 
+def again(cases: Cases, model: Any, most: int) -> Cases:
+    """The first texts, answered by another model that reads them the same way."""
+    read = [(case.x, model.logits(case.x).double(), case.label) for case in cases.cases[:most]]
+    return _answered(model, read, ())
+
+
 def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], skipped: tuple[str, ...]) -> Cases:
     scale = 1.0
     if model.kind == "regression":

@@ -46,7 +46,7 @@ class Ground:
         """Of each layer's candidates (n, H, Q, T), how far they move the answer, (n,)."""
         counts = [len(some) for some in candidates]
         found = ask(self.cases, self.case, sum(counts), self._put(candidates, counts))
-        return list(torch.split(self.cases.apart(found, self.answer), counts))
+        return list(torch.split(self.cases.apart(found, self.answer).cpu(), counts))
 
     def _put(self, candidates: Sequence[Tensor], counts: Sequence[int]) -> Change:
         firsts = {f.layer: sum(counts[:i]) for i, f in enumerate(self.layers)}

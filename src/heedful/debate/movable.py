@@ -48,6 +48,11 @@ class Movable:
         corner = torch.zeros_like(self.own).scatter(-1, least, self.mass)
         return torch.where(self.free, corner, self.own)
 
+    @property
+    def stuck(self) -> bool:
+        """Nothing can move: no row that matters sees two words."""
+        return not bool(self.free.any())
+
     def words(self) -> float:
         """Share of the attention that can move, over heads and rows that matter."""
         return float((self.mass[..., 0].mean(0) * self.importance).sum())

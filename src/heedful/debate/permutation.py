@@ -47,12 +47,18 @@ class Permutation:
     permutations: int
     cost: Cost
 
-    def together(self, place: int) -> float:
-        """Spearman's correlation of the largest weight with the change, over texts; nan if constant."""
+    def together(self, place: int) -> tuple[float, float, float]:
+        """Spearman's correlation of the largest weight with the change over texts, and its 95 % interval:
+        Fisher's z with the variance (1 + r^2/2) / (n - 3) of Bonett & Wright 2000; nan if undefined."""
         a, b = self.largest[:, place], self.change[:, place]
-        if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-            return float("nan")
-        return float(stats.spearmanr(a, b).statistic)
+        if len(a) < 4 or np.ptp(a) == 0 or np.ptp(b) == 0:
+            return np.nan, np.nan, np.nan
+        r = float(stats.spearmanr(a, b).statistic)
+        z, reach = (
+            np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)),
+            1.96 * np.sqrt((1 + r**2 / 2) / (len(a) - 3)),
+        )
+        return r, float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
     def bins(self, place: int) -> list[dict[str, float]]:
         """Texts by their largest weight: how many, and quartiles of their change."""
@@ -70,9 +76,12 @@ class Permutation:
 
     def _finding(self, place: int) -> Finding:
         value, interval = mean_of(self.change[:, place], len(self.places), (0.0, np.inf))
+        r, low, high = self.together(place)
         extra = {
             "largest weight": float(self.largest[:, place].mean()),
-            "Spearman of largest weight and change": self.together(place),
+            "Spearman of largest weight and change": r,
+            "Spearman, low": low,
+            "Spearman, high": high,
             "change by uniform attention": float(self.uniform[:, place].mean()),
         }
         return Finding(

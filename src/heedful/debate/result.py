@@ -1,4 +1,4 @@
-"""What a trial found: one table, the details of each test, and a paragraph that claims no more than they show.
+"""What a trial found: one table, the details of each test, and a paragraph that claims no more.
 
 Needs neither torch nor the model: a saved trial opens anywhere.
 """
@@ -58,6 +58,13 @@ class Trial:
 
         return paragraph(self)
 
+    @property
+    def conclusion(self) -> str:
+        """The last sentence of the verdict: what the tests come to."""
+        from heedful.debate.statement import conclusion
+
+        return conclusion(self)
+
     def __repr__(self) -> str:
         tests = ", ".join(dict.fromkeys(found.test for found in self.findings))
         return f"<heedful.Trial of {self.model.get('name', 'a model')} on {self.texts} texts: {tests}>"
@@ -81,6 +88,7 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         return {
             "verdict": self.verdict,
+            "conclusion": self.conclusion,
             "statements": [vars(said) for said in self.statements],
             "texts": self.texts,
             "table": self.table,

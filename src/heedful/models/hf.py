@@ -204,8 +204,8 @@ class HFBackend:
         names = ("attentions", "cross_attentions", "decoder_attentions")
         if self.config.is_encoder_decoder:
             names = ("encoder_attentions", *names[1:])
-        maps = (tuple(getattr(out, name, None) or ()) for name in names)
-        return Attended(*maps, notes=_switched(before))
+        own, cross, decoder = (tuple(getattr(out, name, None) or ()) for name in names)
+        return Attended(own, cross, decoder, _switched(before))
 
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read for these ids, blanked positions included."""

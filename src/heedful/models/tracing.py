@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +67,8 @@ def as_trace(
 
 def alone(found: Attended) -> Attended:
     """Batch dimension off: (H, Q, T) a layer."""
-    return replace(found, **{name: tuple(map(_plain, getattr(found, name))) for name in MAPS})
+    maps: dict[str, Any] = {name: tuple(map(_plain, getattr(found, name))) for name in MAPS}
+    return replace(found, **maps)
 
 
 def _readout(grads: Output) -> tuple[float, ...]:

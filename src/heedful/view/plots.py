@@ -68,7 +68,8 @@ def axis(values: Iterable[float], start: float, end: float, zero: bool = True) -
 
 def forest(lines: Sequence[Line], unit: str, title: str) -> str:
     """Rows from top to bottom."""
-    left, width, step, top = 250.0, 680.0, 26.0, 10.0
+    left = 30.0 + 7.2 * max((len(line.label) for line in lines), default=0)  # room for the names
+    width, step, top = left + 420.0, 26.0, 10.0
     across = axis((v for r in lines for v in (r.value, r.low, r.high, r.control)), left, width - 20)
     bottom = top + step * len(lines)
     drawn = [_across(across, top, bottom, unit)]

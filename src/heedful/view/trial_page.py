@@ -41,7 +41,7 @@ def _name(trial: Trial) -> str:
 def _answer(trial: Trial, size: int) -> str:
     kicker = f"Attention of <b>{esc(_name(trial))}</b> on trial, {trial.texts:,} texts"
     lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">Is attention explanation?</h{size}>']
-    sentences = "".join(f"<li>{esc(line)}</li>" for line in (trial.verdict, *trial.notes))
+    sentences = "".join(f"<li>{esc(line)}</li>" for line in (trial.conclusion, *trial.notes))
     lines.append(f'<ul class="sentences">{sentences}</ul>')
     return f"<header>{''.join(lines)}</header>"
 
@@ -51,7 +51,8 @@ def _test(trial: Trial, findings: Sequence[Finding], said: Statement | None, siz
     if said is not None:
         lead = f"{esc(said.showed)} <b>Not shown:</b> {esc(said.not_shown)}"
     drawn = [
-        forest([_line(f) for f in same], _axis(same), f"{same[0].test}: {unit}")
+        forest([_line(f) for f in same], f"{unit}, with 95 % interval", f"{same[0].test}: {unit}")
+        + _caption(same)
         for unit, same in _by_unit(findings).items()
     ]
     test = findings[0].test
@@ -68,10 +69,9 @@ def _by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return found
 
 
-def _axis(findings: Sequence[Finding]) -> str:
+def _caption(findings: Sequence[Finding]) -> str:
     names = dict.fromkeys(f.control_name for f in findings if f.control_name and math.isfinite(f.control))
-    control = f"; hollow: {', '.join(names)}" if names else ""
-    return f"{findings[0].unit} with 95 % interval{control}"
+    return f'<p class="lead">◇ {esc("; ".join(names))}</p>' if names else ""
 
 
 def _line(found: Finding) -> Line:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from heedful.debate.result import Trial
 from heedful.view.columns import visible
+from heedful.wording import listed
 
 
 def render(trial: Trial) -> Iterator[RenderableType]:
@@ -25,11 +26,19 @@ def render(trial: Trial) -> Iterator[RenderableType]:
         yield Text.assemble((said.title, "bold"), f"\n{visible(said.showed)}")
         yield Text(f"Not shown: {visible(said.not_shown)}", "dim")
     yield Text("")
-    yield Text(visible(trial.verdict), "bold")
-    for test, why in trial.refused.items():
-        yield Text(f"not held: {test}: {visible(why)}", "dim")
+    yield Text(visible(trial.conclusion), "bold")
+    for why, tests in _refused(trial).items():
+        yield Text(f"Not held: {listed(tests)}. {visible(why)}", "dim")
     for line in trial.notes:
         yield Text(visible(line), "dim")
+
+
+def _refused(trial: Trial) -> dict[str, list[str]]:
+    """Tests that were not held, by reason."""
+    found: dict[str, list[str]] = {}
+    for test, why in trial.refused.items():
+        found.setdefault(why, []).append(test)
+    return found
 
 
 def _table(trial: Trial) -> Table:
@@ -41,11 +50,11 @@ def _table(trial: Trial) -> Table:
     table.add_column("n", justify="right")
     last = ""
     for f in trial.findings:
+        shown = "" if f.test == last else f.test
         low, high = f.interval
         span = f"{_short(low)} to {_short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
-        name = Text(f.test if f.test != last else "")
         what = Text.assemble(visible(f.what), (f"  {f.unit}", "dim"))
-        table.add_row(name, what, _short(f.value), span, _short(f.control), f"{f.n:,}")
+        table.add_row(shown, what, _short(f.value), span, _short(f.control), f"{f.n:,}")
         last = f.test
     return table
 

@@ -1,0 +1,187 @@
+"""Where the tests of a trial are held: each function with its options, and what one test leaves to the next.
+
+frozen              trains models freely, which `seeds` compares
+seeds               how far these are apart is the scale of the trained adversary
+trained adversary   the farthest one that keeps the answers is a guide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from heedful.debate.cases import Cases
+from heedful.debate.data import Texts
+from heedful.errors import HeedfulError
+from heedful.types import Floats, Progress
+
+QUICK = ("correlation", "permutation", "adversary", "uniform")
+TRAINED = ("frozen", "seeds", "trained adversary", "guide")
+TESTS = (*QUICK, *TRAINED)
+FEW = 20  # texts of the short trial that models trained with a term are put to
+Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
+@dataclass(frozen=True)
+class Options:
+    """How hard each test looks."""
+
+    permutations: int = 100
+    epsilon: float = 0.01  # how far an adversary may move the answer
+    starts: int = 5
+    seeds: int = 3
+    steps: int | None = None  # of training; None: what suits the model's depth
+    length: int = 128  # tokens of a text that is trained on
+    seed: int = 0
+
+
+class Court:
+    """One model, its texts, and the tests."""
+
+    def __init__(self, cases: Cases, train: Texts | None, options: Options, say: Say) -> None:
+        self.cases, self.given, self.options, self.say = cases, train, options, say
+
+    def hold(self, test: str) -> Any:
+        """What a test found: an object with findings() and to_dict()."""
+        held: dict[str, Callable[[], Any]] = {
+            "correlation": self._correlation,
+            "permutation": self._permutation,
+            "adversary": self._adversary,
+            "uniform": self._uniform,
+            "frozen": lambda: self.frozen,
+            "seeds": lambda: self.seeds,
+            "trained adversary": lambda: self.second,
+            "guide": self._guide,
+        }
+        return held[test]()
+
+    def _told(self, what: str) -> Progress:
+        return lambda done, total: self.say(what, done, total)
+
+    # --- on the model as it is -------------------------------------------------------------------------
+
+    def _correlation(self) -> Any:
+        from heedful.debate.correlation import correlation
+
+        return correlation(self.cases, seed=self.options.seed, progress=self._told("correlation"))
+
+    def _permutation(self) -> Any:
+        from heedful.debate.permutation import permutation
+
+        return permutation(
+            self.cases,
+            seed=self.options.seed,
+            permutations=self.options.permutations,
+            progress=self._told("permutation"),
+        )
+
+    def _adversary(self) -> Any:
+        from heedful.debate.adversary import adversary
+        from heedful.debate.climb import Search
+
+        search = Search(epsilon=self.options.epsilon, starts=self.options.starts)
+        told = self._told("looking for adversaries")
+        return adversary(self.cases, seed=self.options.seed, search=search, progress=told)
+
+    def _uniform(self) -> Any:
+        from heedful.debate.levelled import levelled
+
+        return levelled(self.cases, seed=self.options.seed, progress=self._told("uniform attention"))
+
+    # --- on models trained like it ---------------------------------------------------------------------
+
+    @cached_property
+    def train(self) -> Any:
+        from heedful.debate.batches import rows
+        from heedful.debate.training import check
+
+        check(self.cases.model)
+        if self.given is None or self.given.labels is None:
+            raise HeedfulError("there are no texts with labels to train on", fix="Give train=(texts, labels)")
+        return rows(self.cases.model, self.given.texts, self.given.labels, self.options.length)
+
+    @cached_property
+    def test(self) -> Any:
+        from heedful.debate.batches import of_cases
+
+        return of_cases(self.cases, self.options.length)
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        return tuple(range(self.options.seed, self.options.seed + self.options.seeds))
+
+    @cached_property
+    def _config(self) -> Any:
+        from heedful.debate.training import settings
+
+        config = settings(self.cases.model, None)
+        return config if self.options.steps is None else replace(config, steps=self.options.steps)
+
+    @cached_property
+    def frozen(self) -> Any:
+        from heedful.debate.frozen import frozen
+
+        told = self._told("training, free and uniform")
+        return frozen(self.cases.model, self.train, self.test, self._numbers, self._config, progress=told)
+
+    @cached_property
+    def seeds(self) -> Any:
+        from heedful.debate.seeds import seeds
+
+        students = self.frozen.students
+        return seeds(self.cases.model, self.train, self.test, self._numbers, self._config, students=students)
+
+    @cached_property
+    def second(self) -> Any:
+        from heedful.debate.trained_adversary import GENTLE, trained_adversary
+
+        config = replace(self._config, lr=self._config.lr * GENTLE)
+        told = self._told("training adversaries")
+        return trained_adversary(
+            self.cases.model, self.train, self.test, config=config, beside=self.seeds, progress=told
+        )
+
+    def _guide(self) -> Any:
+        from heedful.debate.guide import guide
+
+        best = self.second.best()
+        others = {} if best is None else {"adversary": best.models[0]}
+        told = self._told("training guided networks")
+        return guide(self.cases.model, self.train, self.test, self._numbers, others=others, progress=told)
+
+    def improved(self, terms: Sequence[str]) -> Any:
+        """Models trained on with each term."""
+        from heedful.debate.improve import improve
+        from heedful.debate.marks import with_marks
+        from heedful.debate.trained_adversary import GENTLE
+
+        config = replace(self._config, lr=self._config.lr * GENTLE)
+        train, marked = self.train, None
+        if self.given is not None and self.given.rationales is not None:
+            train, marked = with_marks(self.cases.model, self.given, self.options.length)
+        told = self._told("training with terms")
+        return improve(
+            self.cases.model, train, self.test, marked, terms, seeds=self._numbers, config=config,
+            measures=self._short_trial, progress=told,
+        )  # fmt: skip
+
+    def _short_trial(self, model: Any) -> dict[str, Floats]:
+        """One number a text, of the first few: the tests that need no training, on another model."""
+        from heedful.debate.adversary import adversary
+        from heedful.debate.cases import again
+        from heedful.debate.climb import Search
+        from heedful.debate.correlation import GRADIENTS, LEFT_OUT, correlation
+        from heedful.debate.shown import ALL
+
+        few = again(self.cases, model, FEW)
+        search = Search(epsilon=self.options.epsilon, starts=2, steps=60)
+        far = adversary(few, seed=self.options.seed, search=search).distance.mean(1)
+        ranks = correlation(few, seed=self.options.seed)
+        shown = ranks.pairs[-2][0] if len(ranks.pairs) == 3 else ALL
+        tau = {
+            f"tau of attention and {to}": ranks.tau[:, ranks.pairs.index((shown, to))]
+            for to in (GRADIENTS, LEFT_OUT)
+        }
+        return {"JSD of an adversary": far} | tau

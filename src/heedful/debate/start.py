@@ -1,0 +1,119 @@
+"""`heedful.trial`: is attention explanation, on this model? The published tests, each beside its control.
+
+    correlation        does attention order tokens like gradients and leave-one-out do?
+    permutation        does the answer move when attention is shuffled?
+    adversary          can attention be changed, text by text, and the answer stay?
+    uniform            how well does the model do with its attention made uniform?
+    frozen             the same, trained that way                                   needs texts to train on
+    seeds              how far do seeds alone move attention?                       needs texts to train on
+    trained adversary  can another model keep the answers and move the attention?   needs texts to train on
+    guide              do the weights help a network without attention?             needs texts to train on
+    training           terms that should make attention better, before and after    on request: `improve`
+
+A test that cannot be held says why, and the others go on.
+Jain & Wallace 2019, Attention is not Explanation; Wiegreffe & Pinter 2019, Attention is not not Explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from heedful.debate.cases import prepare
+from heedful.debate.court import QUICK, TESTS, TRAINED, Court, Options, Say
+from heedful.debate.data import Texts
+from heedful.debate.regularisers import KINDS
+from heedful.debate.result import Trial
+from heedful.errors import HeedfulError
+
+TRAINING = "training"
+TOLD = ("name", "kind", "class", "parameters", "fingerprint")  # of the model
+NO_TEXTS = "They train models of this kind, and no texts to train on were given (train, --train)."
+
+
+def trial(
+    model: Any,
+    texts: Iterable[Any],
+    labels: Sequence[Any] | None = None,
+    *,
+    train: Sequence[Any] | None = None,
+    tests: Iterable[str] | None = None,
+    improve: Iterable[str] = (),
+    options: Options | None = None,
+    long: str = "truncate",
+    progress: Say | None = None,
+    **more: Any,
+) -> Trial:
+    """Put the attention of a model on trial.
+
+    model      what heedful.load returns, or anything it takes
+    texts      to try it on; labels are names or indices
+    train      (texts, labels) or (texts, labels, rationales) to train on: allows the tests that train
+    tests      names, default all that can be held
+    improve    terms to train with, measured before and after: sharper, flatter, diverse, rationales
+    options    `Options`; its fields can be given by name, too: permutations=20, seed=1
+    """
+    from heedful.models import load
+    from heedful.planning import versions
+
+    door: Any = load(model)
+    wanted, terms = _tests(tests, train is not None), _terms(improve)
+    options = _options(options, more)
+    say: Say = progress or (lambda what, done, total: None)
+    cases = prepare(
+        door, texts, labels, long=long, progress=lambda done, total: say("reading texts", done, total)
+    )
+    court = Court(cases, None if train is None else Texts(*train), options, say)
+    held: dict[str, Any] = {}
+    refused = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
+    for test in [*wanted, *([TRAINING] if terms else [])]:
+        try:
+            held[test] = court.improved(terms) if test == TRAINING else court.hold(test)
+        except HeedfulError as error:
+            refused[test] = str(error)
+    if not held:
+        raise HeedfulError("no test could be held", "; ".join(refused.values()))
+    facts = door.facts()
+    return Trial(
+        findings=tuple(finding for found in held.values() for finding in found.findings()),
+        texts=len(cases),
+        model={key: facts[key] for key in TOLD if key in facts},
+        settings={**asdict(options), "long": long, "versions": versions()},
+        details={test: found.to_dict() for test, found in held.items()},
+        refused=refused,
+        notes=cases.skipped,
+    )
+
+
+def _tests(tests: Iterable[str] | None, trains: bool) -> list[str]:
+    """Names of tests, in the order they are held; hyphens will do for spaces."""
+    if tests is None:
+        return list(TESTS if trains else QUICK)
+    given = [tests] if isinstance(tests, str) else list(tests)
+    names = [name.strip().lower().replace("-", " ") for name in given]
+    for name in names:
+        if name not in TESTS:
+            raise HeedfulError(f"there is no test {name!r}", fix=f"Use some of: {', '.join(TESTS)}")
+    return [test for test in TESTS if test in names]
+
+
+def _terms(improve: Iterable[str]) -> list[str]:
+    """What to train with; training without a term is always beside it."""
+    given = [improve] if isinstance(improve, str) else list(improve)
+    for name in given:
+        if name not in KINDS:
+            raise HeedfulError(f"there is no term {name!r}", fix=f"Use some of: {', '.join(KINDS)}")
+    return [kind for kind in KINDS if kind in given or (given and kind == "none")]
+
+
+def _options(options: Options | None, more: dict[str, Any]) -> Options:
+    try:
+        found = replace(options or Options(), **more)
+    except TypeError:
+        known = ", ".join(asdict(Options()))
+        unknown = ", ".join(sorted(more.keys() - asdict(Options()).keys()))
+        raise HeedfulError(f"a trial has no option {unknown}", fix=f"It has: {known}") from None
+    if found.seeds < 2:
+        raise HeedfulError("a trial needs at least two seeds", "one says nothing about chance")
+    return found
