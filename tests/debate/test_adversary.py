@@ -46,7 +46,7 @@ def test_found_where_it_must_exist(by_hand: Any) -> None:
     toy = by_hand(
         {"cat": (2.0, 0.7), "dog": (0.0, 0.7), "sat": (-1.0, 0.7), "ran": (1.0, 0.7)}, "cat dog sat ran"
     )
-    found = adversary(toy.cases, seed=1)
+    found = adversary(toy.cases, seed=1, search=Search(steps=30))
     words, mass = words_of(toy)
     own = toy.weights[words] / mass
     corner = np.eye(4)[own.argmin()]
@@ -128,6 +128,15 @@ def test_every_layer_of_a_transformer_alone_and_its_rows(shared: Any) -> None:
     assert rows[1].tolist() == [True] + [False] * (len(case.x) - 1)  # [CLS]
     assert not any(layer.free[..., [0, -1]].any() for layer in layers)  # special tokens keep their weight
     assert attention_of(family.hf) == "sdpa"
+
+
+def test_a_single_word_has_nothing_to_deal_out(by_hand: Any) -> None:
+    toy = by_hand({"cat": (1.0, 1.0)}, "cat")
+    found = adversary(toy.cases, search=Search(steps=3))
+    assert np.isnan(found.distance).all()
+    (line,) = found.findings()
+    assert (line.n, line.extra["texts left out"]) == (0, 1.0)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_causal_models_move_only_what_lies_behind(shared: Any) -> None:

@@ -20,7 +20,7 @@ TEXT = "cat dog sat ran"
 
 
 def test_gradients_hold_the_weights_fixed(by_hand: Any) -> None:
-    """p = s(2 sum_t a_t v_t). With a fixed, d p / d one-hot_t = 2 p (1 - p) a_t v_t, the norm 2 p (1 - p) a_t.
+    """p = s(2 sum_t a_t v_t). At fixed a, d p / d one-hot_t = 2 p (1 - p) a_t v_t; the norm, 2 p (1 - p) a_t.
     Were the weights not fixed, the score of a word would count, too."""
     toy = by_hand(WORDS, TEXT)
     case, p = toy.cases.cases[0], toy.answer(toy.weights)

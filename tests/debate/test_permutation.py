@@ -101,7 +101,10 @@ def test_bins_and_correlation() -> None:
     largest = np.array([[0.1], [0.3], [0.4], [1.0]])
     change = np.array([[0.4], [0.2], [0.3], [0.1]])
     found = Permutation(("layer 0",), largest, change, change, change[:, 0], 100, Cost())
-    assert found.together(0) == pytest.approx(-0.8)
+    r, low, high = found.together(0)
+    assert r == pytest.approx(-0.8)
+    assert low == pytest.approx(np.tanh(np.arctanh(-0.8) - 1.96 * np.sqrt(1.32)))
+    assert low < r < high
     assert [row["texts"] for row in found.bins(0)] == [1, 2, 0, 1]
     assert found.bins(0)[1]["median"] == pytest.approx(0.25)
     assert found.to_dict()["bins"]["layer 0"][2]["median"] is None
