@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -178,6 +179,19 @@ def test_uniform_on_the_one_layer_model_is_the_mean_of_its_values(one_layer: Any
         mixed = torch.stack([own[0], own[1], each[2]]).mean(0).detach()
         torch.testing.assert_close(model.logits(x), mixed, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(model.logits(x), plain)
+
+
+def test_uniform_spreads_over_what_may_be_seen_and_no_further(shared: Any) -> None:
+    """A causal head looks at 1, 2, 3 ... tokens alike; heads beside it look where they looked."""
+    family = shared("gpt2")
+    plain = heedful.attention(family.model, TEXT, gradients=False).maps
+    with heedful.ablated(family.model, "0.1", "uniform"):
+        found = heedful.attention(family.model, TEXT, gradients=False).maps
+    size = found.shape[-1]
+    lower = np.tril(np.ones((size, size))) / np.arange(1, size + 1)[:, None]
+    assert found[0, 1] == pytest.approx(lower, abs=1e-6)
+    assert found[0, [0, 2, 3]] == pytest.approx(plain[0, [0, 2, 3]], abs=1e-6)
+    assert found[1] != pytest.approx(plain[1], abs=1e-3)
 
 
 @pytest.fixture(scope="module")
