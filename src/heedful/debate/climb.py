@@ -104,6 +104,8 @@ class Best:
                 if self.change[i] <= self.epsilon:
                     break
                 self.weights[i] = layer.own + 0.99 * (self.weights[i] - layer.own)
+            else:
+                self.weights[i], self.change[i] = layer.own, 0.0
             self.distance[i] = float(layer.apart(self.weights[i], layer.own))
 
 
