@@ -32,7 +32,7 @@ class Saved:
     params: Params
     moments: dict[str, tuple[Tensor, Tensor]]
     memory: Memory
-    history: list[dict[str, float]]
+    history: list[dict[str, float | int]]
 
 
 def moments_of(optimizer: torch.optim.Adam, params: Params) -> dict[str, tuple[Tensor, Tensor]]:
@@ -64,6 +64,7 @@ def write(folder: Path, saved: Saved, settings: Settings) -> None:
         "step": saved.step,
         "scale": saved.scale,
         "tensors": name,
+        "weights": list(saved.params),  # their order: the gradient's norm is summed in it
         "sha256": hashlib.sha256(content).hexdigest(),
         "settings": settings.to_dict(),
         "history": saved.history,
@@ -89,8 +90,9 @@ def read(folder: Path, settings: Settings) -> Saved | None:
     content = (folder / facts["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
         raise HeedfulError(f"{folder} is damaged", "its checksum differs", "Remove it and train anew")
-    tensors = load(content)
-    weights = [name.removeprefix("weight.") for name in tensors if name.startswith("weight.")]
+    # copies, because torch's own memory is aligned: the last bit of a product can depend on that
+    tensors = {name: value.clone() for name, value in load(content).items()}
+    weights = facts["weights"]
     return Saved(
         step=facts["step"],
         scale=facts["scale"],

@@ -12,7 +12,7 @@ renormalisation would undo it (Bricken et al. 2023).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from heedful.features.settings import Settings
 Params = dict[str, Tensor]
 
 
+@runtime_checkable
 class Crew(Protocol):
     """Workers that train one dictionary together; see `parallel`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from heedful.errors import HeedfulError
 LOOKED = 16  # batches from which a store's mean square norm is taken, where it does not know it
 
 
+@runtime_checkable
 class Rows(Protocol):
     """What a store offers; batch number `start` is the first one given."""
 

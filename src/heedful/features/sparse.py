@@ -15,9 +15,10 @@ Encoders are held as `enc` = W_enc^T (F, d), so that a latent's weights lie side
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast
 
 import torch
@@ -80,7 +81,16 @@ class Active:
         return full.index_put((self.rows.long(), self.latents.long()), values)
 
 
+@cache
+def _hush() -> None:
+    """Torch says once a process that CSR tensors are new; the three operations used here are tested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.eye(1).to_sparse_csr()
+
+
 def _csr(starts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    _hush()
     return torch.sparse_csr_tensor(starts, columns, values, size, check_invariants=False)
 
 

@@ -35,7 +35,7 @@ from heedful.features.rows import Rows, mean_square_norm, rows_of
 from heedful.features.sae import SAE, fold
 from heedful.features.settings import Settings, lr_at, settle
 
-Progress = Callable[[dict[str, float]], None]
+Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
 
 
@@ -49,7 +49,7 @@ class Run:
     memory: Memory
     scale: float
     step: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, float | int]] = field(default_factory=list)
 
     def sae(self, source: dict[str, Any] | None = None) -> SAE:
         """The autoencoder as it stands, its own copy."""
@@ -199,7 +199,7 @@ def _resample(run: Run, rows: Rows) -> None:
     run.memory.silent[dead] = 0
 
 
-def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float]:
+def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
     """How a run stands: loss and its parts, active latents a row, variance explained and dead share."""
     crew, s = run.memory.crew, run.settings
     with torch.no_grad():
