@@ -17,10 +17,7 @@ matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "heedful", "font
 import matplotlib.pyplot as plt  # noqa: E402
 
 HERE = Path(__file__).parent
-PANELS = {
-    "reviews": "zoo:sentiment: log-probability of the label",
-    "lm": "zoo:lm: log-likelihood a token",
-}
+PANELS = {"reviews": "zoo:sentiment, 50 reviews: log-probability of the label"}  # table -> title
 
 
 def read(name: str) -> list[dict[str, float]]:
@@ -49,11 +46,9 @@ def panel(axes: Any, name: str, title: str) -> None:
 
 
 def main() -> None:
-    there = {name: title for name, title in PANELS.items() if (HERE / f"pruning-{name}.csv").is_file()}
-    figure, axes = plt.subplots(
-        1, len(there), figsize=(4.6 * len(there), 3.2), layout="constrained", squeeze=False
-    )
-    for one, (name, title) in zip(axes[0], there.items(), strict=True):
+    size = (5.6 * len(PANELS), 3.4)
+    figure, axes = plt.subplots(1, len(PANELS), figsize=size, layout="constrained", squeeze=False)
+    for one, (name, title) in zip(axes[0], PANELS.items(), strict=True):
         panel(one, name, title)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)

@@ -293,6 +293,10 @@ def test_texts_that_cannot_be_used_are_told(shared: Any) -> None:
     assert found.texts == 7
     assert "text 7 was left out: it has no label" in found.notes[0]
     assert "unknown label 'fine'" in found.notes[1]
+    long = heedful.head_importance(family.model, ["cat " * 100, *TEXTS], gradient=False)
+    assert long.texts == 8
+    assert long.notes[0].startswith("text 0: ")
+    assert heedful.head_means(family.model, ["cat", "cat " * 100]).notes[0].startswith("text 1: ")
     one = heedful.head_importance(family.model, TEXTS[:1])
     assert json.dumps(one.to_dict(), allow_nan=False)  # one text has no interval
     assert one.units[0].drops[one.metric].interval == (-np.inf, np.inf)

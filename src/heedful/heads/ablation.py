@@ -64,6 +64,7 @@ class Means:
     values: Mapping[Site, Tensor]  # (H, d) a layer
     texts: int
     tokens: int  # of the first stack: how many outputs were averaged
+    notes: tuple[str, ...] = ()  # texts that were cut
 
 
 # --- which heads ------------------------------------------------------------------------------------------
@@ -273,6 +274,7 @@ def head_means(
     given = [None] * len(texts) if answers is None else list(answers)
     if not texts or len(given) != len(texts):
         raise HeedfulError(f"{len(texts)} reference texts and {len(given)} answers", fix="Give one a text")
+    notes: list[str] = []
     sums: dict[Site, Tensor] = {}
     counts: dict[Site, int] = {}
 
@@ -284,10 +286,11 @@ def head_means(
 
     for done, (text, answer) in enumerate(zip(texts, given, strict=True), 1):
         x = model.encode(text, long=long)
+        notes += [f"text {done - 1}: {note}" for note in x.notes]
         target = written(model, x, answer)  # outside: what it writes is no reference text
         with model.attending(look):
             model.attended(x, target)
         if progress is not None:
             progress(done, len(texts))
     values = {site: total / counts[site] for site, total in sums.items()}
-    return Means(values, len(texts), next(iter(counts.values())))
+    return Means(values, len(texts), next(iter(counts.values())), tuple(notes))

@@ -100,7 +100,9 @@ def prepare(
         try:
             if label is None and labels is not None:
                 raise HeedfulError("it has no label")
-            cases.append(_case(model, model.encode(text, long=long), label))
+            x = model.encode(text, long=long)
+            cases.append(_case(model, x, label))
+            left += [f"text {number}: {note}" for note in x.notes]  # it was cut
         except HeedfulError as error:
             left.append(f"text {number} was left out: {error}")
     if not cases:
