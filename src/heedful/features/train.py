@@ -31,6 +31,7 @@ from heedful.features.dictionary import (
     renormalise_,
     tangent_,
 )
+from heedful.features.parallel import shares
 from heedful.features.rows import Rows, mean_square_norm, rows_of
 from heedful.features.sae import SAE, fold
 from heedful.features.settings import Settings, lr_at, settle
@@ -85,18 +86,20 @@ def train_sae(
     batch = settings.get("batch") or min(4096, max(1, rows.rows))
     count = steps or max(1000, 4 * rows.rows // batch)
     chosen = settle(kind, rows.d, width, count, **settings | {"batch": batch})
+    workers = crew or Alone()
+    shares(batch, workers.world)
     folder = None if out is None else Path(out)
-    run = _opened(rows, chosen, folder if resume else None, crew or Alone())
+    run = _opened(rows, chosen, folder if resume else None, workers)
     for outcome, x in steps_of(run, rows):
         due = run.step % every == 0 or run.step == chosen.steps
         if due:
             run.history.append(standing(run, outcome, x))
-            if progress is not None:
+            if progress is not None and workers.rank == 0:
                 progress(run.history[-1])
         if run.step % keep == 0 or run.step == chosen.steps:
             _keep(run, folder, look)
     sae = run.sae(_source(data, run))
-    if folder is not None and run.memory.crew.rank == 0:
+    if folder is not None and workers.rank == 0:
         sae.save(folder)
     return sae
 
@@ -226,7 +229,7 @@ def _keep(run: Run, folder: Path | None, look: Look | None) -> None:
         moments = checkpoint.moments_of(run.optimizer, run.params)
         saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
         checkpoint.write(folder / "checkpoint", saved, run.settings)
-    if look is not None:
+    if look is not None and run.memory.crew.rank == 0:
         look(run.sae(), run.step)
 
 
