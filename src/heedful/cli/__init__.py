@@ -15,6 +15,7 @@ from heedful._version import __version__
 from heedful.cli import options as o
 from heedful.cli.attention import attention
 from heedful.cli.audit import audit
+from heedful.cli.features import app as features_app
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
 from heedful.cli.trial import trial
@@ -27,6 +28,7 @@ UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(zoo_app, name="zoo")
 app.add_typer(heads_app, name="heads")
+app.add_typer(features_app, name="features")
 app.command()(audit)
 app.command()(attention)
 app.command()(trial)
@@ -209,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
     words = sys.argv[1:] if arguments is None else arguments
-    words = [*words, "--help"] if words in ([], ["zoo"], ["heads"]) else words
+    words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"]) else words
     try:
         result = app(args=words, prog_name="heedful", standalone_mode=False)
         sys.stdout.flush()

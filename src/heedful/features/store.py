@@ -209,6 +209,6 @@ def mapped(path: Path) -> Array:
             (length,) = struct.unpack("<Q", file.read(8))
             facts = json.loads(file.read(length))[KIND]
         dtype = {"F32": np.float32, "F16": np.float16}[facts["dtype"]]
-        return np.memmap(path, dtype, "r", 8 + length, tuple(facts["shape"]))
+        return np.asarray(np.memmap(path, dtype, "r", 8 + length, tuple(facts["shape"])))
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise HeedfulError(f"{path} is damaged or missing", str(error)) from None
