@@ -180,7 +180,7 @@ def test_what_is_left_out_is_told(make_atlas: Make, monkeypatch: pytest.MonkeyPa
     said = " ".join(Reader(page(atlas)).said.split())
     assert share > 5
     assert f"together {share:.1f} % of the mass" in said
-    assert f"weights under {packed.threshold:.2g} are left out" in said
+    assert f"weights under {packed.threshold:.2g} or a 510th of their row's largest are left out" in said
 
 
 def test_all_weights_are_told_to_be_there_with_the_error(make_atlas: Make) -> None:

@@ -44,7 +44,7 @@ class Packed:
     shape: tuple[int, int, int, int]  # (L, H, Q, K)
     top: float  # what a full scale stands for: 1, or the largest weight where that is larger
     dense: bool
-    threshold: float  # sparse: no weight left out is larger
+    threshold: float  # sparse: what is left out is under it, or rounds to nothing
     least: int
     left: npt.NDArray[np.float64]  # (L * H,) share of each head's mass that was left out
     error: float  # no decoded weight is further off than this

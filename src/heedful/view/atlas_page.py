@@ -228,8 +228,9 @@ def _left(maps: Maps, held: Packed) -> str:
     most = int(held.left.argmax())
     anyway = f" except for the {held.least} largest of each row" if held.least else ""
     return (
-        f"weights under {held.threshold:.2g} are left out{anyway}, together {share:.1f} % of the mass "
-        f"(at most {100 * held.left[most]:.0f} % of a head's, {most // maps.heads}.{most % maps.heads}); "
+        f"weights under {held.threshold:.2g} or a 510th of their row's largest are left out{anyway}, "
+        f"together {share:.1f} % of the mass (at most {100 * held.left[most]:.0f} % of a head's, "
+        f"{most // maps.heads}.{most % maps.heads}); "
         "the matrix shows their mean in the row, the head view does not show them."
     )
 

@@ -60,11 +60,12 @@ const chip = (head) => {
   const swatch = make("i", { className: "swatch" });
   swatch.style.background = headColour(head, state.colours);
   const button = make("button", { type: "button", className: "chip", aria: { pressed: String(on), label: `head ${head}, ${kindOf(state.layer, head)}` }, title: `${kindOf(state.layer, head)}; double-click: only this one` }, swatch, String(head));
-  button.addEventListener("click", () => {
-    if (state.heads.has(head)) state.heads.delete(head); else state.heads.add(head);
+  button.addEventListener("click", (event) => {  // the first click makes this button anew: no dblclick would come
+    if (event.detail >= 2) state.heads = new Set([head]);
+    else if (state.heads.has(head)) state.heads.delete(head);
+    else state.heads.add(head);
     open({});
   });
-  button.addEventListener("dblclick", () => open({ heads: new Set([head]) }));
   return button;
 };
 const kindOf = (layer, head) => (data.kinds[state.stack.stack] || [])[layer * state.stack.shape[1] + head] || "";
@@ -211,4 +212,5 @@ open(first, () => { root.dataset.drawn = performance.now().toFixed(1); });
 
 new ResizeObserver(once(() => views[state.view].draw())).observe(panels);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { state.colours = theme(root); open({}); });
+addEventListener("afterprint", () => open({}));
 addEventListener("beforeprint", () => { for (const grid of grids.querySelectorAll(".stack")) grid.hidden = false; });

@@ -45,11 +45,12 @@ const weightAt = (head, q, k) => {
   return low < head.start[q + 1] && head.columns[low] === k ? head.steps[low] * head.unit[q] : -1;
 };
 
-// Every weight left out of row q is below this.
+// No weight left out of row q is above this: under the threshold, or so small that it rounds to nothing.
 const below = (head, q, threshold) => {
   let least = 256;
   for (let i = head.start[q]; i < head.start[q + 1]; i++) least = Math.min(least, head.steps[i]);
-  return least > 255 ? threshold : Math.min(threshold, (least + 0.5) * head.unit[q]);
+  const most = Math.max(threshold, head.unit[q] / 2);
+  return least > 255 ? most : Math.min(most, (least + 0.5) * head.unit[q]);
 };
 
 const remembered = new Map();

@@ -114,8 +114,9 @@ const matrixView = (state, tell) => {
       for (let k = cells.k0; k < cells.k1; k++) {
         const w = weightAt(data, q, k);
         if (w < 0.005) continue;
-        const strong = Math.sqrt(w / largest) > 0.45;
-        pen.text(X(k + 0.5), Y(q + 0.5), w.toFixed(2), css(strong ? colours.paper : colours.ink), { size: 11, align: "middle" });
+        const [r, g, b] = colours.ramp[Math.min(255, Math.round(255 * Math.sqrt(w / largest)))];
+        const bright = 0.3 * r + 0.59 * g + 0.11 * b > 130;
+        pen.text(X(k + 0.5), Y(q + 0.5), w.toFixed(2), bright ? "#10151b" : "#ffffff", { size: 11, align: "middle" });
       }
     }
   };
