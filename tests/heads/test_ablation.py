@@ -128,14 +128,14 @@ def test_the_mean_of_a_head_that_is_constant_changes_nothing(fresh: Any) -> None
     """Values that do not depend on the token: whatever the weights, the output is the bias."""
     family = fresh("bert")
     value = family.hf.bert.encoder.layer[0].attention.self.value
-    value.weight.data[0:8] = 0
-    value.bias.data[0:8] = torch.linspace(1, 2, 8)
+    value.weight.data[16:24] = 0
+    value.bias.data[16:24] = torch.linspace(1, 2, 8)
     plain = logits(family)
     means = heedful.head_means(family.model, ["hello world", "a dog ran"])
-    torch.testing.assert_close(means.values[Site("self", 0)][0], torch.linspace(1, 2, 8).double())
-    with heedful.ablated(family.model, "0.0", "mean", means=means):
+    torch.testing.assert_close(means.values[Site("self", 0)][2], torch.linspace(1, 2, 8).double())
+    with heedful.ablated(family.model, "0.2", "mean", means=means):
         torch.testing.assert_close(logits(family), plain, rtol=1e-4, atol=1e-5)
-    with heedful.ablated(family.model, "0.0", "zero"):
+    with heedful.ablated(family.model, "0.2", "zero"):
         assert not torch.allclose(logits(family), plain, atol=1e-3)
 
 
