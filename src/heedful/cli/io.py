@@ -194,13 +194,19 @@ def _every(seconds: float) -> Say:
 
 
 def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:
-    """A saved explanation or audit: its document, and the page it makes."""
+    """A saved explanation, audit or trial: its document, and the page it makes."""
     if (run / "shards").is_dir():
         from heedful.auditing.result import load
         from heedful.view import audit_page
 
         audit = load(run)
         return {"run": str(run), **audit.to_dict()}, lambda: audit_page.page(audit)
+    if (run / "trial.json").is_file():
+        from heedful.debate.result import Trial
+        from heedful.view import trial_page
+
+        trial = Trial.load(run)
+        return trial.to_dict(), lambda: trial_page.page(trial)
     from heedful.types import Comparison
     from heedful.view import html
 

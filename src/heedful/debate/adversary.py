@@ -35,7 +35,7 @@ from heedful.debate.asking import TOKENS, ask
 from heedful.debate.cases import Case, Cases
 from heedful.debate.climb import Best, Ground, Search, climb, drawn_back, starts
 from heedful.debate.divergence import LN2, jsd
-from heedful.debate.findings import Finding, _plain
+from heedful.debate.findings import Finding, plain
 from heedful.debate.movable import Movable, movable
 from heedful.debate.permuted import permuted
 from heedful.debate.shown import Shown, layer_name, shown
@@ -92,7 +92,7 @@ class Adversary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: _plain(getattr(self, name).tolist()) for name in COLUMNS} | {
+        return {name: plain(getattr(self, name).tolist()) for name in COLUMNS} | {
             "search": asdict(self.search),
             "cost": asdict(self.cost),
             "findings": [finding.to_dict() for finding in self.findings()],

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from heedful.debate.asking import predicted, probe, row_of, without
 from heedful.debate.cases import Case, Cases
-from heedful.debate.findings import Finding, _plain
+from heedful.debate.findings import Finding, plain
 from heedful.debate.shown import shown
 from heedful.debate.spread import mean_of, share_of
 from heedful.errors import HeedfulError
@@ -79,7 +79,7 @@ class Correlation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        arrays = {name: _plain(getattr(self, name).tolist()) for name in ("tau", "p", "chance", "lucky")}
+        arrays = {name: plain(getattr(self, name).tolist()) for name in ("tau", "p", "chance", "lucky")}
         return arrays | {
             "pairs": [list(pair) for pair in self.pairs],
             "norm": self.norm,

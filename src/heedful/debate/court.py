@@ -31,6 +31,7 @@ class Options:
     permutations: int = 100
     epsilon: float = 0.01  # how far an adversary may move the answer
     starts: int = 5
+    climb: int = 80  # steps of the search for an adversary
     seeds: int = 3
     steps: int | None = None  # of training; None: what suits the model's depth
     length: int = 128  # tokens of a text that is trained on
@@ -81,7 +82,7 @@ class Court:
         from heedful.debate.adversary import adversary
         from heedful.debate.climb import Search
 
-        search = Search(epsilon=self.options.epsilon, starts=self.options.starts)
+        search = Search(self.options.epsilon, self.options.starts, self.options.climb)
         told = self._told("looking for adversaries")
         return adversary(self.cases, seed=self.options.seed, search=search, progress=told)
 
@@ -176,7 +177,7 @@ class Court:
         from heedful.debate.shown import ALL
 
         few = again(self.cases, model, FEW)
-        search = Search(epsilon=self.options.epsilon, starts=2, steps=60)
+        search = Search(self.options.epsilon, 2, min(60, self.options.climb))
         far = adversary(few, seed=self.options.seed, search=search).distance.mean(1)
         ranks = correlation(few, seed=self.options.seed)
         shown = ranks.pairs[-2][0] if len(ranks.pairs) == 3 else ALL

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from heedful.debate.asking import Change, ask, without
 from heedful.debate.cases import Case, Cases
-from heedful.debate.findings import Finding, _plain
+from heedful.debate.findings import Finding, plain
 from heedful.debate.permutation import shuffling
 from heedful.debate.shown import ALL, layer_name, shown
 from heedful.debate.spread import mean_of, share_of
@@ -103,8 +103,8 @@ class Levelled:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return {name: _plain(value.tolist()) for name, value in plain.items()} | {
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return {name: plain(value.tolist()) for name, value in arrays.items()} | {
             "places": list(self.places),
             "cost": asdict(self.cost),
             "findings": [finding.to_dict() for finding in self.findings()],

@@ -24,7 +24,7 @@ from scipy import stats
 
 from heedful.debate.asking import Change, ask, without
 from heedful.debate.cases import Case, Cases
-from heedful.debate.findings import Finding, _plain
+from heedful.debate.findings import Finding, plain
 from heedful.debate.permuted import permuted
 from heedful.debate.shown import ALL, Shown, layer_name, shown
 from heedful.debate.spread import mean_of
@@ -98,7 +98,7 @@ class Permutation:
 
     def to_dict(self) -> dict[str, Any]:
         arrays = {name: getattr(self, name).tolist() for name in ("largest", "change", "uniform", "deleted")}
-        bins = {name: _plain(self.bins(place)) for place, name in enumerate(self.places)}
+        bins = {name: plain(self.bins(place)) for place, name in enumerate(self.places)}
         return arrays | {
             "places": list(self.places),
             "bins": bins,

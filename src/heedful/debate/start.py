@@ -23,6 +23,7 @@ from typing import Any
 from heedful.debate.cases import prepare
 from heedful.debate.court import QUICK, TESTS, TRAINED, Court, Options, Say
 from heedful.debate.data import Texts
+from heedful.debate.findings import plain
 from heedful.debate.regularisers import KINDS
 from heedful.debate.result import Trial
 from heedful.errors import HeedfulError
@@ -80,7 +81,7 @@ def trial(
         texts=len(cases),
         model={key: facts[key] for key in TOLD if key in facts},
         settings={**asdict(options), "long": long, "versions": versions()},
-        details={test: found.to_dict() for test, found in held.items()},
+        details={test: plain(found.to_dict()) for test, found in held.items()},
         refused=refused,
         notes=cases.skipped,
     )

@@ -1,0 +1,213 @@
+"""The whole trial: every test in one table, words that follow from numbers, a result that opens again."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful.debate.data import Texts
+from heedful.debate.findings import Finding
+from heedful.debate.marks import spans_in, with_marks
+from heedful.debate.result import Trial
+from heedful.debate.statement import KEPT, conclusion, statements
+from heedful.errors import HeedfulError
+from heedful.view.trial_page import page
+
+TEXTS = ["the cat sat on the mat", "a dog ran to the low house", "not bad at all", "hello world"]
+LIGHT: dict[str, Any] = {"permutations": 5, "starts": 2, "climb": 5}
+ALL = ("correlation", "permutation", "adversary", "uniform", "frozen", "seeds", "trained adversary", "guide")
+
+
+def learnable(n: int, seed: int) -> tuple[list[str], list[int], list[list[int]]]:
+    """A cat or a dog decides; it is what people would mark."""
+    rng = np.random.default_rng(seed)
+    texts, labels, marks = [], [], []
+    for _ in range(n):
+        label, place = int(rng.integers(0, 2)), int(rng.integers(0, 5))
+        words = list(rng.choice(["the", "sat", "on", "mat", "ran", "to", "low"], 4))
+        words.insert(place, ("cat", "dog")[label])
+        texts.append(" ".join(words))
+        labels.append(label)
+        marks.append([int(k == place) for k in range(5)])
+    return texts, labels, marks
+
+
+@pytest.fixture(scope="module")
+def quick(shared: Any) -> Trial:
+    return heedful.trial(shared("bert").model, TEXTS, ["positive", "negative", 1, 0], **LIGHT)
+
+
+@pytest.fixture(scope="module")
+def whole(small: Any) -> Trial:
+    train = learnable(80, 0)
+    texts, labels, _ = learnable(6, 1)
+    return heedful.trial(
+        small(), texts, labels, train=train, improve=["rationales"], seeds=2, steps=20, **LIGHT
+    )
+
+
+def test_tests_that_train_are_left_out_without_texts_and_said(quick: Trial) -> None:
+    assert tuple(dict.fromkeys(f.test for f in quick.findings)) == ALL[:4]
+    assert tuple(quick.refused) == ALL[4:]
+    assert quick.texts == 4
+
+
+def test_every_test_is_held_with_texts_to_train_on(whole: Trial) -> None:
+    assert tuple(dict.fromkeys(f.test for f in whole.findings)) == (*ALL, "training")
+    assert whole.refused == {}
+    assert tuple(whole.details) == (*ALL, "training")
+    assert [said.test for said in whole.statements] == [*ALL, "training"]
+    guides = [f.what for f in whole.of("guide") if f.unit == "accuracy"]
+    assert any("shuffled" in what for what in guides)
+    names = {f.what for f in whole.of("training")}
+    assert {"accuracy, none", "AUPRC, rationales", "JSD of an adversary, rationales"} <= names
+    assert "tau of attention and leave-one-out, none" in names
+
+
+def test_every_number_has_a_control_and_an_interval(whole: Trial) -> None:
+    for found in whole.findings:
+        assert math.isfinite(found.value), found
+        assert found.interval[0] <= found.value + 1e-9, found
+        assert found.value <= found.interval[1] + 1e-9, found
+        assert math.isfinite(found.control) or found.test == "training", found
+        assert found.n > 1
+
+
+def test_a_saved_trial_opens_and_says_the_same(whole: Trial, tmp_path: Path) -> None:
+    again = Trial.load(whole.save(tmp_path / "trial"))
+    assert again.to_dict() == whole.to_dict()
+    assert again.verdict == whole.verdict
+    assert page(again) == page(whole)
+    json.dumps(whole.to_dict(), allow_nan=False)
+    lines = whole.to_csv().splitlines()
+    assert len(lines) == 1 + len(whole.findings)
+
+
+def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "trial.json").write_text("{}")
+    with pytest.raises(HeedfulError, match="not a saved trial"):
+        Trial.load(tmp_path)
+    with pytest.raises(HeedfulError, match="cannot read"):
+        Trial.load(tmp_path / "nowhere")
+
+
+def test_the_same_seed_gives_the_same_trial(shared: Any) -> None:
+    model = shared("bert").model
+    light = {"tests": ["permutation"], **LIGHT}
+    some, same, other = (heedful.trial(model, TEXTS, seed=seed, **light) for seed in (0, 0, 1))
+    values = [[f.value for f in found.findings] for found in (some, same, other)]
+    assert values[0] == values[1]
+    assert values[0] != values[2]
+
+
+def test_mistakes_are_told(shared: Any) -> None:
+    model = shared("bert").model
+    with pytest.raises(HeedfulError, match="no test 'magic'"):
+        heedful.trial(model, TEXTS, tests=["magic"])
+    with pytest.raises(HeedfulError, match="no option speed"):
+        heedful.trial(model, TEXTS, speed=3)
+    with pytest.raises(HeedfulError, match="no term"):
+        heedful.trial(model, TEXTS, improve=["nicer"])
+    with pytest.raises(HeedfulError, match="at least two seeds"):
+        heedful.trial(model, TEXTS, seeds=1)
+    with pytest.raises(HeedfulError, match="no test could be held"):
+        heedful.trial(model, TEXTS, tests=["frozen"])
+
+
+def test_hyphens_will_do(small: Any) -> None:
+    train, tried = learnable(60, 0)[:2], learnable(6, 1)[:2]
+    found = heedful.trial(small(), *tried, train=train, tests=["trained-adversary"], seeds=2, steps=5)
+    assert {f.test for f in found.findings} == {"trained adversary"}
+
+
+# --- words follow from numbers ------------------------------------------------------------------------------
+
+
+def adversary(share: float, layer: int = 0) -> Finding:
+    extra = {"highest JSD of any weights": 0.6, "share of texts with an adversary": 1.0}
+    return Finding("adversary", f"other attention, layer {layer}", 0.6 * share, (0.0, 0.69), 0.1, "x", 9,
+                   extra=extra)  # fmt: skip
+
+
+def test_the_conclusion_follows_how_far_attention_can_go() -> None:
+    free, part, held = (Trial((adversary(share),), 9) for share in (0.9, 0.3, 0.05))
+    assert "not the only one" in conclusion(free)
+    assert "in part" in conclusion(part)
+    assert "hold attention fast" in conclusion(held)
+    mixed = Trial((adversary(0.9, 0), adversary(0.05, 1)), 9)
+    assert "In layer 0 it can be replaced" in conclusion(mixed)
+    assert "nothing is said" in conclusion(Trial((), 9))
+
+
+def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
+    def line(low: float, tvd: float) -> Finding:
+        return Finding("trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.2, "two seeds", 9,
+                       extra={"TVD": tvd})  # fmt: skip
+
+    def said(found: Finding) -> str:
+        return statements(Trial((found,), 9))[0].showed
+
+    assert ", further than" in said(line(0.25, 0.01))
+    assert "not clearly further" in said(line(0.15, 0.01))
+    assert "No trained adversary kept" in said(line(0.25, 2 * KEPT))
+
+
+def test_shuffling_is_read_beside_a_deleted_word() -> None:
+    def said(value: float, low: float, high: float) -> str:
+        found = Finding("permutation", "weights, layer 0", value, (low, high), 0.1, "word", 9)
+        return statements(Trial((found,), 9))[0].showed
+
+    assert "matters less" in said(0.02, 0.01, 0.03)
+    assert "matters more" in said(0.4, 0.3, 0.5)
+    assert "matters" not in said(0.1, 0.05, 0.2)
+
+
+# --- marks --------------------------------------------------------------------------------------------------
+
+
+def test_marked_texts_are_split_and_never_on_both_sides(small: Any) -> None:
+    texts, labels, marks = learnable(40, 3)
+    given = Texts([*texts, "the mat"], [*labels, 0], [*marks, None])
+    train, held = with_marks(small(), given, 16)
+    assert held.marks is not None
+    assert bool(held.marks.any(1).all())
+    rows = {tuple(row[m.bool()].tolist()) for row, m in zip(train.ids, train.mask, strict=True)}
+    assert not rows & {tuple(row[m.bool()].tolist()) for row, m in zip(held.ids, held.mask, strict=True)}
+    assert train.marks is not None
+    assert int((~train.marks.any(1)).sum()) == 1  # the text nobody marked
+
+
+def test_marks_are_spans_or_one_a_word() -> None:
+    assert spans_in("a good film", [0, 1, 0]) == ((2, 6),)
+    assert spans_in("a good film", [[2, 6]]) == ((2, 6),)
+    assert spans_in("a good film", None) == ()
+    with pytest.raises(HeedfulError, match="do not fit"):
+        spans_in("a good film", [0, 1])
+
+
+# --- page ---------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
+    html = page(whole)
+    assert "<script" not in html
+    assert html.count("<tr>") >= len(whole.findings)
+    for said in whole.statements:
+        assert said.title in html
+    assert "Not shown:" in html
+    assert html.count('<svg class="plot"') >= len(ALL)
+
+
+def test_names_are_escaped(quick: Trial) -> None:
+    from dataclasses import replace
+
+    evil = replace(quick, model={"name": "<script>alert(1)</script>"}, notes=("<img onerror=x>",))
+    assert "<script>" not in page(evil)
+    assert "<img" not in page(evil)
+    assert "<script>" not in evil._repr_html_()
