@@ -149,10 +149,10 @@ def test_dead_latents_are_revived():
     x, _ = _planted(2048)
     alive = []
     for aux in (0.0, 1 / 32):
-        settings = settle("topk", D, 32, 200, batch=128, lr=5e-3, k=2, aux=aux, dead_rows=512, decay=0.0)
+        settings = settle("topk", D, 32, 300, batch=128, lr=5e-3, k=2, aux=aux, dead_rows=512, decay=0.0)
         run = train.begin(Table(x), settings)
         with torch.no_grad():
-            run.params["b_enc"][:16] = -4.0  # half cannot fire at first
+            run.params["b_enc"][:16] = -6.0  # half are seldom above zero and never among the two strongest
         for _ in train.steps_of(run, Table(x)):
             pass
         alive.append(int((run.memory.silent[:16] < 2048).sum()))
@@ -234,7 +234,7 @@ def test_tables_are_walked_through_and_can_be_entered_anywhere():
 class _Store:
     """The least a store of activations offers."""
 
-    d, rows = D, 2048
+    d, rows, manifest = D, 2048, {"name": "toy", "site": "blocks.0.mlp", "rows": 2048}
 
     def batches(self, size: int, seed: int = 0, *, start: int = 0) -> Iterator[Tensor]:
         return Table(_planted(2048)[0]).batches(size, seed, start=start)
@@ -245,6 +245,7 @@ def test_tensors_arrays_and_stores_are_the_same_to_it():
     found = [_train("topk", data, steps=20) for data in (x, x.numpy(), _Store())]
     assert torch.equal(found[0].W_dec, found[1].W_dec)
     assert torch.allclose(found[0].W_dec, found[2].W_dec, atol=1e-6)
+    assert found[2].config.source["site"] == "blocks.0.mlp"
     assert mean_square_norm(_Store(), 128, 0) == pytest.approx(x.square().sum(1).mean().item(), rel=1e-3)
 
 

@@ -235,7 +235,9 @@ def _keep(run: Run, folder: Path | None, look: Look | None) -> None:
 
 def _source(data: Any, run: Run) -> dict[str, Any]:
     manifest = getattr(data, "manifest", None)
-    facts = {name: manifest[name] for name in ("model", "site") if name in manifest} if manifest else {}
+    facts = (
+        {name: manifest[name] for name in ("name", "model", "site") if name in manifest} if manifest else {}
+    )
     return {
         **facts,
         "settings": run.settings.to_dict(),

@@ -1,0 +1,133 @@
+"""`heedful features train`: a sparse autoencoder from harvested activations."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from heedful.cli import options as o
+from heedful.cli.io import PATIENCE, calm, console, duration, note, put_json, working
+
+Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
+Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
+Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
+Width = Annotated[int, o.option(min=1, help="How many features.")]
+Kinds = Annotated[Kind, o.option(help="The architecture.")]
+Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 1,000.")]
+Batch = Annotated[int | None, o.option(min=1, help="Activations a step. Default: 4,096.")]
+K = Annotated[
+    int | None, o.option("--k", min=1, help="Active features: topk, batchtopk, matryoshka. Default: 32.")
+]
+Lr = Annotated[float | None, o.option(help="Learning rate. Default: 2e-4 / sqrt(width / 2^14).")]
+LAMBDA = "Weight of the sparsity penalty: relu, relu-tied (default 5), jumprelu (default 0.001)."
+Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
+Resume = Annotated[bool, o.option("--resume", help="Go on from the last checkpoint in the folder.")]
+Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
+Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default: torch's.")]
+
+
+def train(
+    acts: Acts,
+    out: Out,
+    width: Width = 4096,
+    kind: Kinds = "relu",
+    steps: Steps = None,
+    batch: Batch = None,
+    k: K = None,
+    lr: Lr = None,
+    sparsity: Lambda = None,
+    seed: o.Seed = 0,
+    resume: Resume = False,
+    keep: Keep = 1000,
+    threads: Threads = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Train a sparse autoencoder; killed, it goes on with --resume as if it had never stopped.
+
+    \b
+    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
+    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/ --resume
+    heedful features train acts/ --width 2048 --kind relu --lambda 3 --steps 20000 --out sae/
+    torchrun --nproc-per-node 2 -m heedful features train acts/ --kind batchtopk --out sae/
+
+    All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
+    """
+    calm()
+    import torch
+
+    from heedful.features.parallel import crew
+    from heedful.features.store import Acts as Store
+    from heedful.features.train import train_sae
+
+    store: Any = Store.load(acts)
+    if threads:
+        torch.set_num_threads(threads)
+    wanted = {"batch": batch, "k": k, "lr": lr, "sparsity": sparsity, "seed": seed}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    told: list[dict[str, Any]] = []
+    started = time.monotonic()
+    with crew() as workers, _live(quiet or workers.rank > 0) as say:
+
+        def progress(standing: dict[str, Any]) -> None:
+            told.append(standing)
+            say(standing)
+
+        sae = train_sae(
+            store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
+            crew=workers, **given,
+        )  # fmt: skip
+        speaks = workers.rank == 0
+    if speaks:
+        _put(sae, told, out, time.monotonic() - started, as_json)
+
+
+@contextmanager
+def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar on a terminal; elsewhere a line every ten seconds."""
+    if quiet:
+        yield lambda standing: None
+        return
+    if sys.stderr.isatty():
+        with working("training") as say:
+            yield lambda standing: say(line(standing), standing["step"], standing["steps"])
+        return
+    last = time.monotonic()
+
+    def now_and_then(standing: dict[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PATIENCE:
+            last = time.monotonic()
+            note(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
+
+    yield now_and_then
+
+
+def line(standing: dict[str, Any]) -> str:
+    """How a run stands, in a line."""
+    return (
+        f"loss {standing['loss']:.4g}, {standing['l0']:.1f} active, "
+        f"{standing['explained']:.1%} explained, {standing['dead']:.1%} dead"
+    )
+
+
+def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_json: bool) -> None:
+    last = sae.config.source["last"]
+    if as_json:
+        put_json({"folder": str(out), "seconds": round(seconds, 1), **sae.config.to_dict(), "told": told})
+        return
+    from rich.table import Table
+
+    table = Table(
+        "kind", "features", "active", "explained", "dead", "loss", "steps", box=None, pad_edge=False
+    )
+    table.add_row(
+        sae.config.kind, f"{sae.config.width:,}", f"{last['l0']:.1f}", f"{last['explained']:.1%}",
+        f"{last['dead']:.1%}", f"{last['loss']:.4g}", f"{last['step']:,}",
+    )  # fmt: skip
+    console().print(table)
+    note(f"on the last batch; in {out}, {duration(seconds)}")
