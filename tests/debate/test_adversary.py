@@ -11,7 +11,7 @@ import torch
 
 from heedful.debate.adversary import _layers, adversary, searched
 from heedful.debate.cases import prepare
-from heedful.debate.climb import Ground, Search
+from heedful.debate.climb import Best, Ground, Search
 from heedful.debate.divergence import LN2, jsd
 from heedful.debate.shown import shown
 from heedful.models.scoped import attention_of
@@ -108,6 +108,24 @@ def test_three_words_against_all_of_the_simplex(by_hand: Any, values: Any, score
     assert best.distance[0] == pytest.approx(
         float(jsd(toy.weights[words] / mass, weights[words] / mass)), abs=1e-5
     )
+
+
+def test_what_rounding_let_pass_is_drawn_back(by_hand: Any) -> None:
+    """Verification does not trust the search: an infeasible find goes back, or is dropped."""
+    toy = by_hand({"cat": (0.1, 1.0), "dog": (0.0, -1.0)}, "cat dog")
+    case = toy.cases.cases[0]
+    said = shown(toy.cases, case)
+    layers, answer = _layers(toy.cases, case, said)
+    for share in (0.05, 1.0):  # a little too far, and much too far for small steps back
+        best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+        far = layers[0].farthest()
+        best.weights[0] = layers[0].own + share * (far - layers[0].own)
+        with torch.no_grad():
+            best.verify()
+        change = abs(toy.answer(best.weights[0][0, 0].double().numpy()) - toy.answer(toy.weights))
+        assert change <= EPSILON + 1e-6
+        assert best.change[0] == pytest.approx(change, abs=1e-5)
+        assert (best.distance[0] > 0) == (share < 1)
 
 
 def test_every_layer_of_a_transformer_alone_and_its_rows(shared: Any) -> None:

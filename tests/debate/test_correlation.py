@@ -89,6 +89,13 @@ def test_leave_one_out_deletes_the_token(by_hand: Any, shared: Any) -> None:
             assert scores[gone] == pytest.approx(np.abs(answer - case.answer).sum() / 2, abs=1e-5)
 
 
+def test_tokens_whose_removal_gives_the_same_text_score_alike(by_hand: Any) -> None:
+    toy = by_hand(WORDS, "cat cat dog")
+    (found,) = leave_one_out(toy.cases)
+    assert found[1] == found[2] > 0
+    assert toy.cases.model.spent.unique < 5  # one answer, and two different texts
+
+
 def test_tau_of_the_table_is_scipys(by_hand: Any) -> None:
     toy = by_hand(WORDS, TEXT)
     case = toy.cases.cases[0]
