@@ -14,7 +14,7 @@ from heedful.debate.frozen import Judged, frozen
 from heedful.nn.train import TrainConfig
 
 FILLER = ["the", "sat", "on", "mat", "ran", "to", "low", "not", "bad", "all"]
-BUDGET = TrainConfig(steps=250, batch=32, lr=1e-2, warmup=5, weight_decay=0.01, progress=False)
+BUDGET = TrainConfig(steps=150, batch=32, lr=1e-2, warmup=5, weight_decay=0.01, progress=False)
 
 
 def texts(n: int, seed: int, kind: str) -> tuple[list[str], list[int]]:
@@ -34,14 +34,14 @@ def texts(n: int, seed: int, kind: str) -> tuple[list[str], list[int]]:
 def test_uniform_attention_fails_only_where_attention_is_needed(kind: str, small: Any) -> None:
     """Mixed alike, a bag of the same words has the same value, whichever came first."""
     model = small()
-    train, test = rows(model, *texts(400, 0, kind)), rows(model, *texts(200, 1, kind))
+    train, test = rows(model, *texts(300, 0, kind)), rows(model, *texts(100, 1, kind))
     found = frozen(model, train, test, (0, 1), BUDGET)
     free, uniform = found.free.value("accuracy"), found.uniform.value("accuracy")
     gap, reach = found.free.over(found.uniform, "accuracy")
     assert free[0] > 0.95
     assert gap == pytest.approx(free[0] - uniform[0])
     if kind == "first":
-        assert abs(uniform[0] - 0.5) < 0.1
+        assert abs(uniform[0] - 0.5) < 0.15
         assert reach[0] > 0.2
     else:
         assert uniform[0] > 0.95

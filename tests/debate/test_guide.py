@@ -14,7 +14,7 @@ from heedful.debate.training import fresh
 from heedful.nn.train import TrainConfig
 
 WORDS = ["cat", "dog"]
-BUDGET = TrainConfig(steps=150, batch=32, lr=1e-2, warmup=5, weight_decay=0.01, progress=False)
+BUDGET = TrainConfig(steps=80, batch=32, lr=1e-2, warmup=5, weight_decay=0.01, progress=False)
 
 
 def second(n: int, seed: int) -> tuple[list[str], list[int]]:
@@ -32,7 +32,7 @@ def pointing(data: Rows) -> torch.Tensor:
 
 def test_a_guide_that_points_at_the_word_is_perfect(small: Any) -> None:
     model = small()
-    train, test = rows(model, *second(400, 0)), rows(model, *second(300, 1))
+    train, test = rows(model, *second(300, 0)), rows(model, *second(300, 1))
     truth = test.labels.numpy()
 
     def accuracy(weights: Any) -> float:
@@ -99,7 +99,7 @@ def test_all_guides_are_told(small: Any) -> None:
         module.query.zero_()
         module.key.zero_()
         module.query[0, 0, 1] = module.key[0, 0, 0] = 6.0
-    train, test = rows(model, *second(400, 0)), rows(model, *second(200, 1))
+    train, test = rows(model, *second(300, 0)), rows(model, *second(200, 1))
     assert float(weights_of(model, test)[:, 2].min()) > 0.99
     steps: list[tuple[int, int]] = []
     found = guide(model, train, test, (0,), BUDGET, others={"adversary": fresh(model, 5)},

@@ -19,7 +19,7 @@ from heedful.errors import HeedfulError
 from heedful.nn.train import TrainConfig
 
 WORDS = ["cat", "dog", "sat", "ran", "mat", "low", "bad", "all"]
-BUDGET = TrainConfig(steps=300, batch=32, lr=1e-2, warmup=5, weight_decay=0.0, progress=False)
+BUDGET = TrainConfig(steps=200, batch=32, lr=1e-2, warmup=5, weight_decay=0.0, progress=False)
 
 
 def bags(n: int, seed: int) -> tuple[list[str], list[int]]:
@@ -77,7 +77,7 @@ def test_heads_that_change_places_have_moved_nothing(small: Any) -> None:
 def test_attention_that_means_nothing_goes_where_it_likes(small: Any) -> None:
     """All values alike: the answer is the same whatever the weights."""
     model = base(small, "alike")
-    train, test = rows(model, *bags(300, 0)), rows(model, *bags(100, 1))
+    train, test = rows(model, *bags(200, 0)), rows(model, *bags(100, 1))
     before = copy.deepcopy(model.module.state_dict())
     found = trained_adversary(model, train, test, (0.1,), config=BUDGET)
     (point,) = found.points
@@ -90,14 +90,15 @@ def test_attention_that_means_nothing_goes_where_it_likes(small: Any) -> None:
 def test_attention_the_answer_is_pinned_to_stays(small: Any) -> None:
     """Bags of words: answers to all of them fix sum_t w_t v_t / sum_t w_t, and so the weights."""
     model = base(small, "own")
-    train, test = rows(model, *bags(300, 0)), rows(model, *bags(100, 1))
-    found = trained_adversary(model, train, test, (0.0, 0.03, 3.0), config=BUDGET)
-    still, little, much = found.points
-    assert still.output.mean() < 0.02
-    assert little.output.mean() < 0.05
-    assert little.moved.mean() < 0.1
-    assert much.moved.mean() > 0.3  # and where it moves, the answers go
-    assert much.output.mean() > 0.1
+    train, test = rows(model, *bags(200, 0)), rows(model, *bags(100, 1))
+    found = trained_adversary(model, train, test, (0.0, 0.01, 3.0), config=BUDGET)
+    assert found.points[0].output.mean() < 0.02
+    assert found.points[0].moved.mean() < 0.02
+    for point in found.points[1:]:  # where attention moves, the answers go
+        assert point.output.mean() > 0.08 or point.moved.mean() < 0.1
+    assert found.points[2].moved.mean() > 0.3
+    best = found.best()
+    assert best is None or best.moved.mean() < 0.1
 
 
 def test_measured_on_the_texts_it_is_given(small: Any) -> None:

@@ -11,7 +11,7 @@ alone moves) and models that differ by a seed.
 
 start = "copy"    from the user's weights: answers agree at the start, which minutes of training can keep.
                   KL has no slope where two agree, so the first steps push by a larger lambda; none of them,
-                  and not the copy, is kept: a point is a model that went away and came back as far as it would
+                  nor the copy, is kept: a point is a model that went away and came back as far as it did
 start = "fresh"   from drawn weights, as in the paper: needs as many texts as the user's model was trained on
 Cost: one fit a lambda and seed, each step with one more forward of the user's model.
 
