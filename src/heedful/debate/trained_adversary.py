@@ -58,7 +58,7 @@ FLOOR = 1e-8
 CHECKS, SAMPLE = 10, 256  # times a fit that the training loss is looked at, and on how many texts
 PUSH, PUSHED = 0.3, 0.3  # lambda at the start of a copy, and for which share of the steps
 GENTLE = 1 / 3  # of the learning rate, where training starts from the user's weights
-LIMIT = 0.05  # mean TVD up to which an adversary keeps the answers, when one has to be chosen
+LIMIT = 0.1  # mean TVD up to which an adversary keeps the answers, when one has to be chosen
 
 
 @dataclass(frozen=True, eq=False)
