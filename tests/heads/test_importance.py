@@ -224,7 +224,8 @@ def test_the_estimate_is_exact_where_the_model_is_linear(one_layer: Any) -> None
 def test_the_estimate_is_the_slope_of_fading_a_head_out(shared: Any, name: str) -> None:
     """Oracle: central differences of the metric in a factor on the head's output.
 
-    The step is wide because Llama and T5 take their softmax in float32 whatever the weights are.
+    The tolerance: Llama and T5 take their softmax in float32 whatever the weights are, which a smaller step
+    would blow up; a larger one steps over the kinks of T5's ReLU.
     """
     family = shared(name)
     family.hf.double()
@@ -235,8 +236,8 @@ def test_the_estimate_is_the_slope_of_fading_a_head_out(shared: Any, name: str) 
         found = sensitivity.estimates(task, [frozenset([head]) for head in heads], shape, "zero", None)
         for row, case in enumerate(task.cases):
             for column, head in enumerate(heads):
-                up, down = (_faded(family, case, head, 1 + step) for step in (1e-2, -1e-2))
-                assert found[row, column] == pytest.approx((up - down) / 2e-2, abs=2e-4, rel=1e-3)
+                up, down = (_faded(family, case, head, 1 + step) for step in (1e-3, -1e-3))
+                assert found[row, column] == pytest.approx((up - down) / 2e-3, abs=3e-4)
         assert np.abs(found).max() > 1e-3
     finally:
         family.hf.float()
