@@ -68,7 +68,7 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     wanted = {"batch": batch, "k": k, "lr": lr, "sparsity": sparsity, "seed": seed}
-    given = {name: value for name, value in wanted.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     told: list[dict[str, Any]] = []
     started = time.monotonic()
     with crew() as workers, _live(quiet or workers.rank > 0) as say:

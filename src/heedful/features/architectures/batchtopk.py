@@ -34,10 +34,9 @@ def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memor
     codes, active = chosen(params, x, settings, memory)
     residual = x - sparse.decode(codes, active, params["dec"]) - params["b_dec"]
     error = residual.square().sum() / x.numel()
-    parts = {"error": error} | revival(params, x, residual.detach(), settings, memory)
-    return Outcome(
-        sum_of(parts), parts, residual.detach(), counts(active, codes), smallest(codes, memory.crew)
-    )
+    fired = counts(active, codes)
+    parts = {"error": error} | revival(params, x, residual.detach(), fired, settings, memory)
+    return Outcome(sum_of(parts), parts, residual.detach(), fired, smallest(codes, memory.crew))
 
 
 def chosen(params: Params, x: Tensor, settings: Settings, memory: Memory) -> tuple[Tensor, sparse.Active]:

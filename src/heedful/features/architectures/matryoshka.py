@@ -29,10 +29,9 @@ def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memor
     for part in prefix_sums(codes, active, params["dec"], settings.prefixes):
         residual = residual - part
         errors.append(residual.square().sum() / x.numel())
-    parts = {"error": torch.stack(errors).mean()} | revival(params, x, residual.detach(), settings, memory)
-    return Outcome(
-        sum_of(parts), parts, residual.detach(), counts(active, codes), smallest(codes, memory.crew)
-    )
+    fired, last = counts(active, codes), residual.detach()
+    parts = {"error": torch.stack(errors).mean()} | revival(params, x, last, fired, settings, memory)
+    return Outcome(sum_of(parts), parts, last, fired, smallest(codes, memory.crew))
 
 
 def prefix_sums(

@@ -40,8 +40,8 @@ def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memor
     codes = pre.relu()
     residual = x - sparse.decode(codes, active, params["dec"]) - params["b_dec"]
     error = residual.square().sum() / x.numel()
-    parts = {"error": error} | revival(params, x, residual.detach(), settings, memory)
     fired = counts(active, codes)
+    parts = {"error": error} | revival(params, x, residual.detach(), fired, settings, memory)
     smallest = codes.detach().view(-1, settings.k).amin(1).mean()
     return Outcome(sum_of(parts), parts, residual.detach(), fired, smallest)
 
@@ -56,16 +56,20 @@ def sum_of(parts: Mapping[str, Tensor]) -> Tensor:
 
 
 def revival(
-    params: Params, x: Tensor, error: Tensor, settings: Settings, memory: Memory
+    params: Params, x: Tensor, error: Tensor, fired: Tensor, settings: Settings, memory: Memory
 ) -> dict[str, Tensor]:
-    """The auxiliary loss, dense over the dead latents alone; nothing where none is. error (n, d) is fixed."""
-    dead = (memory.silent >= settings.dead_rows).nonzero()[:, 0]
-    if not len(dead) or not settings.aux:
+    """The auxiliary loss, dense over the dead latents alone; nothing where none is. error (n, d) is fixed.
+
+    A latent that fires in this very batch, fired (F,) > 0, is not dead any more.
+    """
+    silent = memory.silent + len(x) * memory.crew.world >= settings.dead_rows
+    if not silent.any() or not settings.aux:
         return {}
-    bias = params["b_enc"][dead]
-    pre = torch.addmm(bias, x - params["b_dec"].detach(), params["enc"][dead].T)  # (n, dead)
-    k = min(settings.k_aux, len(dead))
-    values, places = pre.topk(k, sorted=False)
+    dead = (silent & (memory.crew.total(fired) == 0)).nonzero()[:, 0]
+    if not len(dead):
+        return {}
+    pre = torch.addmm(params["b_enc"][dead], x - params["b_dec"], params["enc"][dead].T)  # (n, dead)
+    values, places = pre.topk(min(settings.k_aux, len(dead)), sorted=False)
     tried = torch.zeros_like(pre).scatter(1, places, values.relu()) @ params["dec"][dead]  # (n, d)
     centre = memory.crew.mean(error.mean(0))
     spread = memory.crew.mean((error - centre).square().sum() / len(x))
