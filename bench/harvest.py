@@ -1,4 +1,4 @@
-"""Harvesting beside the bare model on the same batches: python -m bench.harvest [MODEL [SITE [ROUNDS]]].
+"""Harvesting beside the bare model on the same batches: python -m bench.harvest [MODEL SITE ROUNDS TOKENS].
 
 Three things are run in turn on the same windows: the bare model (`module(ids)` in inference mode, no hooks),
 the whole harvest (tokenize, pass up to the site, shuffle, write), and the same with passes that do not end at
@@ -24,7 +24,6 @@ from heedful.features.windows import Batch, Texts, batches, cut_for, open_texts,
 from heedful.models.base import Inputs
 from heedful.models.sites import reading
 
-TOKENS = 40_000
 AT_LEAST = 0.85
 
 
@@ -54,7 +53,7 @@ def bare(model: Any, made: list[Batch]) -> None:
             model.module(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False)
 
 
-def main(name: str, site: str, rounds: int) -> None:
+def main(name: str, site: str, rounds: int, most: int) -> None:
     model, corpus = heedful.load(name), texts()
     cut = cut_for(model, None, None, True)
     found = windows(Texts(open_texts(corpus, "text")), model.tokenizer, cut)
@@ -62,7 +61,7 @@ def main(name: str, site: str, rounds: int) -> None:
     for batch in batches(found, harvesting.BATCH_TOKENS, cut.pad):
         made.append(batch)
         tokens += int(batch.keep.sum())
-        if tokens >= TOKENS:
+        if tokens >= most:
             break
     short = harvesting.read
 
@@ -97,4 +96,5 @@ if __name__ == "__main__":
         given[0] if given else "zoo:lm",
         given[1] if len(given) > 1 else "blocks.2.resid",
         int(given[2]) if len(given) > 2 else 5,
+        int(given[3]) if len(given) > 3 else 40_000,
     )

@@ -26,7 +26,8 @@ PACK = "Fill windows with texts one after the other. Default: for causal languag
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
 BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens in one pass. Default: 4096.")]
 Dtype = Annotated[Literal["float32", "float16"], option(help="Of the numbers on disk.")]
-ShardRows = Annotated[int | None, option(min=1, metavar="N", help="Activations a file. Default: 64 MB.")]
+SHARD = "Activations a file. Default: 65,536, or 64 MB if that is less."
+ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Store special tokens, too.")]
 TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]

@@ -63,7 +63,7 @@ class Settings:
 
 def harvest(
     model: Any,
-    texts: Iterable[str] | str | Path,
+    texts: Iterable[Any] | str | Path,
     site: str,
     out: str | Path,
     *,
@@ -92,7 +92,7 @@ def harvest(
     pack          fill every window with texts one after the other; None: for causal language models
     batch_tokens  tokens in one pass
     dtype         float32, or float16 in half the space (rounded: to 3 digits)
-    shard_rows    activations a file; None: 64 MB
+    shard_rows    activations a file; None: 65,536, or 64 MB if that is less
     skip_special  leave out special tokens, whose activations are unlike all others
     engine        "local", or "ray": on the workers of the cluster at `address`, or of one started here
     progress      called with (rows done, rows in all or None, rows done before)

@@ -9,7 +9,7 @@ generations it is not, which `Acts.batches` makes up for.
     acts/.part/000000-017    bucket 17 of generation 0: appended to, and cut back to what progress.json knows
     acts/.part/progress.json what is done; written after the buckets are on disk
 
-Memory: one shard (64 MB by default), π (8 bytes a row of a generation) and the rows that are given at once.
+Memory: one shard (64 MB by default), π (4 bytes a row of a generation) and the rows that are given at once.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from heedful.store import parse
 
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26
+SHARD_ROWS = 1 << 16  # at most, so that a generation has no more than 4 million rows
 BUFFER = 1 << 18  # bytes of a bucket in memory
 
 
@@ -54,12 +55,13 @@ class Shape:
 
     def slots(self, generation: int) -> Array:
         """(rows,) the place of each row of a generation."""
-        return np.random.default_rng((self.seed, generation)).permutation(self.size(generation))
+        every = np.arange(self.size(generation), dtype=np.uint32)
+        return np.random.default_rng((self.seed, generation)).permutation(every)
 
 
 def shard_rows(d: int, dtype: str) -> int:
     """Rows of a shard of the usual size."""
-    return max(256, SHARD_BYTES // (d * np.dtype(dtype).itemsize))
+    return min(SHARD_ROWS, max(256, SHARD_BYTES // (d * np.dtype(dtype).itemsize)))
 
 
 @dataclass
