@@ -123,4 +123,4 @@ def test_trained_and_told(small: Any) -> None:
     assert {line.test for line in lines} == {"seeds"}
     assert lines[0].control == pytest.approx(2 / 3)
     assert all(line.interval[0] <= line.value <= line.interval[1] for line in lines)
-    json.dumps(found.to_dict())
+    json.dumps(found.to_dict(), allow_nan=False)

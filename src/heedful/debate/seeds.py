@@ -29,8 +29,8 @@ from scipy import special
 from torch import Tensor
 
 from heedful.debate.batches import Rows
-from heedful.debate.divergence import jsd, tvd
-from heedful.debate.findings import Finding
+from heedful.debate.divergence import LN2, jsd, tvd
+from heedful.debate.findings import Finding, _plain
 from heedful.debate.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 from heedful.heads.intervals import LEVEL, Interval
 from heedful.nn.train import TrainConfig
@@ -85,13 +85,13 @@ class Seeds:
     own_right: Floats  # (n,)
     majority: float  # share of the largest class
 
-    def between(self, distances: Floats) -> tuple[float, Interval]:
+    def between(self, distances: Floats, most: float = math.inf) -> tuple[float, Interval]:
         """Mean over pairs of seeds and texts of distances (k, k, n)."""
         k = len(self.seeds)
         mean = distances.sum(1) / (k - 1)  # (k, n), the diagonal is 0
         if k == 2:  # one pair: nothing is known about seeds
-            return over_both(mean[:1], (0.0, math.inf))
-        return over_both(mean, (0.0, math.inf), each=4 * ((k - 1) / (k - 2)) ** 2)
+            return over_both(mean[:1], (0.0, most))
+        return over_both(mean, (0.0, most), each=4 * ((k - 1) / (k - 2)) ** 2)
 
     def medians(self) -> Floats:
         """(n,) among: the middle pair of seeds of each text."""
@@ -117,8 +117,8 @@ class Seeds:
         k, flat = len(self.seeds), float(self.from_uniform.mean())
         accuracy, reach = over_both(self.right, (0.0, 1.0))
         spread = float(np.ptp(self.right.mean(1)))
-        among, own = self.between(self.among), over_both(self.own, (0.0, math.inf))
-        output = self.between(self.among_output)
+        among, own = self.between(self.among, LN2), over_both(self.own, (0.0, LN2))
+        output = self.between(self.among_output, 1.0)
         unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
         extra = {"median": float(np.median(self.medians()))}
         return [
@@ -141,7 +141,7 @@ class Seeds:
             "among": self.medians().tolist(),
             "own": np.median(self.own, axis=0).tolist(),
             "largest weight": self.largest.tolist(),
-            "bins": self.bins(),
+            "bins": _plain(self.bins()),
         }
 
 
