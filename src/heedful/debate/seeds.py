@@ -30,7 +30,7 @@ from torch import Tensor
 
 from heedful.debate.batches import Rows
 from heedful.debate.divergence import LN2, jsd, tvd
-from heedful.debate.findings import Finding, _plain
+from heedful.debate.findings import Finding, plain
 from heedful.debate.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 from heedful.heads.intervals import LEVEL, Interval
 from heedful.nn.train import TrainConfig
@@ -141,7 +141,7 @@ class Seeds:
             "among": self.medians().tolist(),
             "own": np.median(self.own, axis=0).tolist(),
             "largest weight": self.largest.tolist(),
-            "bins": _plain(self.bins()),
+            "bins": plain(self.bins()),
         }
 
 
