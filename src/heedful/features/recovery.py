@@ -4,8 +4,8 @@
                  largest (Hungarian). The sign counts: a latent that points the other way has not found it
     recovered    share of true features whose latent has a cosine of 0.9 or more
     cosine       mean cosine of the matched; what some call MCC, mean correlation coefficient. Not our mcc
-    f1, mcc      of firing: [a_j ||W_dec,j|| > above] as a detector of [w_i is on], `above` = 0 by default: anything
-                 above zero counts, so a dictionary that whispers everywhere is told by its precision.
+    f1, mcc      of firing: [a_j ||W_dec,j|| > above] as a detector of [w_i is on]; `above` = 0 by default, so
+                 anything above zero counts, and a dictionary that whispers everywhere pays in precision.
                  mcc is Matthews' correlation. A feature without a latent, or never on or never called, has 0
     controls     a random dictionary of the same width and as many active latents, and the same dictionary
                  before its first step

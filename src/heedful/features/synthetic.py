@@ -3,14 +3,15 @@
     x = sum_i on_i m_i w_i (+ noise),   w_i unit vectors in R^d,   m_i = |1 + spread · normal|
 
     superposition  more features than dimensions: random directions. Without it: an orthonormal set, F <= d
-    Zipf           P(on_i) is proportional to rank^-zipf, and sums to `active`, the mean number of features a row
-    correlation    Gaussian copula of low rank: on_i = [g_i > t_i], g = s L u + sqrt(1 - s²) z, rows of L unit.
-                   P(on_i) stays what it was; corr(g_i, g_j) = s² <L_i, L_j>
-    hierarchy      the first `roots` features have `branching` children each, these as many again, `depth` levels
-                   deep. A child is on only if its parent is, siblings exclude each other, and a parent
-                   that is on has a child that is on with chance `goes_on`: P(child) = P(parent) goes_on / branching
+    Zipf           P(on_i) is proportional to rank^-zipf, and sums to `active`, the mean number a row
+    correlation    Gaussian copula of low rank: on_i = [g_i > t_i], g = s L u + sqrt(1 - s²) z, rows of L of
+                   length one. P(on_i) stays what it was; corr(g_i, g_j) = s² <L_i, L_j>
+    hierarchy      the first `roots` features have `branching` children each, these as many again, `depth`
+                   levels deep. A child is on only if its parent is, siblings exclude each other, and a
+                   parent that is on has a child that is on with chance `goes_on`:
+                   P(child) = P(parent) goes_on / branching
 
-`plain` has superposition and Zipf alone. After SynthSAEBench-16k (2026: 16,384 features in R^768, exponent .5,
+PLAIN has superposition and Zipf alone. After SynthSAEBench-16k (2026: 16,384 features in R^768, exponent .5,
 rank 25, 128 roots × 4 children × 3 levels), at a size for one core. Deterministic: batch t of a size
 and seed is always the same. Cost: F normal numbers and a product of d·F a row.
 """
