@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from heedful.evidence.verdict import Verdict
     from heedful.features.harvest import harvest
     from heedful.features.sae import SAE
+    from heedful.features.steer import steer
     from heedful.features.store import Acts
     from heedful.features.train import train_sae
     from heedful.heads.ablation import ablated, head_means
@@ -44,6 +45,7 @@ _HOME = {
     "attention": "heedful.heads.atlas",
     "SAE": "heedful.features.sae",
     "train_sae": "heedful.features.train",
+    "steer": "heedful.features.steer",
     "Atlas": "heedful.heads.atlas",
     "harvest": "heedful.features.harvest",
     "Acts": "heedful.features.store",
@@ -93,6 +95,7 @@ __all__ = [
     "load",
     "plan",
     "prune_heads",
+    "steer",
     "train_sae",
     "trial",
 ]
