@@ -42,6 +42,14 @@ help:  ## this list
 	@.venv/rivals/inseq/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . captum inseq==0.7.1
 	@touch $@
 
+# sae-lens needs an older transformer-lens, and a torchvision that does not load beside a CPU torch.
+.venv/.saelens: .venv/.core
+	@echo "making an environment for SAELens and dictionary-learning (once)" >&2
+	@$(PYTHON) -m venv .venv/rivals/saelens
+	@.venv/rivals/saelens/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . sae-lens==6.54.12 dictionary-learning==0.1.0
+	@.venv/rivals/saelens/bin/python -m pip uninstall --quiet --yes torchvision
+	@touch $@
+
 .venv/.docs: .venv/.core
 	@$(PIP) -e '.[docs]'
 	@touch $@
@@ -72,7 +80,7 @@ format: .venv/.dev  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: .venv/.bench .venv/.inseq  ## side by side with rivals, ratios to bench/results and docs/benchmarks.md
+bench: .venv/.bench .venv/.inseq .venv/.saelens  ## side by side with rivals, ratios to bench/results and docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 docs: .venv/.docs  ## build the docs site into site/

@@ -12,4 +12,6 @@ WORKLOADS = (
     "memory",
     "rows",
     "reference",
+    "sae_relu",
+    "sae_topk",
 )
