@@ -9,10 +9,10 @@ the answer is read from, by their share; below it all rows alike. Rows with fewe
 
 As published: K log-weights from uniform + 3 N(0, 1), loss sum_k [-JSD + 500 relu(change - epsilon)] - mean
 JSD between candidates. Departures, all in the adversary's favour: Adam takes larger steps, without amsgrad
-(on the five texts tried, 80 of them end higher than 500 published ones); the best feasible candidate ever seen counts, not the
-last; and an infeasible one is drawn back towards the model's own attention, where nothing changes, until it
-is feasible, so that "no adversary" is never the optimiser's bad luck alone. What is reported was run again by
-itself.
+(80 of them end higher than 500 published ones, on the five texts tried); the best feasible candidate ever
+seen counts, not the last; and an infeasible one is drawn back towards the model's own attention, where
+nothing changes, until it is feasible, so that "no adversary" is never the optimiser's bad luck alone. What is
+reported was run again by itself.
 
 Beside it: the highest JSD any weights could have (all on the least-attended word), and the best of R random
 weights, feasible without any search. A high value says the attention seen is not the only one that gives

@@ -72,7 +72,7 @@ class Correlation:
             value=value,
             interval=interval,
             control=mean_of(self.chance[real, i])[0],
-            control_name=f"{first} in a random order",
+            control_name="the first of the two in a random order",
             n=int(real.sum()),
             unit="Kendall tau-b",
             extra=extra,

@@ -123,12 +123,16 @@ def _second(findings: Sequence[Finding]) -> str:
 
 def _guide(findings: Sequence[Finding]) -> str:
     by_name = {f.what.removeprefix("accuracy, guide: "): f for f in findings if f.unit == "accuracy"}
-    shown = [f"{name} {_told(f)}" for name, f in by_name.items()]
+    shown = [f"{name} {_told(f)}" for name, f in by_name.items() if " rather than " not in name]
     said = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
-    own, mixed = by_name["model"], by_name["shuffled"]
-    if own.interval[0] > mixed.interval[1]:
-        return said + " This model's weights help more than the same weights shuffled."
-    return said + " This model's weights do not clearly help more than the same weights shuffled."
+    better = [
+        name
+        for name in ("shuffled", "uniform")
+        if (gap := by_name.get(f"model rather than {name}")) is not None and gap.interval[0] > 0
+    ]
+    if better:
+        return said + f" This model's weights help more than {listed(better)} ones."
+    return said + " This model's weights do not clearly help more than shuffled or uniform ones."
 
 
 def _training(findings: Sequence[Finding]) -> str:
