@@ -9,12 +9,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from heedful.cli import options as o
+from heedful.cli.features_measure import compare, measure, split
 from heedful.cli.features_train import train
 from heedful.cli.io import Say, calm, console, duration, note, put_json, working
 
 option, argument = typer.Option, typer.Argument
 app = typer.Typer(help="Features of a model's activations: harvest them, train dictionaries, read them.")
 app.command()(train)
+app.command()(measure)
+app.command()(split)
+app.command()(compare)
 
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .jsonl or .parquet.")]
 Site = Annotated[str, option(metavar="SITE", help="Where; see: heedful features sites MODEL.")]

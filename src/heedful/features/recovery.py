@@ -123,8 +123,8 @@ def recovery(
 def random_dictionary(sae: SAE, x: Tensor, seed: int = 0) -> SAE:
     """As wide and, on rows x (n, d), as sparse as `sae`, in random directions.
 
-    topk with the encoder the decoder's transpose, times the one number that rebuilds x best: what
-    is left to chance are the directions, not their scale.
+    topk about the mean of x, with the encoder the decoder's transpose times the one number that rebuilds x
+    best: what is left to chance are the directions, not their place or scale.
     """
     d, width = sae.config.d, sae.config.width
     with torch.no_grad():
@@ -132,7 +132,7 @@ def random_dictionary(sae: SAE, x: Tensor, seed: int = 0) -> SAE:
     draw = torch.Generator().manual_seed(seed)
     directions = torch.nn.functional.normalize(torch.randn(width, d, generator=draw), dim=1)
     config = Config("topk", d, width, k, notes=("a random dictionary: a control",))
-    bias = sae.b_dec.detach().clone()
+    bias = x.mean(0)
     first = SAE(config, directions.T.contiguous(), torch.zeros(width), directions, bias)
     made = first(x) - bias
     scale = float(((x - bias) * made).sum() / made.square().sum().clamp(min=1e-12))

@@ -100,7 +100,8 @@ class Synthetic:
         free = torch.randn(plan.features, plan.d, generator=draw, dtype=torch.float64)
         if plan.superposed:
             return torch.nn.functional.normalize(free, dim=1).float()
-        return torch.linalg.qr(free.T).Q.T.float().contiguous()
+        basis: Tensor = torch.linalg.qr(free.T).Q.T.float().contiguous()
+        return basis
 
     @cached_property
     def levels(self) -> list[tuple[int, int]]:
@@ -150,7 +151,7 @@ class Synthetic:
         if plan.rank:
             shared = torch.randn(rows, plan.rank, generator=draw) @ self._loadings.T
             level = plan.strength * shared + (1 - plan.strength**2) ** 0.5 * level
-        on = level > -torch.special.ndtri(self.chances).float()
+        on: Tensor = level > -torch.special.ndtri(self.chances).float()
         for (above, below), (first, last) in zip(self.levels, self.levels[1:], strict=False):
             # one number a parent decides which child follows, if any
             which = torch.rand(rows, below - above, generator=draw) * plan.branching / plan.goes_on
