@@ -1,0 +1,214 @@
+"""What a feature means, in words or rules, and how much of its behaviour that predicts.
+
+    explain   Explainer: training examples -> Explanation
+    predict   Simulator: Explanation, contexts without activations -> an activation for every token
+    score     on examples of windows that the explainer never saw: firings drawn evenly from every quantile of
+              the activations, and as many places where the feature is silent
+
+    detection   balanced accuracy at the marked tokens: (share of firings predicted > 0
+                + share of silent ones predicted 0) / 2; 0.5 is chance
+    pearson     correlation of predicted and true activations over all tokens of these contexts
+    spearman    the same of their ranks
+
+Controls: `shuffled`, the explanation of another feature on this one's examples; `permuted`, everything again
+with the activations of each example moved to another example, which is what the method finds where there is
+nothing to find. A prediction that never varies has correlation 0. Intervals: 95 %, contexts drawn again with
+repetition (ranks stay those of all tokens).
+
+Bills et al. 2023 (simulation); Paulo et al. 2024 (detection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.errors import HeedfulError
+from heedful.features.reading import Reading, cut_in
+from heedful.features.scoring import Score, detection, pearson, spearman
+from heedful.features.snippets import Context, Snippet
+
+HELD = 5  # held-out firings of each quantile
+LEAST = 4  # examples of a kind, below which nothing is scored
+Progress = Callable[[str, int, int], None]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a feature is said to fire on."""
+
+    text: str
+    by: str  # "rules", or the name of a language model
+    rule: Any = None  # what a simulator of the same kind needs beside the text
+    greatest: float = 1.0  # the strongest training activation: the scale of predictions
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    def explain(self, examples: Sequence[Snippet]) -> Explanation: ...
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    def predict(self, explanation: Explanation, contexts: Sequence[Context]) -> list[Sequence[float]]:
+        """One activation a token, 0 where the feature is said to be silent."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one explanation on one feature's held-out examples."""
+
+    detection: Score
+    pearson: Score
+    spearman: Score
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name).to_dict() for name in ("detection", "pearson", "spearman")}
+
+
+@dataclass(frozen=True)
+class Interpretation:
+    """A feature, what is said about it, and how well that predicts it beside the controls."""
+
+    feature: int
+    explanation: Explanation
+    scores: Scores | None  # None: too few examples
+    controls: dict[str, Scores] = field(default_factory=dict)
+    examples: tuple[int, int] = (0, 0)  # of training, held out
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "feature": self.feature, "explanation": self.explanation.text, "by": self.explanation.by,
+            "scores": self.scores.to_dict() if self.scores else None,
+            "controls": {name: scores.to_dict() for name, scores in self.controls.items()},
+            "examples": {"training": self.examples[0], "held out": self.examples[1]},
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples to explain by and examples to test on, from different windows of the model."""
+
+    training: tuple[Snippet, ...]
+    held: tuple[Snippet, ...]
+
+    @property
+    def enough(self) -> bool:
+        kinds = [s.value > 0 for s in self.held]
+        firing = sum(s.value > 0 for s in self.training)
+        return min(sum(kinds), len(kinds) - sum(kinds), firing) >= LEAST
+
+
+def split(found: Reading, quantiles: int = 10, held: int = HELD) -> Split:
+    """Windows of even number train, the others test; silent places as many as firings."""
+    firing = [[s for s in found.sample if s.window % 2 == half] for half in (0, 1)]
+    silent = [[s for s in found.silent if s.window % 2 == half] for half in (0, 1)]
+    drawn = [s for part in cut_in(firing[1], quantiles, held) for s in part.examples]
+    training = [*firing[0], *silent[0][: max(LEAST, len(firing[0]))]]
+    return Split(tuple(training), (*drawn, *silent[1][: len(drawn)]))
+
+
+def interpret(
+    readings: Sequence[Reading],
+    explainer: Explainer,
+    simulator: Simulator,
+    *,
+    controls: Sequence[str] = ("shuffled", "permuted"),
+    quantiles: int = 10,
+    held: int = HELD,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Interpretation]:
+    """Explain and score every feature that fired often enough."""
+    if unknown := set(controls) - {"shuffled", "permuted"}:
+        raise HeedfulError(f"there is no control {unknown.pop()!r}", fix="Use shuffled and permuted")
+    parts = [split(found, quantiles, held) for found in readings]
+    usable = [at for at, part in enumerate(parts) if part.enough]
+    said: dict[int, Explanation] = {}
+    for count, at in enumerate(usable):
+        said[at] = explainer.explain(parts[at].training)
+        if progress is not None:
+            progress("explaining", count + 1, len(usable))
+    others = _others(usable, seed)
+    out = []
+    for at, found in enumerate(readings):
+        if at not in said:
+            note = f"it fired {found.fired:,} times: too few examples to explain and to test"
+            out.append(Interpretation(found.feature, Explanation("", "none"), None, notes=(note,)))
+            continue
+        found_scores = {"": score(simulator, said[at], parts[at].held, seed)}
+        if "shuffled" in controls and at in others:
+            found_scores["shuffled"] = score(simulator, said[others[at]], parts[at].held, seed)
+        if "permuted" in controls:
+            mixed = permuted(parts[at], seed + found.feature)
+            noise = explainer.explain(mixed.training)
+            found_scores["permuted"] = score(simulator, noise, mixed.held, seed)
+        sizes = (len(parts[at].training), len(parts[at].held))
+        scores = found_scores.pop("")
+        out.append(Interpretation(found.feature, said[at], scores, found_scores, sizes))
+        if progress is not None:
+            progress("scoring", len(out), len(readings))
+    return out
+
+
+def _others(usable: Sequence[int], seed: int) -> dict[int, int]:
+    """To each another one: a random order, shifted by one."""
+    if len(usable) < 2:
+        return {}
+    order = np.random.default_rng(seed).permutation(usable)
+    return {int(a): int(b) for a, b in zip(order, np.roll(order, 1), strict=True)}
+
+
+def score(simulator: Simulator, explanation: Explanation, held: Sequence[Snippet], seed: int) -> Scores:
+    """How well an explanation predicts held-out examples."""
+    given = simulator.predict(explanation, [s.context for s in held])
+    for found, snippet in zip(given, held, strict=True):
+        if len(found) != len(snippet.context):
+            raise HeedfulError(
+                f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens"
+            )
+    predicted = [np.asarray(found, dtype=np.float64) for found in given]
+    true = [np.asarray(s.values) for s in held]
+    marked = np.array([found[s.at] > 0 for found, s in zip(predicted, held, strict=True)])
+    fired = np.array([s.value > 0 for s in held])
+    return Scores(detection(marked, fired, seed), pearson(predicted, true, seed), spearman(predicted, true, seed))
+
+
+def permuted(parts: Split, seed: int) -> Split:
+    """The activations of every example on the context of another, marked token on marked token."""
+    rng = np.random.default_rng(seed)
+    return Split(_mixed(parts.training, rng), _mixed(parts.held, rng))
+
+
+def _mixed(snippets: Sequence[Snippet], rng: np.random.Generator) -> tuple[Snippet, ...]:
+    out = []
+    for snippet, other in zip(snippets, rng.permutation(len(snippets)), strict=True):
+        giver = snippets[int(other)]
+        values = [0.0] * len(snippet.context)
+        for at, value in enumerate(giver.values):
+            place = at - giver.at + snippet.at
+            if 0 <= place < len(values):
+                values[place] = value
+        out.append(replace(snippet, values=tuple(values)))
+    return tuple(out)
+
+
+def together(found: Sequence[Interpretation]) -> dict[str, dict[str, Score]]:
+    """Means over the features that were scored, with Student's intervals: {"": ..., "shuffled": ...}."""
+    out: dict[str, dict[str, Score]] = {}
+    for who in ("", "shuffled", "permuted"):
+        scored = [i.scores if not who else i.controls.get(who) for i in found]
+        values = [s for s in scored if s is not None]
+        if values:
+            out[who] = {
+                name: Score.mean([getattr(s, name).value for s in values])
+                for name in ("detection", "pearson", "spearman")
+            }
+    return out

@@ -1,0 +1,356 @@
+"""What features fire on: one pass over texts, constant memory, the same at every run with one seed.
+
+For each chosen feature: how often it fires (activation > 0), a histogram of its activations, the windows in
+which it is strongest, and examples drawn at random from every quantile of its activations that are not zero.
+The strongest alone hide a feature that means other things when it is weak (Bolukbasi et al. 2021).
+
+    firings    each gets a random key u; the R least keys are a uniform sample of all firings
+    quantiles  that sample, sorted by activation and cut into Q parts of equal size; examples are drawn in each
+    silent     a uniform sample of places where the feature is zero, for tests of what is said about it
+
+Cost: one pass of the model up to the site and one of the encoder a token; a second one before it where the
+rule that chooses features asks how often they fire. Memory: examples * features, whatever the texts.
+Needs: a site that can be told (heedful.models.sites).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from heedful.errors import HeedfulError
+from heedful.features.choosing import Firing, among, parse
+from heedful.features.samples import Best, Histograms
+from heedful.features.snippets import Context, Snippet, pieces_of
+from heedful.features.windows import Batch, Cut, Texts, batches, cut_for, first_of, open_texts, windows
+from heedful.models.base import Inputs
+from heedful.models.sites import read, width
+
+BATCH_TOKENS = 2048
+ENCODED = 1 << 23  # activations of all features held at once
+SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
+BEFORE, AFTER = 16, 8  # tokens shown around the marked one
+Progress = Callable[[str, int, int], None]
+Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One part of a feature's activations, sorted and cut into parts of equal size."""
+
+    low: float
+    high: float
+    examples: tuple[Snippet, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one feature fired on."""
+
+    feature: int
+    fired: int  # tokens on which it is not zero
+    tokens: int  # read
+    top: tuple[Snippet, ...]  # from different windows, strongest first
+    quantiles: tuple[Quantile, ...]  # weakest first
+    sample: tuple[Snippet, ...]  # a uniform sample of its firings
+    silent: tuple[Snippet, ...]  # a uniform sample of places where it is zero
+    counts: tuple[int, ...]  # histogram of the activations that are not zero
+    edges: tuple[float, ...]
+
+    @property
+    def rate(self) -> float:
+        return self.fired / self.tokens if self.tokens else 0.0
+
+    @property
+    def greatest(self) -> float:
+        return max((snippet.value for snippet in self.top), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = [
+            {"low": q.low, "high": q.high, "examples": [s.to_dict() for s in q.examples]}
+            for q in self.quantiles
+        ]
+        return {
+            "feature": self.feature, "fired": self.fired, "tokens": self.tokens, "rate": self.rate,
+            "max": self.greatest, "histogram": {"counts": list(self.counts), "edges": list(self.edges)},
+            "top": [s.to_dict() for s in self.top], "quantiles": parts,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Of several features, from one pass."""
+
+    features: tuple[Reading, ...]
+    site: str
+    model: str
+    texts: str
+    chosen: str  # by which rule
+    settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __iter__(self) -> Iterator[Reading]:
+        return iter(self.features)
+
+    def __getitem__(self, feature: int) -> Reading:
+        for reading in self.features:
+            if reading.feature == feature:
+                return reading
+        raise HeedfulError(f"feature {feature} was not read", fix="Name it when reading")
+
+
+def read_features(
+    model: Any,
+    sae: Any,
+    texts: Iterable[str] | str | Path,
+    features: Sequence[int] | None = None,
+    *,
+    choose: str = "random:10",
+    examples: int = 10,
+    quantiles: int = 10,
+    a_quantile: int = 2,
+    site: str | None = None,
+    rows: int | None = None,
+    context: int | None = None,
+    text_column: str = "text",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Readings:
+    """Read texts once and keep what the features fired on.
+
+    model       whatever `heedful.load` takes
+    texts       a .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts
+    features    which; None: by the rule `choose`, see heedful.features.choosing
+    examples    strongest windows kept a feature
+    quantiles   parts into which activations are cut; a_quantile examples are drawn from each
+    site        None: the one the autoencoder was trained on
+    rows        read so many tokens; None: all
+    context     tokens the model reads at once; None: 128, or its window if smaller
+    """
+    from heedful.models import load
+
+    loaded: Any = load(model)
+    stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
+    wanted, chosen = _wanted(stream, sae, features, choose, seed)
+    keep = Keeper(wanted, examples, quantiles * SAMPLE, seed)
+    for number, batch, values in stream.passes(wanted, "reading"):
+        keep.add(number, batch, values)
+    if not keep.tokens:
+        raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
+    found = [keep.reading(at, loaded.tokenizer, quantiles, a_quantile) for at in range(len(wanted))]
+    settings = {"tokens": keep.tokens, "context": stream.cut.context, "examples": examples,
+                "quantiles": quantiles, "seed": seed}  # fmt: skip
+    notes = [f"left out: {why} ({count:,} times)" for why, count in stream.skipped.items()]
+    return Readings(tuple(found), stream.site, loaded.name, stream.told, chosen, settings,
+                    (*notes, *told_apart(sae, loaded)))  # fmt: skip
+
+
+def site_of(sae: Any, model: Any, site: str | None) -> str:
+    """Where the autoencoder reads; refuses a site of another width."""
+    found = site or sae.config.source.get("site")
+    if not found:
+        raise HeedfulError(
+            "the autoencoder does not say which site it reads", fix="Name one: --site blocks.2.resid"
+        )
+    if width(model, found) != sae.config.d:
+        raise HeedfulError(
+            f"{found} of {model.name} has width {width(model, found)}",
+            f"the autoencoder reads width {sae.config.d}",
+            "Name the model and the site it was trained on",
+        )
+    return str(found)
+
+
+def told_apart(sae: Any, model: Any) -> list[str]:
+    """A note when the autoencoder was trained on another model's activations."""
+    trained = sae.config.source.get("model") or {}
+    mark = trained.get("fingerprint")
+    if mark and mark != model.facts().get("fingerprint"):
+        return [f"the autoencoder was trained on another model: {sae.config.source.get('name', 'unknown')}"]
+    return []
+
+
+def _wanted(
+    stream: Stream, sae: Any, features: Sequence[int] | None, choose: str, seed: int
+) -> tuple[list[int], str]:
+    """Which features, and how they were chosen."""
+    if features is not None:
+        wrong = [f for f in features if not 0 <= f < sae.config.width]
+        if wrong or not features:
+            fix = f"Features are numbered 0 to {sae.config.width - 1:,}"
+            raise HeedfulError(f"there is no feature {wrong[0]}" if wrong else "no feature is named", fix=fix)
+        return list(dict.fromkeys(int(f) for f in features)), "named"
+    rule = parse(choose)
+    firing = Firing.none(sae.config.width)
+    if rule.looks:
+        stream.again()
+        for _, batch, values in stream.passes(None, "counting firings"):
+            firing.add(values[batch.keep.numpy()])
+    return among(rule, firing, sae.W_dec.norm(dim=1).double().numpy(), seed), choose
+
+
+@dataclass
+class Stream:
+    """Texts on their way through the model and the encoder."""
+
+    model: Any
+    sae: Any
+    texts: Any
+    site: str
+    rows: int | None
+    context: int | None
+    column: str
+    progress: Progress | None
+    cut: Cut = None  # type: ignore[assignment]
+    told: str = ""
+
+    def __post_init__(self) -> None:
+        self.cut = cut_for(self.model, self.context, None, skip_special=True)
+        self.skipped: dict[str, int] = {}
+        facts = open_texts(self.texts, self.column).facts()
+        self.told = str(facts.get("name", facts.get("kind", "texts")))
+
+    def again(self) -> None:
+        """Texts are read twice: what can be read once only is refused."""
+        if isinstance(self.texts, Iterator):
+            raise HeedfulError(
+                "the texts can be read once only", "this rule reads them twice", "Give a list or a file"
+            )
+
+    def passes(self, wanted: Sequence[int] | None, what: str) -> Iterator[tuple[int, Batch, Values]]:
+        """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
+        texts = Texts(open_texts(self.texts, self.column))
+        number = tokens = 0
+        for batch in batches(windows(texts, self.model.tokenizer, self.cut), BATCH_TOKENS, self.cut.pad):
+            batch = first_of(batch, None if self.rows is None else self.rows - tokens)
+            if not (new := int(batch.keep.sum())):
+                if tokens == self.rows:
+                    break
+                continue
+            yield number, batch, activations(self.model, self.sae, self.site, batch, wanted)
+            number, tokens = number + len(batch.ids), tokens + new
+            if self.progress is not None:
+                self.progress(what, tokens, self.rows or 0)
+        self.skipped = texts.skipped
+
+
+def activations(model: Any, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:
+    """(B, T, wanted) of a batch, zero at positions that are not kept."""
+    answer = None
+    if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
+        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
+    with torch.inference_mode():
+        found = read(model, Inputs(batch.ids, batch.mask, answer=answer), [site])[site]
+        rows = found[batch.keep.to(found.device)].float()
+        index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
+        size = max(1, ENCODED // sae.config.width)
+        parts = [sae.encode(piece)[:, index].cpu().float() for piece in rows.split(size)]
+        out = torch.zeros(*batch.ids.shape, len(index))
+        out[batch.keep] = torch.cat(parts)
+    return out.numpy()
+
+
+class Keeper:
+    """Counts, and the examples that are kept, of each wanted feature."""
+
+    def __init__(self, wanted: Sequence[int], top: int, sample: int, seed: int) -> None:
+        self.wanted, self.seed, self.tokens, self.turn = list(wanted), seed, 0, 0
+        self.fired = np.zeros(len(wanted), np.int64)
+        self.histograms = Histograms.empty(len(wanted))
+        self.top = [Best[_Raw](top) for _ in wanted]
+        self.sample = [Best[_Raw](sample) for _ in wanted]
+        self.silent = [Best[_Raw](sample) for _ in wanted]
+
+    def add(self, number: int, batch: Batch, values: Values) -> None:
+        """values (B, T, wanted)"""
+        keep = batch.keep.numpy()
+        rows = values[keep]  # (n, wanted)
+        self.tokens += len(rows)
+        self.fired += (rows > 0).sum(0)
+        self.histograms.add(rows)
+        keys = np.random.default_rng((self.seed, self.turn)).random(rows.shape)
+        self.turn += 1
+        places = np.argwhere(keep)  # (n, 2)
+        seen = _Seen(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
+        for at in range(len(self.wanted)):
+            self._strongest(at, seen)
+            for best, where in ((self.sample[at], rows[:, at] > 0), (self.silent[at], rows[:, at] <= 0)):
+                for i in np.flatnonzero(where & (-keys[:, at] > best.least)):
+                    row, place = places[i].tolist()
+                    best.offer(-float(keys[i, at]), partial(seen.raw, row, place, at))
+
+    def _strongest(self, at: int, seen: _Seen) -> None:
+        """One candidate a window, so that the examples are of different ones."""
+        strongest = seen.values[:, :, at].max(1)  # (B,)
+        for row in np.flatnonzero(strongest > max(0.0, self.top[at].least)).tolist():
+            place = int(seen.values[row, :, at].argmax())
+            self.top[at].offer(float(strongest[row]), partial(seen.raw, row, place, at, True))
+
+    def reading(self, at: int, tokenizer: Any, quantiles: int, a_quantile: int) -> Reading:
+        made = {
+            name: tuple(raw.snippet(tokenizer) for raw in best[at].items())
+            for name, best in (("top", self.top), ("sample", self.sample), ("silent", self.silent))
+        }
+        parts = cut_in(made["sample"], quantiles, a_quantile)
+        counts, edges = self.histograms.counts[at], self.histograms.edges(at)
+        used = int(np.flatnonzero(counts).max(initial=0)) + 1
+        return Reading(
+            self.wanted[at], int(self.fired[at]), self.tokens, made["top"], parts, made["sample"],
+            made["silent"], tuple(counts[:used].tolist()), tuple(edges[: used + 1].tolist()),
+        )  # fmt: skip
+
+
+def cut_in(sample: Sequence[Snippet], quantiles: int, examples: int) -> tuple[Quantile, ...]:
+    """Parts of equal size by activation; the sample is in random order, so the first of a part are a draw."""
+    order = np.argsort([s.value for s in sample], kind="stable")
+    parts = []
+    for part in np.array_split(order, quantiles):
+        if len(part):
+            values = [sample[i].value for i in part]
+            drawn = sorted(part.tolist())[:examples]
+            parts.append(Quantile(min(values), max(values), tuple(sample[i] for i in drawn)))
+    return tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Raw:
+    """A snippet before its characters are known."""
+
+    ids: npt.NDArray[np.int64]
+    values: Values
+    at: int
+    first: int
+    window: int
+    whole: tuple[int, ...]
+
+    def snippet(self, tokenizer: Any) -> Snippet:
+        ids = tuple(self.ids.tolist())
+        context = Context(ids, pieces_of(tokenizer, ids), self.first)
+        return Snippet(context, tuple(self.values.tolist()), self.at, self.window, self.whole)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A batch, out of which snippets are cut."""
+
+    number: int
+    ids: npt.NDArray[np.int64]  # (B, T)
+    lengths: npt.NDArray[np.int64]  # (B,)
+    values: Values  # (B, T, wanted)
+
+    def raw(self, row: int, place: int, at: int, whole: bool = False) -> _Raw:
+        first, end = max(0, place - BEFORE), min(int(self.lengths[row]), place + AFTER + 1)
+        ids = self.ids[row, first:end].copy()  # the batch itself is not kept alive
+        values = self.values[row, first:end, at].copy()
+        all_of_it = tuple(self.ids[row, : self.lengths[row]].tolist()) if whole else ()
+        return _Raw(ids, values, place - first, first, self.number + row, all_of_it)

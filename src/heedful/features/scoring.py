@@ -1,0 +1,84 @@
+"""Agreement of predicted and true activations, with 95 % intervals over contexts drawn again.
+
+Sums over a context are its sufficient statistics, so a thousand draws are one product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from heedful.heads.intervals import drawn, student
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def mean(cls, values: Sequence[float]) -> Score:
+        """Over features."""
+        band = student(np.asarray(values, dtype=np.float64)[:, None], claims=1)
+        return cls(float(band.mean[0]), float(band.low[0]), float(band.high[0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        sure = np.isfinite([self.low, self.high]).all()
+        return {"value": self.value, "interval": [self.low, self.high] if sure else None}
+
+
+def detection(predicted: Bools, fired: Bools, seed: int) -> Score:
+    """Balanced accuracy; firings and silent places are drawn again separately."""
+    right = [(predicted[fired] > 0).astype(float), (~predicted[~fired]).astype(float)]
+    value = float(np.mean([part.mean() for part in right]))
+    again = np.zeros(0)
+    for number, part in enumerate(right):
+        times = np.concatenate(list(drawn(len(part), seed + number)))  # (D, n)
+        mean = times @ part / len(part)
+        again = mean / 2 if not number else again + mean / 2
+    return Score(value, *_middle(again))
+
+
+def pearson(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> Score:
+    """Over all tokens of all contexts, one array a context."""
+    sums = np.array([_sums(x, y) for x, y in zip(predicted, true, strict=True)])  # (n, 6)
+    value = float(_correlation(sums.sum(0)[None])[0])
+    again = np.concatenate([_correlation(times @ sums) for times in drawn(len(sums), seed)])
+    return Score(value, *_middle(again))
+
+
+def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> Score:
+    """Pearson of ranks; ties share their mean rank."""
+    ends = np.cumsum([len(x) for x in predicted])[:-1]
+    ranks = [np.split(rankdata(np.concatenate(side)), ends) for side in (predicted, true)]
+    return pearson(*ranks, seed)
+
+
+def _sums(x: Floats, y: Floats) -> list[float]:
+    return [float(len(x)), x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()]
+
+
+def _correlation(sums: Floats) -> Floats:
+    """sums (D, 6) -> (D,); 0 where one side does not vary."""
+    n, x, y, xx, yy, xy = sums.T
+    over, left, right = xy - x * y / n, xx - x * x / n, yy - y * y / n
+    flat = (left <= 1e-12 * np.maximum(xx, 1e-300)) | (right <= 1e-12 * np.maximum(yy, 1e-300))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = np.where(flat, 0.0, over / np.sqrt(np.where(flat, 1.0, left * right)))
+    return found
+
+
+def _middle(again: Floats) -> tuple[float, float]:
+    low, high = np.quantile(again, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,78 @@
+"""A few tokens of a text with one feature's activation on each, and the characters each token stands for.
+
+A byte-level token may be half a character: its characters are then shown on the token that completes them,
+so that the pieces of a context, joined, are the text the model read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HALF = "\ufffd"  # what a decoder writes for bytes that are no character yet
+
+
+@dataclass(frozen=True)
+class Context:
+    """Tokens in a row, without any activation: all that a simulator may see."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]  # the characters of each token
+    first: int = 0  # place of the first of them in the model's window
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A context around one marked token, with a feature's activations."""
+
+    context: Context
+    values: tuple[float, ...]
+    at: int  # which token is marked
+    window: int = -1  # number of the model's window it was seen in; -1: a text of the reader
+    whole: tuple[int, ...] = ()  # ids of that window, kept for the strongest examples
+
+    @property
+    def value(self) -> float:
+        """Activation of the marked token."""
+        return self.values[self.at]
+
+    @property
+    def position(self) -> int:
+        """Place of the marked token in the model's window."""
+        return self.context.first + self.at
+
+    def to_dict(self) -> dict[str, Any]:
+        pieces, values = list(self.context.pieces), [round(v, 6) for v in self.values]
+        return {"tokens": pieces, "activations": values, "at": self.at, "window": self.window,
+                "position": self.position}  # fmt: skip
+
+
+def pieces_of(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """The characters of each token: what it adds to the text decoded so far."""
+    out: list[str] = []
+    begin, before = 0, ""  # decoding starts again at a whole character: long texts stay linear
+    for at in range(len(ids)):
+        if at - begin > 24 and out[-1] and HALF not in (alone := _decode(tokenizer, ids[at - 1 : at])):
+            begin, before = at - 1, alone
+        now = _decode(tokenizer, ids[begin : at + 1])
+        if now.endswith(HALF) and _completes(tokenizer, ids[begin:], at - begin):
+            out.append("")
+            continue
+        # a decoder that rewrites what came before: the token by itself
+        out.append(now[len(before) :] if now.startswith(before) else _decode(tokenizer, ids[at : at + 1]))
+        before = now
+    return tuple(out)
+
+
+def _completes(tokenizer: Any, ids: Sequence[int], at: int) -> bool:
+    """Whether tokens that follow make a character of the bytes that end here (one has four at most)."""
+    ends = range(at + 2, min(at + 5, len(ids) + 1))
+    return any(not _decode(tokenizer, ids[:end]).endswith(HALF) for end in ends)
+
+
+def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
