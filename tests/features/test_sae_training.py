@@ -276,3 +276,22 @@ def test_defaults():
     assert (s.k, s.k_aux, s.aux, s.dead_rows, s.clip) == (32, 192, 1 / 32, 10_000_000, 1.0)
     assert settle("relu", 384, 64, 10).sparsity == 5.0
     assert settle("jumprelu", 384, 64, 10).betas == (0.0, 0.999)
+
+
+def test_gradients_along_decoders_are_removed():
+    x, _ = _planted(512)
+    run = train.begin(Table(x), settle("topk", D, 32, 10, batch=512, k=2))
+    before = run.params["dec"].detach().clone()
+    train.take_step(run, x * run.scale)
+    along = (run.params["dec"].grad * before).sum(1)
+    assert run.params["dec"].grad.norm() > 0.01
+    assert along.abs().max() < 1e-6
+
+
+def test_the_rate_follows_its_schedule():
+    x, _ = _planted(512)
+    settings = settle("topk", D, 32, 10, batch=64, k=2, decay=0.5)
+    run = train.begin(Table(x), settings)
+    rates = [run.optimizer.param_groups[0]["lr"] for _ in train.steps_of(run, Table(x))]
+    assert rates == [lr_at(settings, step) for step in range(10)]
+    assert rates[-1] == pytest.approx(settings.lr / 5)

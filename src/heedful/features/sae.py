@@ -63,6 +63,9 @@ class SAE:
     b_dec: Tensor  # (d,)
     threshold: Tensor | None = None  # jumprelu (F,); topk, batchtopk, matryoshka (), below 0: not known
 
+    def __repr__(self) -> str:
+        return f"<{self.config.kind} autoencoder: ({self.config.d},) to {self.config.width:,} features>"
+
     def encode(self, x: Tensor) -> Tensor:
         """Activations (..., F) of inputs (..., d)."""
         flat = self._flat(x)
