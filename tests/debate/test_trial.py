@@ -148,7 +148,7 @@ def test_the_conclusion_follows_how_far_attention_can_go() -> None:
 def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
     def line(low: float, tvd: float) -> Finding:
         return Finding("trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.2, "two seeds", 9,
-                       extra={"TVD": tvd})  # fmt: skip
+                       extra={"TVD": tvd, "lambda": 1.0})  # fmt: skip
 
     def said(found: Finding) -> str:
         return statements(Trial((found,), 9))[0].showed

@@ -120,6 +120,13 @@ class Court:
         config = settings(self.cases.model, None)
         return config if self.options.steps is None else replace(config, steps=self.options.steps)
 
+    @property
+    def _gentle(self) -> Any:
+        """For models that start from the user's weights."""
+        from heedful.debate.trained_adversary import GENTLE
+
+        return replace(self._config, lr=self._config.lr * GENTLE)
+
     @cached_property
     def frozen(self) -> Any:
         from heedful.debate.frozen import frozen
@@ -136,9 +143,9 @@ class Court:
 
     @cached_property
     def second(self) -> Any:
-        from heedful.debate.trained_adversary import GENTLE, trained_adversary
+        from heedful.debate.trained_adversary import trained_adversary
 
-        config = replace(self._config, lr=self._config.lr * GENTLE)
+        config = None if self.options.steps is None else self._gentle
         told = self._told("training adversaries")
         return trained_adversary(
             self.cases.model, self.train, self.test, config=config, beside=self.seeds, progress=told
@@ -147,7 +154,7 @@ class Court:
     def _guide(self) -> Any:
         from heedful.debate.guide import guide
 
-        best = self.second.best()
+        best = self.second.best() or self.second.mildest()
         others = {} if best is None else {"adversary": best.models[0]}
         told = self._told("training guided networks")
         return guide(self.cases.model, self.train, self.test, self._numbers, others=others, progress=told)
@@ -156,9 +163,8 @@ class Court:
         """Models trained on with each term."""
         from heedful.debate.improve import improve
         from heedful.debate.marks import with_marks
-        from heedful.debate.trained_adversary import GENTLE
 
-        config = replace(self._config, lr=self._config.lr * GENTLE)
+        config = self._gentle
         train, marked = self.train, None
         if self.given is not None and self.given.rationales is not None:
             train, marked = with_marks(self.cases.model, self.given, self.options.length)

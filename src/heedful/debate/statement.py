@@ -107,12 +107,16 @@ def _seeds(findings: Sequence[Finding]) -> str:
 
 
 def _second(findings: Sequence[Finding]) -> str:
-    best = _farthest(findings)
+    best, moved = _farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
+    said = ""
     if best is None:
-        return f"No trained adversary kept the answers within a mean TVD of {KEPT:g}."
-    said = (
-        f"A trained adversary kept the answers to a mean TVD of {_short(best.extra['TVD'])} "
-        f"and moved attention by JSD {_told(best)}"
+        best = min((f for f in moved if f.extra["lambda"]), key=lambda f: f.extra["TVD"], default=None)
+        said = f"No trained adversary kept the answers within a mean TVD of {KEPT:g}. "
+    if best is None:
+        return said.strip()
+    said += (
+        f"A trained adversary that moved the answers by a mean TVD of {_short(best.extra['TVD'])} "
+        f"moved attention by JSD {_told(best)}"
     )
     if not math.isfinite(best.control):
         return said + "."
@@ -240,7 +244,8 @@ def _worse(findings: Sequence[Finding]) -> bool:
 
 
 def _farthest(findings: Sequence[Finding]) -> Finding | None:
-    kept = [f for f in findings if f.what.startswith("attention moved") and f.extra["TVD"] <= KEPT]
+    moved = (f for f in findings if f.what.startswith("attention moved") and f.extra["lambda"])
+    kept = [f for f in moved if f.extra["TVD"] <= KEPT]
     return max(kept, key=lambda f: f.value) if kept else None
 
 

@@ -58,7 +58,7 @@ FLOOR = 1e-8
 CHECKS, SAMPLE = 10, 256  # times a fit that the training loss is looked at, and on how many texts
 PUSH, PUSHED = 0.3, 0.3  # lambda at the start of a copy, and for which share of the steps
 GENTLE = 1 / 3  # of the learning rate, where training starts from the user's weights
-LIMIT = 0.1  # mean TVD up to which an adversary keeps the answers, when one has to be chosen
+LIMIT = 0.05  # mean TVD up to which an adversary keeps the answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,10 @@ class TrainedAdversary:
         """The adversary that moved attention most while the mean TVD stayed at or below the limit."""
         kept = [point for point in self.points if point.weight and point.output.mean() <= limit]
         return max(kept, key=lambda point: float(point.moved.mean())) if kept else None
+
+    def mildest(self) -> Point | None:
+        """The adversary that moved the answers least."""
+        return min((p for p in self.points if p.weight), key=lambda p: float(p.output.mean()), default=None)
 
     def findings(self) -> list[Finding]:
         return [found for point in self.points for found in self._lines(point)]
