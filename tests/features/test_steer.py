@@ -109,7 +109,6 @@ def whole_passes(model: Any, prompt: str, count: int) -> list[int]:
         ("gpt2", SITE),
         ("gpt2", "blocks.1.mlp"),
         ("llama", SITE),
-        ("bart", SITE),
         ("bart", "decoder.blocks.0.resid"),
         ("t5", "decoder.blocks.0.resid"),
     ],
@@ -127,6 +126,17 @@ def test_a_cache_changes_nothing(name: str, site: str, shared: Callable[[str], A
             assert ids == whole_passes(model, TEXT, 8)[: len(ids)]
         written += ids != plain
     assert written, "the steer was too weak to show anything"
+
+
+@pytest.mark.parametrize("positions", ["all", "last", [0, 2, 99]])
+def test_an_encoder_is_steered_once_however_much_is_written(
+    positions: Any, shared: Callable[[str], Any]
+) -> None:
+    model, sae = shared("bart").model, random_sae()
+    x = model.encode(TEXT)
+    with steer(model, sae, {3: 4.0}, positions=positions) as applied:
+        model.answer(x, 4)
+    assert applied.positions == {"all": len(x), "last": 1}.get(str(positions), 2)
 
 
 def test_last_while_writing_is_everything_from_the_last_token_of_the_prompt_on(

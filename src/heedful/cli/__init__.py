@@ -18,6 +18,7 @@ from heedful.cli.audit import audit
 from heedful.cli.features import app as features_app
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
+from heedful.cli.steer import steer
 from heedful.cli.trial import trial
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
@@ -32,6 +33,7 @@ app.add_typer(features_app, name="features")
 app.command()(audit)
 app.command()(attention)
 app.command()(trial)
+app.command()(steer)
 
 
 def _version(wanted: bool) -> bool:

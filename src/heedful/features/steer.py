@@ -129,8 +129,8 @@ def _texts(given: Any) -> bool:
 def _moved(x: Tensor, where: Tensor | None, push: Push, applied: Applied) -> Tensor:
     """x (B, T, d) with what is pushed at `where` (B, T); rows that nothing is added to keep their bits."""
     flat = x.reshape(-1, x.shape[-1])
-    rows = slice(None) if where is None else where.reshape(-1).nonzero()[:, 0].to(x.device)
-    before = flat[rows]
+    rows = None if where is None else where.reshape(-1).nonzero()[:, 0].to(x.device)
+    before = flat if rows is None else flat[rows]
     if not len(before):
         return x
     added = push(before).to(x)
@@ -138,6 +138,4 @@ def _moved(x: Tensor, where: Tensor | None, push: Push, applied: Applied) -> Ten
     applied.positions += len(lengths)
     applied.total += float(lengths.sum())
     after = torch.where((added != 0).any(1, keepdim=True), before + added, before)
-    if where is None:
-        return after.reshape(x.shape)
-    return flat.index_copy(0, rows, after).reshape(x.shape)
+    return (after if rows is None else flat.index_copy(0, rows, after)).reshape(x.shape)
