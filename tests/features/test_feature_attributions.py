@@ -169,7 +169,7 @@ def test_registered_it_is_audited(shared: Callable[[str], Any], monkeypatch: pyt
     def mine(model: Any, x: Any, target: Any, *, k: int = 5) -> Attribution:
         return feature_attribution(model, x, target, sae=sae, k=k)
 
-    found = heedful.explain(model, TEXT, ["my-features", "grad-l2"])
+    found = heedful.explain(model, TEXT, ["my-features", "grad-l2"], evidence=True)
     assert set(found) == {"my-features", "grad-l2", "random"}
     assert {e.method for e in found.evidence} >= {"my-features"}
     assert found["my-features"].scores.any()

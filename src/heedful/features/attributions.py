@@ -73,7 +73,7 @@ class FeatureExplanation:
     @property
     def explained(self) -> float:
         """Sum of the single effects."""
-        return sum(feature.effect for feature in self.features)
+        return float(sum(feature.effect for feature in self.features))
 
     @property
     def band(self) -> tuple[float, float]:

@@ -84,7 +84,8 @@ def ranged(mean: Mean) -> str:
 def short(value: float) -> str:
     if not math.isfinite(value):
         return "–"
-    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}").replace("-", "−")
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def _texts(sweep: Sweep) -> Table:
