@@ -130,9 +130,10 @@ def activations(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tup
     """Batch by batch, each site's activations (B, T, d) float32; passes end at the last site."""
     names = list(dict.fromkeys(sites))
     for batch in found.batches:
-        with torch.inference_mode():
+        with torch.no_grad():
             seen = read(model, inputs_of(model, batch), names)
-            yield batch, {name: value.float().cpu() for name, value in seen.items()}
+            kept = {name: value.float().cpu() for name, value in seen.items()}
+        yield batch, kept  # outside: a mode must not leak to whoever asked
 
 
 def rows_at(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Tensor, ...]]:
