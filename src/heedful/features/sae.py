@@ -30,6 +30,7 @@ from heedful.features.settings import KINDS, Settings
 
 if TYPE_CHECKING:
     from heedful.features.foreign import Opened
+    from heedful.features.measure import Measured
 
 FORMAT = 1
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
@@ -85,6 +86,12 @@ class SAE:
         """By the names that architectures use."""
         named = {"enc": self.W_enc.T, "b_enc": self.b_enc, "dec": self.W_dec, "b_dec": self.b_dec}
         return named if self.threshold is None else named | {"threshold": self.threshold}
+
+    def measure(self, model: Any, texts: Any, **settings: Any) -> Measured:
+        """How good it is on the model it was trained for: see heedful.features.measure."""
+        from heedful.features.measure import measure
+
+        return measure(self, model, texts, **settings)
 
     def thresholded(self) -> SAE:
         """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""
