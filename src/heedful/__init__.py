@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from heedful.each import explain_each
     from heedful.evidence.verdict import Verdict
     from heedful.features.harvest import harvest
+    from heedful.features.pages import FeaturePages, feature_pages
+    from heedful.features.reading import read_features
     from heedful.features.sae import SAE
     from heedful.features.steer import steer
     from heedful.features.store import Acts
@@ -43,6 +45,9 @@ _HOME = {
     "explain_each": "heedful.each",
     "ablated": "heedful.heads.ablation",
     "attention": "heedful.heads.atlas",
+    "FeaturePages": "heedful.features.pages",
+    "feature_pages": "heedful.features.pages",
+    "read_features": "heedful.features.reading",
     "SAE": "heedful.features.sae",
     "train_sae": "heedful.features.train",
     "steer": "heedful.features.steer",
@@ -77,6 +82,7 @@ __all__ = [
     "Cost",
     "Encoded",
     "Evidence",
+    "FeaturePages",
     "HeedfulError",
     "Target",
     "Trace",
@@ -89,12 +95,14 @@ __all__ = [
     "audit",
     "explain",
     "explain_each",
+    "feature_pages",
     "harvest",
     "head_importance",
     "head_means",
     "load",
     "plan",
     "prune_heads",
+    "read_features",
     "steer",
     "train_sae",
     "trial",

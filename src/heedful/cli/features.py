@@ -10,12 +10,15 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.features_measure import compare, measure, split
+from heedful.cli.features_read import interpret, page
 from heedful.cli.features_train import train
 from heedful.cli.io import Say, calm, console, duration, note, put_json, working
 
 option, argument = typer.Option, typer.Argument
 app = typer.Typer(help="Features of a model's activations: harvest them, train dictionaries, read them.")
 app.command()(train)
+app.command()(page)
+app.command()(interpret)
 app.command()(measure)
 app.command()(split)
 app.command()(compare)

@@ -171,14 +171,14 @@ def score(simulator: Simulator, explanation: Explanation, held: Sequence[Snippet
     given = simulator.predict(explanation, [s.context for s in held])
     for found, snippet in zip(given, held, strict=True):
         if len(found) != len(snippet.context):
-            raise HeedfulError(
-                f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens"
-            )
+            raise HeedfulError(f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens")
     predicted = [np.asarray(found, dtype=np.float64) for found in given]
     true = [np.asarray(s.values) for s in held]
     marked = np.array([found[s.at] > 0 for found, s in zip(predicted, held, strict=True)])
     fired = np.array([s.value > 0 for s in held])
-    return Scores(detection(marked, fired, seed), pearson(predicted, true, seed), spearman(predicted, true, seed))
+    return Scores(
+        detection(marked, fired, seed), pearson(predicted, true, seed), spearman(predicted, true, seed)
+    )
 
 
 def permuted(parts: Split, seed: int) -> Split:

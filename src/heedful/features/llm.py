@@ -49,8 +49,8 @@ class Cost:
     def __str__(self) -> str:
         about = "about " if self.guessed else ""
         return (
-            f"{self.requests:,} requests ({self.cached:,} from the cache), {about}{self.prompt:,} tokens sent, "
-            f"{about}{self.completion:,} received"
+            f"{self.requests:,} requests ({self.cached:,} from the cache), "
+            f"{about}{self.prompt:,} tokens sent, {about}{self.completion:,} received"
         )
 
 
@@ -78,7 +78,9 @@ class Endpoint:
         self.url = (self.url or os.environ.get(URL, "")).rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise HeedfulError(
-                f"no language model can be asked at {self.url!r}" if self.url else "no language model is known",
+                f"no language model can be asked at {self.url!r}"
+                if self.url
+                else "no language model is known",
                 "the address is not one of http" if self.url else f"{URL} is not set",
                 f"Set {URL}=https://host/v1, and {KEY} if it wants a key",
             )
@@ -119,7 +121,9 @@ class Endpoint:
             except urllib.error.HTTPError as error:
                 last = f"HTTP {error.code} {error.reason}"
                 if error.code != 429 and error.code < 500:
-                    raise HeedfulError(f"{self.url} refused", f"{last}: {_reason(error)}", _fix(error.code)) from None
+                    raise HeedfulError(
+                        f"{self.url} refused", f"{last}: {_reason(error)}", _fix(error.code)
+                    ) from None
                 pause = _asked(error.headers.get("Retry-After"))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 last = f"{type(error).__name__}: {error}"

@@ -1,6 +1,6 @@
 """What a feature does to the model's answer, measured on the windows in which it is strongest.
 
-    promoted, suppressed   (logits(x + e d) - logits(x - e d)) / 2e * a, at the strongest token of each window:
+    promoted, suppressed   a (logits(x + e d) - logits(x - e d)) / 2e at the strongest token of each window:
                            d the decoder row, a the activation there, e a hundredth of ||x|| / ||d||. The
                            change of each logit, to first order, that the activation stands for. All that
                            follows the site is in it: attention, MLPs, the last norm. No class of models is
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,10 +175,14 @@ def _without(
             for place, other in zip(where, removed, strict=True):
                 if other >= 0:
                     take[place] = (codes[place, other] * sae.W_dec[other]).to(take.dtype)
-            with changing(model, site, lambda x, take=take: x - take):
+            with changing(model, site, partial(_less, take)):
                 after = _logits(model, top.whole)
             changes.append(_loss(model, after, logits, top.whole, where) - before)
     return changes[0], changes[1]
+
+
+def _less(take: Tensor, x: Tensor) -> Tensor:
+    return x - take
 
 
 def _drawn(codes: Tensor, feature: int, where: list[int], rng: np.random.Generator) -> list[int]:

@@ -1,10 +1,10 @@
 """`heedful.feature_pages`: all there is to know about a few features, gathered for one page.
 
-    reading          what they fire on (heedful.features.reading)
-    effects          outputs they push, and the loss without them (heedful.features.logits)
-    neighbours       features that point the same way (heedful.features.neighbours)
-    interpretation   what they are said to mean, with scores and controls (heedful.features.interpret)
-    own              their activations on texts of the reader
+reading          what they fire on (heedful.features.reading)
+effects          outputs they push, and the loss without them (heedful.features.logits)
+neighbours       features that point the same way (heedful.features.neighbours)
+interpretation   what they are said to mean, with scores and controls (heedful.features.interpret)
+own              their activations on texts of the reader
 """
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ def feature_pages(
     loaded: Any = load(model)
     readings = read_features(loaded, sae, texts, features, seed=seed, progress=progress, **how)
     rules = Rules()
-    said = interpret(
-        list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress
-    )
+    said = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
     shown = own_texts(loaded, sae, readings, own)
     lengths = sae.W_dec.norm(dim=1)
     pages = []
@@ -131,7 +129,9 @@ def feature_pages(
     return FeaturePages(tuple(pages), readings, facts)
 
 
-def own_texts(model: Any, sae: Any, readings: Readings, texts: Sequence[str]) -> dict[int, tuple[Snippet, ...]]:
+def own_texts(
+    model: Any, sae: Any, readings: Readings, texts: Sequence[str]
+) -> dict[int, tuple[Snippet, ...]]:
     """Every feature's activations on whole texts; one longer than the model's window is refused."""
     wanted = [r.feature for r in readings]
     out: dict[int, list[Snippet]] = {f: [] for f in wanted}
@@ -141,7 +141,9 @@ def own_texts(model: Any, sae: Any, readings: Readings, texts: Sequence[str]) ->
         size = model.window or None
         tokens = len(model.tokenizer(text, verbose=False)["input_ids"]) + 2
         if size is not None and tokens > size:
-            raise HeedfulError(f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it")
+            raise HeedfulError(
+                f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
+            )
         stream = Stream(model, sae, [text], readings.site, None, max(tokens, 8) if size is None else size,
                         "text", None)  # fmt: skip
         for _, batch, values in stream.passes(wanted, ""):

@@ -5,7 +5,8 @@ which it is strongest, and examples drawn at random from every quantile of its a
 The strongest alone hide a feature that means other things when it is weak (Bolukbasi et al. 2021).
 
     firings    each gets a random key u; the R least keys are a uniform sample of all firings
-    quantiles  that sample, sorted by activation and cut into Q parts of equal size; examples are drawn in each
+    quantiles  that sample, sorted by activation and cut into Q parts of equal size; examples are drawn in
+               each
     silent     a uniform sample of places where the feature is zero, for tests of what is said about it
 
 Cost: one pass of the model up to the site and one of the encoder a token; a second one before it where the
@@ -17,18 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from heedful.errors import HeedfulError
 from heedful.features.choosing import Firing, among, parse
-from heedful.features.samples import Best, Histograms
-from heedful.features.snippets import Context, Snippet, pieces_of
+from heedful.features.keeping import Keeper, Quantile, Reading, Values, cut_in
 from heedful.features.windows import Batch, Cut, Texts, batches, cut_for, first_of, open_texts, windows
 from heedful.models.base import Inputs
 from heedful.models.sites import read, width
@@ -36,52 +33,8 @@ from heedful.models.sites import read, width
 BATCH_TOKENS = 2048
 ENCODED = 1 << 23  # activations of all features held at once
 SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
-BEFORE, AFTER = 16, 8  # tokens shown around the marked one
+__all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
 Progress = Callable[[str, int, int], None]
-Values = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """One part of a feature's activations, sorted and cut into parts of equal size."""
-
-    low: float
-    high: float
-    examples: tuple[Snippet, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one feature fired on."""
-
-    feature: int
-    fired: int  # tokens on which it is not zero
-    tokens: int  # read
-    top: tuple[Snippet, ...]  # from different windows, strongest first
-    quantiles: tuple[Quantile, ...]  # weakest first
-    sample: tuple[Snippet, ...]  # a uniform sample of its firings
-    silent: tuple[Snippet, ...]  # a uniform sample of places where it is zero
-    counts: tuple[int, ...]  # histogram of the activations that are not zero
-    edges: tuple[float, ...]
-
-    @property
-    def rate(self) -> float:
-        return self.fired / self.tokens if self.tokens else 0.0
-
-    @property
-    def greatest(self) -> float:
-        return max((snippet.value for snippet in self.top), default=0.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        parts = [
-            {"low": q.low, "high": q.high, "examples": [s.to_dict() for s in q.examples]}
-            for q in self.quantiles
-        ]
-        return {
-            "feature": self.feature, "fired": self.fired, "tokens": self.tokens, "rate": self.rate,
-            "max": self.greatest, "histogram": {"counts": list(self.counts), "edges": list(self.edges)},
-            "top": [s.to_dict() for s in self.top], "quantiles": parts,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -254,103 +207,7 @@ def activations(model: Any, sae: Any, site: str, batch: Batch, wanted: Sequence[
         rows = found[batch.keep.to(found.device)].float()
         index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
         size = max(1, ENCODED // sae.config.width)
-        parts = [sae.encode(piece)[:, index].cpu().float() for piece in rows.split(size)]
+        parts = [sae.encode(piece)[:, index].cpu().float() for piece in torch.split(rows, size)]
         out = torch.zeros(*batch.ids.shape, len(index))
         out[batch.keep] = torch.cat(parts)
     return out.numpy()
-
-
-class Keeper:
-    """Counts, and the examples that are kept, of each wanted feature."""
-
-    def __init__(self, wanted: Sequence[int], top: int, sample: int, seed: int) -> None:
-        self.wanted, self.seed, self.tokens, self.turn = list(wanted), seed, 0, 0
-        self.fired = np.zeros(len(wanted), np.int64)
-        self.histograms = Histograms.empty(len(wanted))
-        self.top = [Best[_Raw](top) for _ in wanted]
-        self.sample = [Best[_Raw](sample) for _ in wanted]
-        self.silent = [Best[_Raw](sample) for _ in wanted]
-
-    def add(self, number: int, batch: Batch, values: Values) -> None:
-        """values (B, T, wanted)"""
-        keep = batch.keep.numpy()
-        rows = values[keep]  # (n, wanted)
-        self.tokens += len(rows)
-        self.fired += (rows > 0).sum(0)
-        self.histograms.add(rows)
-        keys = np.random.default_rng((self.seed, self.turn)).random(rows.shape)
-        self.turn += 1
-        places = np.argwhere(keep)  # (n, 2)
-        seen = _Seen(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
-        for at in range(len(self.wanted)):
-            self._strongest(at, seen)
-            for best, where in ((self.sample[at], rows[:, at] > 0), (self.silent[at], rows[:, at] <= 0)):
-                for i in np.flatnonzero(where & (-keys[:, at] > best.least)):
-                    row, place = places[i].tolist()
-                    best.offer(-float(keys[i, at]), partial(seen.raw, row, place, at))
-
-    def _strongest(self, at: int, seen: _Seen) -> None:
-        """One candidate a window, so that the examples are of different ones."""
-        strongest = seen.values[:, :, at].max(1)  # (B,)
-        for row in np.flatnonzero(strongest > max(0.0, self.top[at].least)).tolist():
-            place = int(seen.values[row, :, at].argmax())
-            self.top[at].offer(float(strongest[row]), partial(seen.raw, row, place, at, True))
-
-    def reading(self, at: int, tokenizer: Any, quantiles: int, a_quantile: int) -> Reading:
-        made = {
-            name: tuple(raw.snippet(tokenizer) for raw in best[at].items())
-            for name, best in (("top", self.top), ("sample", self.sample), ("silent", self.silent))
-        }
-        parts = cut_in(made["sample"], quantiles, a_quantile)
-        counts, edges = self.histograms.counts[at], self.histograms.edges(at)
-        used = int(np.flatnonzero(counts).max(initial=0)) + 1
-        return Reading(
-            self.wanted[at], int(self.fired[at]), self.tokens, made["top"], parts, made["sample"],
-            made["silent"], tuple(counts[:used].tolist()), tuple(edges[: used + 1].tolist()),
-        )  # fmt: skip
-
-
-def cut_in(sample: Sequence[Snippet], quantiles: int, examples: int) -> tuple[Quantile, ...]:
-    """Parts of equal size by activation; the sample is in random order, so the first of a part are a draw."""
-    order = np.argsort([s.value for s in sample], kind="stable")
-    parts = []
-    for part in np.array_split(order, quantiles):
-        if len(part):
-            values = [sample[i].value for i in part]
-            drawn = sorted(part.tolist())[:examples]
-            parts.append(Quantile(min(values), max(values), tuple(sample[i] for i in drawn)))
-    return tuple(parts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Raw:
-    """A snippet before its characters are known."""
-
-    ids: npt.NDArray[np.int64]
-    values: Values
-    at: int
-    first: int
-    window: int
-    whole: tuple[int, ...]
-
-    def snippet(self, tokenizer: Any) -> Snippet:
-        ids = tuple(self.ids.tolist())
-        context = Context(ids, pieces_of(tokenizer, ids), self.first)
-        return Snippet(context, tuple(self.values.tolist()), self.at, self.window, self.whole)
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """A batch, out of which snippets are cut."""
-
-    number: int
-    ids: npt.NDArray[np.int64]  # (B, T)
-    lengths: npt.NDArray[np.int64]  # (B,)
-    values: Values  # (B, T, wanted)
-
-    def raw(self, row: int, place: int, at: int, whole: bool = False) -> _Raw:
-        first, end = max(0, place - BEFORE), min(int(self.lengths[row]), place + AFTER + 1)
-        ids = self.ids[row, first:end].copy()  # the batch itself is not kept alive
-        values = self.values[row, first:end, at].copy()
-        all_of_it = tuple(self.ids[row, : self.lengths[row]].tolist()) if whole else ()
-        return _Raw(ids, values, place - first, first, self.number + row, all_of_it)

@@ -4,9 +4,11 @@
     atom    the token; its word in lower case; what the word begins or ends with; its class (digits, capitals,
             punctuation, inside a word, ...); the token, word or class before it; the two tokens before it;
             the pair of both; the place in the model's window
-    fit     greedily, the atom that adds most to (share of activation covered - share of silent tokens covered)
-            / 2 over all tokens of the training examples, until less than `least` is added: balanced accuracy,
-            strong firings weighing more. An atom must hold in firings of at least two windows.
+    fit     greedily, the atom that adds most to (share of activation covered - share of silent tokens
+            covered) / 2 over all training tokens, until less than `least` is added: balanced accuracy, strong
+            firings weighing more. An atom must hold in firings of at least two windows. Twice: with all
+            atoms, and without the broad ones (classes, ends of words, place), after which little is left to
+            add; the rule whose predictions correlate more with the training activations stays
     predict the greatest mean training activation of the atoms that hold; 0 where none does
 
 Only what stands before a token is looked at: rules hold for causal models, and miss what an encoder reads
@@ -24,9 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.features.interpret import Explanation
+from heedful.features.scoring import correlation
 from heedful.features.snippets import Context, Snippet
 
 Atom = tuple[str, ...]
+Bools = npt.NDArray[np.bool_]
+BROAD = ("class", "after class", "begins", "ends", "within")
 WITHIN = (1, 2, 4, 8, 16)
 MOST, LEAST = 8, 0.01
 TOLD = {
@@ -47,7 +52,9 @@ class Rule:
     def at(self, context: Context, place: int) -> float:
         """Predicted activation of a token."""
         here = set(atoms(context, place))
-        return max((s for atom, s in zip(self.atoms, self.strength, strict=True) if atom in here), default=0.0)
+        return max(
+            (s for atom, s in zip(self.atoms, self.strength, strict=True) if atom in here), default=0.0
+        )
 
 
 class Rules:
@@ -108,7 +115,9 @@ def classes(piece: str, before: str | None) -> Iterator[str]:
         yield "digits"
     letters = [c for c in inside if c.isalpha()]
     if letters and letters[0].isupper():
-        yield "capital letters" if len(letters) > 1 and all(map(str.isupper, letters)) else "capitalised words"
+        yield (
+            "capital letters" if len(letters) > 1 and all(map(str.isupper, letters)) else "capitalised words"
+        )
     if all(unicodedata.category(c)[0] in "PS" for c in inside):
         yield "punctuation and signs"
     if not inside.isascii():
@@ -132,27 +141,37 @@ class _Table:
 
 
 def fit(examples: Sequence[Snippet], most: int = MOST, least: float = LEAST) -> Rule:
-    """The rule that greedy choice finds."""
+    """The better of two rules that greedy choice finds."""
     table = _table(examples)
     fires = table.values > 0
     if not fires.any() or fires.all() or not len(table.names):
         return Rule((), ())
+    narrow = np.array([atom[0] not in BROAD for atom in table.names])
+    found = [_greedy(table, allowed, most, least) for allowed in (np.ones_like(narrow), narrow)]
+    return max(found, key=lambda pair: pair[1])[0]  # of equal ones the first
+
+
+def _greedy(table: _Table, allowed: Bools, most: int, least: float) -> tuple[Rule, float]:
+    """A rule of allowed atoms, and the correlation of its predictions with the activations."""
+    fires = table.values > 0
     mass = 0.5 * np.where(fires, table.values, 0.0) / table.values[fires].sum()
     weight = np.where(fires, mass, -0.5 / (~fires).sum())  # gain of covering a token
-    covered = np.zeros(len(fires), bool)
+    covered, predicted = np.zeros(len(fires), bool), np.zeros(len(fires))
     chosen: list[int] = []
+    strength: list[float] = []
     while len(chosen) < most:
         new = ~covered[table.token]
-        gains = np.bincount(
-            table.atom[new], weights=weight[table.token[new]], minlength=len(table.names)
-        )
-        best = int(gains.argmax())  # of equal ones the simplest: atoms are numbered in that order
-        if gains[best] < least:
+        gains = np.bincount(table.atom[new], weights=weight[table.token[new]], minlength=len(table.names))
+        best = int(np.where(allowed, gains, -np.inf).argmax())  # of equal ones the simplest, numbered first
+        if not allowed[best] or gains[best] < least:
             break
+        here = table.token[table.atom == best]
         chosen.append(best)
-        covered[table.token[table.atom == best]] = True
-    strength = [float(table.values[table.token[table.atom == a]].mean()) for a in chosen]
-    return Rule(tuple(table.names[a] for a in chosen), tuple(strength))
+        strength.append(float(table.values[here].mean()))
+        covered[here] = True
+        predicted[here] = np.maximum(predicted[here], strength[-1])
+    rule = Rule(tuple(table.names[a] for a in chosen), tuple(strength))
+    return rule, correlation(predicted, table.values)
 
 
 def _table(examples: Sequence[Snippet]) -> _Table:
@@ -200,4 +219,5 @@ def told(rule: Rule) -> str:
 
 
 def _quoted(piece: str) -> str:
-    return '"' + piece.replace("\n", "\\n").replace("\t", "\\t") + '"'
+    """Spaces are part of tokens and would be lost at the end of a line."""
+    return '"' + piece.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") + '"'

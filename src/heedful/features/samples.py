@@ -67,8 +67,9 @@ class Histograms:
         if not len(values):
             return
         bins = self.counts.shape[1]
-        for feature in np.flatnonzero(values.max(0) >= self.reach):
-            self._widen(int(feature), float(values[:, feature].max()))
+        most = values.max(0)
+        for which in np.flatnonzero(most >= self.reach).tolist():
+            self._widen(which, float(most[which]))
         row, feature = np.nonzero(values > 0)
         place = (values[row, feature].astype(np.float64) / self.reach[feature] * bins).astype(np.int64)
         flat = np.bincount(feature * bins + place, minlength=self.counts.size)
@@ -84,4 +85,5 @@ class Histograms:
     def edges(self, feature: int) -> npt.NDArray[np.float64]:
         """(B + 1,)"""
         bins = self.counts.shape[1]
-        return np.arange(bins + 1) * (self.reach[feature] / bins)
+        found: npt.NDArray[np.float64] = np.arange(bins + 1) * (self.reach[feature] / bins)
+        return found

@@ -62,7 +62,12 @@ def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> 
     """Pearson of ranks; ties share their mean rank."""
     ends = np.cumsum([len(x) for x in predicted])[:-1]
     ranks = [np.split(rankdata(np.concatenate(side)), ends) for side in (predicted, true)]
-    return pearson(*ranks, seed)
+    return pearson(ranks[0], ranks[1], seed)
+
+
+def correlation(x: Floats, y: Floats) -> float:
+    """Pearson's; 0 where one side does not vary."""
+    return float(_correlation(np.array([_sums(x, y)]))[0])
 
 
 def _sums(x: Floats, y: Floats) -> list[float]:

@@ -20,7 +20,7 @@ def histogram(counts: Sequence[int], edges: Sequence[float], name: str, title: s
     def x(value: float) -> float:
         return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
-    def y(count: float) -> float:
+    def y(count: int) -> float:
         # one count stands a little above the axis, so that it can be seen
         return BOTTOM - (math.log10(count) + 0.15) / (decades + 0.15) * (BOTTOM - TOP)
 
@@ -38,8 +38,10 @@ def histogram(counts: Sequence[int], edges: Sequence[float], name: str, title: s
                 f'height="{BOTTOM - y(count):.1f}"><title>{start:.3g} to {end:.3g}: {count:,}</title></rect>'
             )
     drawn.append(f'<line class="zero" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{BOTTOM:g}" y2="{BOTTOM:g}"/>')
-    for tick in _ticks(high):
-        drawn.append(f'<text x="{x(tick):.1f}" y="{BOTTOM + 16:g}" text-anchor="middle">{tick:.6g}</text>')
+    drawn += [
+        f'<text x="{x(tick):.1f}" y="{BOTTOM + 16:g}" text-anchor="middle">{tick:.6g}</text>'
+        for tick in _ticks(high)
+    ]
     middle = (LEFT + WIDTH - RIGHT) / 2
     drawn.append(f'<text x="{middle:g}" y="{BOTTOM + 34:g}" text-anchor="middle">{esc(name)}</text>')
     return f'<svg class="plot histogram" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img">{"".join(drawn)}</svg>'
