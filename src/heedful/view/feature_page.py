@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from heedful.features.interpret import Interpretation, Scores
+from heedful.features.interpret import Interpretation, Scores, together
 from heedful.features.logits import Effect, Effects, Pushed
 from heedful.features.pages import FeaturePages, Page
 from heedful.features.scoring import Score
@@ -15,7 +15,11 @@ from heedful.view.html import cell, component, document
 from heedful.view.sections import esc, level, part, table
 
 MEASURES = {"detection": "balanced accuracy", "pearson": "Pearson r", "spearman": "Spearman ρ"}
-WHO = {"": "this explanation", "shuffled": "of another feature", "permuted": "on shuffled activations"}
+WHO = {
+    "": "this explanation",
+    "shuffled": "that of another feature",
+    "permuted": "the method on shuffled activations",
+}
 
 
 def page(pages: FeaturePages) -> str:
@@ -80,8 +84,19 @@ def _overview(pages: FeaturePages, size: int) -> str:
         )  # fmt: skip
     heads = ["feature", "fires on", "greatest", "balanced accuracy<small>0.5 is chance</small>", "Pearson r",
              "loss without it<small>(a random active one)</small>", "said to fire on"]  # fmt: skip
-    lead = "Scores of the explanation are from texts it was not made from. In brackets the control."
+    lead = f"Scores of explanations are from texts they were not made from. {_means(pages)}"
     return part("overview", "At a glance", lead, table(heads, rows, "All features", "overview"), size)
+
+
+def _means(pages: FeaturePages) -> str:
+    """Over the features that were scored, beside the controls."""
+    means = together([one.interpretation for one in pages if one.interpretation is not None])
+    told = [f"{_plainly(scores['detection'])} {WHO[who]}" for who, scores in means.items()]
+    return f"Mean balanced accuracy: {'; '.join(told)}." if told else ""
+
+
+def _plainly(score: Score) -> str:
+    return f"{score.value:.2f}" + (f" ({score.low:.2f} to {score.high:.2f})" if _known(score) else "")
 
 
 def _scored(score: Score) -> str:
@@ -157,7 +172,7 @@ def _pushes(found: Effects, size: int) -> str:
 
 
 def _push(pushed: Pushed, kind: str, greatest: float) -> str:
-    error = f" <small>± {short(pushed.error)}</small>" if math.isfinite(pushed.error) else ""
+    error = f" <small>± {pushed.error:.2g}</small>" if math.isfinite(pushed.error) else ""
     shade = f"{kind} l{level(pushed.change / greatest)}"
     number = f"<span>{signed(pushed.change)}{error}</span>"
     return f'<li class="{shade}"><bdi>{_spaced(pushed.name)}</bdi>{number}</li>'
