@@ -15,7 +15,7 @@ from heedful.view.columns import visible
 
 
 def show_sides(sides: Sides, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=True)
     table.add_column("before", ratio=1, overflow="fold")
     table.add_column("after", ratio=1, overflow="fold")
     table.add_row(*(Text(_lines(side.text)) for side in (sides.before, sides.after)))
