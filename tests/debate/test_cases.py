@@ -47,9 +47,17 @@ def test_texts_that_cannot_be_read_are_told(shared: Any) -> None:
     model = shared("bert").model
     cases = prepare(model, [TEXTS[0], "", TEXTS[1]], long="error")
     assert len(cases) == 2
-    assert cases.skipped[0].startswith("text 2")
+    assert cases.notes[0].startswith("text 2")
     with pytest.raises(HeedfulError, match="no text"):
         prepare(model, [""])
+
+
+def test_what_was_cut_or_is_of_no_use_is_told(shared: Any) -> None:
+    long = prepare(shared("bert").model, ["the cat " * 100, TEXTS[0]])
+    assert long.notes == ("1 of 2 texts were cut to what the model reads",)
+    assert "not used" in prepare(shared("bert-regression").model, TEXTS, [0.7, 0.1, 0.2]).notes[0]
+    with pytest.raises(HeedfulError, match="no label"):
+        prepare(shared("bert").model, TEXTS, [0.7, 1, 0])
 
 
 def test_what_cannot_be_tried_is_refused_in_words(shared: Any) -> None:

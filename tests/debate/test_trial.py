@@ -116,8 +116,27 @@ def test_mistakes_are_told(shared: Any) -> None:
         heedful.trial(model, TEXTS, improve=["nicer"])
     with pytest.raises(HeedfulError, match="at least two seeds"):
         heedful.trial(model, TEXTS, seeds=1)
+    for wrong in ({"permutations": 0}, {"starts": 0}, {"climb": 0}, {"epsilon": -1.0}):
+        with pytest.raises(HeedfulError, match="cannot be"):
+            heedful.trial(model, TEXTS, **wrong)
+    with pytest.raises(HeedfulError, match="one string"):
+        heedful.trial(model, "the cat sat")
     with pytest.raises(HeedfulError, match="no test could be held"):
         heedful.trial(model, TEXTS, tests=["frozen"])
+
+
+def test_texts_to_test_on_are_not_trained_on(small: Any) -> None:
+    train, tried = learnable(60, 0)[:2], learnable(6, 1)[:2]
+    both = tuple(a + b for a, b in zip(train, tried, strict=True))
+    found = heedful.trial(small(), *tried, train=both, tests=["frozen"], seeds=2, steps=3)
+    assert "6 training texts are among those to test on" in found.notes[0]
+
+
+def test_one_word_alone_gets_no_verdict(small: Any) -> None:
+    found = heedful.trial(small(), ["cat"], tests=["correlation", "adversary"], **LIGHT)
+    assert "nan" not in found.verdict
+    assert "nothing is said" in found.conclusion
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_hyphens_will_do(small: Any) -> None:
@@ -129,43 +148,97 @@ def test_hyphens_will_do(small: Any) -> None:
 # --- words follow from numbers ------------------------------------------------------------------------------
 
 
-def adversary(share: float, layer: int = 0) -> Finding:
-    extra = {"highest JSD of any weights": 0.6, "share of texts with an adversary": 1.0}
-    return Finding("adversary", f"other attention, layer {layer}", 0.6 * share, (0.0, 0.69), 0.1, "x", 9,
-                   extra=extra)  # fmt: skip
+def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> Finding:
+    """So far of what is possible, and how sure that is."""
+    extra = {"highest JSD of any weights": 0.6, "share of texts with an adversary": 1.0,
+             "attention on words": 0.95, "share of starts feasible": 0.5}  # fmt: skip
+    ends = (0.6 * (share - reach), 0.6 * (share + reach))
+    return Finding(
+        "adversary", f"other attention, layer {layer}", 0.6 * share, ends, 0.1, "x", n, extra=extra
+    )
 
 
 def test_the_conclusion_follows_how_far_attention_can_go() -> None:
     free, part, held = (Trial((adversary(share),), 9) for share in (0.9, 0.3, 0.05))
-    assert "not the only one" in conclusion(free)
+    assert "other attention gives the same answers in every layer" in conclusion(free)
     assert "in part" in conclusion(part)
-    assert "hold attention fast" in conclusion(held)
+    assert "hardly any other" in conclusion(held)
+    assert "Nothing else here speaks against" in conclusion(held)
     mixed = Trial((adversary(0.9, 0), adversary(0.05, 1)), 9)
-    assert "In layer 0 it can be replaced" in conclusion(mixed)
+    assert "replaceable in layer 0" in conclusion(mixed)
     assert "nothing is said" in conclusion(Trial((), 9))
 
 
+def test_the_conclusion_is_no_surer_than_the_interval() -> None:
+    unsure = Trial((adversary(0.6, reach=0.3),), 9)
+    assert "in part" in conclusion(unsure)
+    assert "too few" in conclusion(Trial((adversary(0.9, n=2),), 2))
+    nothing = Finding("adversary", "other attention, layer 0", math.nan, (math.nan, math.nan), n=9)
+    assert "nothing is said" in conclusion(Trial((nothing,), 9))
+    assert "No text has two words" in statements(Trial((nothing,), 9))[0].showed
+
+
+def test_the_conclusion_says_how_little_could_move() -> None:
+    from dataclasses import replace
+
+    found = adversary(0.9)
+    few = replace(found, extra={**found.extra, "attention on words": 0.3})
+    assert "words get 30% of it" in conclusion(Trial((few,), 9))
+
+
+def test_other_tests_may_speak_against_it() -> None:
+    def ranks(low: float) -> Finding:
+        return Finding("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
+                       extra={"share significant": 0.1})  # fmt: skip
+
+    assert "no better than chance" in conclusion(Trial((adversary(0.05), ranks(-0.1)), 9))
+    assert "no better than chance" not in conclusion(Trial((adversary(0.05), ranks(0.05)), 9))
+    moved = Finding("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
+                    extra={"TVD": 0.01, "lambda": 1.0})  # fmt: skip
+    apart = Finding("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
+    said = conclusion(Trial((adversary(0.05), apart, moved), 9))
+    assert "Another model answers alike" in said
+    assert "Nothing else here" not in said
+
+
 def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
-    def line(low: float, tvd: float) -> Finding:
-        return Finding("trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.2, "two seeds", 9,
-                       extra={"TVD": tvd, "lambda": 1.0})  # fmt: skip
+    seeds = Finding("seeds", "attention of two seeds apart", 0.15, (0.1, 0.2), 0.3, "x", 3)
 
-    def said(found: Finding) -> str:
-        return statements(Trial((found,), 9))[0].showed
+    def said(low: float, tvd: float) -> str:
+        extra = {"TVD": tvd, "lambda": 1.0}
+        line = Finding(
+            "trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.15, "x", 9, extra=extra
+        )
+        return statements(Trial((seeds, line), 9))[1].showed
 
-    assert ", further than" in said(line(0.25, 0.01))
-    assert "not clearly further" in said(line(0.15, 0.01))
-    assert "No trained adversary kept" in said(line(0.25, 2 * KEPT))
+    assert ", further than" in said(0.25, 0.01)
+    assert "not clearly further" in said(0.18, 0.01)  # beyond the mean of seeds, not beyond their interval
+    assert "No trained adversary kept" in said(0.25, 2 * KEPT)
 
 
 def test_shuffling_is_read_beside_a_deleted_word() -> None:
-    def said(value: float, low: float, high: float) -> str:
-        found = Finding("permutation", "weights, layer 0", value, (low, high), 0.1, "word", 9)
+    def said(low: float, high: float) -> str:
+        extra = {"more than one word deleted": (low + high) / 2, "at least": low, "at most": high}
+        found = Finding("permutation", "weights, layer 0", 0.2, (0.1, 0.3), 0.1, "one word", 9, extra=extra)
         return statements(Trial((found,), 9))[0].showed
 
-    assert "matters less" in said(0.02, 0.01, 0.03)
-    assert "matters more" in said(0.4, 0.3, 0.5)
-    assert "matters" not in said(0.1, 0.05, 0.2)
+    assert "matters less" in said(-0.2, -0.1)
+    assert "matters more" in said(0.1, 0.2)
+    assert "matters" not in said(-0.1, 0.1)
+
+
+def test_training_that_failed_says_nothing_of_attention() -> None:
+    def said(low: float, lost: float) -> str:
+        own = {"this model": 0.9}
+        lines = (
+            Finding("frozen", "accuracy, trained freely", 0.7, (low, 0.8), 0.55, "x", 3, "accuracy", own),
+            Finding("frozen", "accuracy, lost without attention", 0.1, (lost, 0.2), 0.0, "x", 3, "accuracy"),
+        )
+        return statements(Trial(lines, 9))[0].showed
+
+    assert "did not clearly learn" in said(0.5, 0.05)
+    assert "attention helps them" in said(0.6, 0.05)
+    assert "not seen that they need it" in said(0.6, -0.05)
 
 
 # --- marks --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,6 +20,11 @@ TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the
 Permutations = Annotated[int, option(min=1, help="Shuffles a text and layer.")]
 Epsilon = Annotated[float, option(min=0.0, help="How far an adversary may move the answer.")]
 Starts = Annotated[int, option(min=1, help="Starts of the search for an adversary.")]
+Climb = Annotated[int, option(min=1, help="Steps of the search for an adversary.")]
+Length = Annotated[int, option(min=8, help="Tokens of a text that is trained on.")]
+LongText = Annotated[
+    Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")
+]
 Seeds = Annotated[int, option(min=2, help="Models trained of each kind.")]
 STEPS = "Training steps of each model. Default: what suits its depth."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
@@ -42,9 +47,12 @@ def trial(
     permutations: Permutations = 100,
     epsilon: Epsilon = 0.01,
     starts: Starts = 5,
+    climb: Climb = 80,
     seeds: Seeds = 3,
     steps: Steps = None,
+    length: Length = 128,
     improve: Improve = None,
+    long: LongText = "truncate",
     seed: o.Seed = 0,
     html: o.Html = None,
     save: Save = None,
@@ -87,8 +95,8 @@ def trial(
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         found = heedful.trial(
             loaded, given.texts, given.labels, train=learnt, tests=names or None, improve=terms,
-            permutations=permutations, epsilon=epsilon, starts=starts, seeds=seeds, steps=steps, seed=seed,
-            progress=say,
+            permutations=permutations, epsilon=epsilon, starts=starts, climb=climb, seeds=seeds, steps=steps,
+            length=length, long=long, seed=seed, progress=say,
         )  # fmt: skip
     if html:
         from heedful.view.trial_page import page

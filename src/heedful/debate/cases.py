@@ -22,7 +22,8 @@ from heedful.types import Encoded, Floats, Progress
 if TYPE_CHECKING:
     from torch import Tensor
 
-KINDS = ("classifier", "multi-label", "regression", "causal-lm")
+LABELLED = ("classifier", "multi-label")
+KINDS = (*LABELLED, "regression", "causal-lm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Cases:
     model: Any
     cases: tuple[Case, ...]
     scale: float = 1.0  # of a regression: standard deviation of its outputs
-    skipped: tuple[str, ...] = ()  # texts that could not be read, and why
+    notes: tuple[str, ...] = ()  # texts that were cut or could not be read, labels that are of no use
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -69,30 +70,36 @@ def prepare(
     """Read every text once; what cannot be read is skipped and told. Labels are names or indices."""
     if model.kind not in KINDS:
         raise HeedfulError(
-            f"a {model.kind} cannot be put on trial",
+            f"a model of the kind {model.kind} cannot be put on trial",
             "the tests compare one answer a text",
             "Use a classifier, a regression or a causal language model",
         )
     if why := missing(model, ["attentions", "edits"]):
         raise HeedfulError(f"{model.name} cannot be put on trial", why)
+    if isinstance(texts, str):
+        raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
     texts = list(texts)
     given = [None] * len(texts) if labels is None else [_index(model, label) for label in labels]
     if len(given) != len(texts):
         raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts")
     read: list[tuple[Encoded, Any, int | None]] = []
-    skipped = []
+    notes, cut = [], 0
+    if labels is not None and model.kind not in LABELLED:
+        notes.append(f"labels are not used: a {model.kind} is compared with itself")
     for number, (text, label) in enumerate(zip(texts, given, strict=True), 1):
         try:
             x = model.encode(text, long=long)
             read.append((x, model.logits(x).double(), label))
+            cut += bool(x.notes)
         except HeedfulError as error:
-            skipped.append(f"text {number}: {error}")
+            notes.append(f"text {number}: {error}")
         if progress is not None:
             progress(number, len(texts))
     if not read:
-        why = skipped[0] if skipped else ""
-        raise HeedfulError("no text could be read", why, "Give at least one text the model can read")
-    return _answered(model, read, tuple(skipped))
+        raise HeedfulError("no text could be read", notes[-1] if notes else "", "Give at least one text")
+    if cut:
+        notes.append(f"{cut} of {len(read)} texts were cut to what the model reads")
+    return _answered(model, read, tuple(notes))
 
 
 def again(cases: Cases, model: Any, most: int) -> Cases:
@@ -101,24 +108,24 @@ def again(cases: Cases, model: Any, most: int) -> Cases:
     return _answered(model, read, ())
 
 
-def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], skipped: tuple[str, ...]) -> Cases:
+def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tuple[str, ...]) -> Cases:
     scale = 1.0
     if model.kind == "regression":
         spread = float(np.std([logits.numpy() for _, logits, _ in read], axis=0).max())
         scale = spread if spread > 0 else 1.0
     empty = Cases(model, (), scale)
     found = (Case(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
-    return Cases(model, tuple(found), scale, skipped)
+    return Cases(model, tuple(found), scale, notes)
 
 
 def _index(model: Any, label: Any) -> int | None:
     """A label's index, from its name, its index, or None for unknown."""
-    if label is None or model.kind not in ("classifier", "multi-label"):
+    if label is None or model.kind not in LABELLED:
         return None
     if isinstance(label, str) and label in model.labels:
         return int(model.labels.index(label))
     try:
-        index = int(label)
+        index = int(label) if float(label).is_integer() else -1
     except (TypeError, ValueError):
         index = -1
     if 0 <= index < len(model.labels):

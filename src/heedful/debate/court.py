@@ -42,7 +42,20 @@ class Court:
     """One model, its texts, and the tests."""
 
     def __init__(self, cases: Cases, train: Texts | None, options: Options, say: Say) -> None:
-        self.cases, self.given, self.options, self.say = cases, train, options, say
+        self.cases, self.options, self.say = cases, options, say
+        self.notes = list(cases.notes)
+        self.given = None if train is None else self._unseen(train)
+
+    def _unseen(self, train: Texts) -> Texts:
+        """Training texts that are not among those to test on."""
+        tested = {case.x.text for case in self.cases.cases}
+        kept = [k for k, text in enumerate(train.texts) if text not in tested]
+        if len(kept) == len(train.texts):
+            return train
+        gone = len(train.texts) - len(kept)
+        self.notes.append(f"{gone} training texts are among those to test on, and were left out")
+        texts, *beside = ([column[k] for k in kept] if column is not None else None for column in train)
+        return Texts(texts or [], *beside)
 
     def hold(self, test: str) -> Any:
         """What a test found: an object with findings() and to_dict()."""
@@ -148,8 +161,9 @@ class Court:
         config = None if self.options.steps is None else self._gentle
         told = self._told("training adversaries")
         return trained_adversary(
-            self.cases.model, self.train, self.test, config=config, beside=self.seeds, progress=told
-        )
+            self.cases.model, self.train, self.test, seeds=self._numbers, config=config, beside=self.seeds,
+            progress=told,
+        )  # fmt: skip
 
     def _guide(self) -> Any:
         from heedful.debate.guide import guide

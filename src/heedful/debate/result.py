@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heedful.debate.findings import Finding
+from heedful.debate.findings import Finding, plain
 from heedful.errors import HeedfulError
 
 FILE = "trial.json"
-COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit")
+COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -82,7 +82,8 @@ class Trial:
         for f in self.findings:
             numbers = (f.value, *f.interval, f.control)
             shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit])
+            extra = json.dumps(plain(f.extra), ensure_ascii=False)
+            writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit, extra])
         return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:

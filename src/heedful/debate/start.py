@@ -83,7 +83,7 @@ def trial(
         settings={**asdict(options), "long": long, "versions": versions()},
         details={test: plain(found.to_dict()) for test, found in held.items()},
         refused=refused,
-        notes=cases.skipped,
+        notes=tuple(court.notes),
     )
 
 
@@ -115,6 +115,12 @@ def _options(options: Options | None, more: dict[str, Any]) -> Options:
         known = ", ".join(asdict(Options()))
         unknown = ", ".join(sorted(more.keys() - asdict(Options()).keys()))
         raise HeedfulError(f"a trial has no option {unknown}", fix=f"It has: {known}") from None
+    counts = {name: value for name, value in asdict(found).items() if name not in ("epsilon", "seed")}
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise HeedfulError(f"{name} cannot be {value}", "it is a number of 1 or more")
+    if not found.epsilon >= 0:
+        raise HeedfulError(f"epsilon cannot be {found.epsilon}", "it is how far an answer may move")
     if found.seeds < 2:
         raise HeedfulError("a trial needs at least two seeds", "one says nothing about chance")
     return found

@@ -13,6 +13,8 @@ from heedful.debate.result import Statement, Trial, by_test
 from heedful.wording import listed
 
 REFERENCE = "gradients and leave-one-out"  # the published yardstick of a correlation
+APART = "attention of two seeds apart"
+FEW = 5  # texts, below which nothing is said of attention as a whole
 FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
 PINNED = 0.1  # share below which it counts as pinned by the answer
 KEPT = 0.05  # mean TVD up to which a trained adversary kept the answers
@@ -24,7 +26,7 @@ def statements(trial: Trial) -> list[Statement]:
     for test, findings in by_test(trial.findings).items():
         if test in SAID:
             title, showed, not_shown = SAID[test]
-            said.append(Statement(test, title, showed(findings), not_shown))
+            said.append(Statement(test, title, showed(findings, trial), not_shown))
     return said
 
 
@@ -37,48 +39,65 @@ def paragraph(trial: Trial) -> str:
 # --- what was shown ----------------------------------------------------------------------------------------
 
 
-def _correlation(findings: Sequence[Finding]) -> str:
-    reference = [f for f in findings if f.what == REFERENCE]
+def _correlation(findings: Sequence[Finding], trial: Trial) -> str:
+    known = [f for f in findings if math.isfinite(f.value)]
     parts = []
     for to in ("gradients", "leave-one-out"):
-        own = [f for f in findings if f.what.startswith(f"attention and {to},")]
-        best = max(own, key=lambda f: _or(f.value, -2.0))
-        parts.append(f"like {to} with tau {_told(best)} at best ({_place(best)})")
-    chance = _short(_mean_control(findings))
+        own = [f for f in known if f.what.startswith(f"attention and {to},")]
+        if own:
+            best = max(own, key=lambda f: f.value)
+            share = best.extra["share significant"]
+            where = f"{_place(best)}; significant in {share:.0%} of texts"
+            parts.append(f"like {to} with tau {_told(best)} at best ({where})")
+    if not parts:
+        return "No text has two words whose ranks could be compared."
+    chance = _short(_mean_control(known))
     said = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
-    if reference:
-        clear = _worse(findings)
-        more = "more than attention does with either" if clear else "not clearly more than attention does"
-        said += f" Gradients and leave-one-out agree with each other at {_told(reference[0])}, {more}."
+    reference = next((f for f in known if f.what == REFERENCE), None)
+    if reference is not None:
+        more = (
+            "more than attention does with either"
+            if _worse(known)
+            else "not clearly more than attention does"
+        )
+        said += f" Gradients and leave-one-out agree with each other at {_told(reference)}, {more}."
     return said
 
 
-def _permutation(findings: Sequence[Finding]) -> str:
+def _permutation(findings: Sequence[Finding], trial: Trial) -> str:
     low, high = _ends(findings)
     said = f"Shuffled attention moves the answer by {_short(low.value)} ({_place(low)})"
     said += "" if low is high else f" to {_short(high.value)} ({_place(high)})"
-    word = high.control
-    said += f", where deleting one random word moves it by {_short(word)}"
-    if math.isfinite(word) and high.interval[1] < word:
-        return said + ": the order of the weights matters less than a single word."
-    if math.isfinite(word) and low.interval[0] > word:
-        return said + ": the order of the weights matters more than a single word."
+    said += f", where deleting one random word moves it by {_short(high.control)}"
+    if high.extra.get("at most", math.nan) < 0:
+        said += ": the order of the weights matters less than a single word"
+    elif low.extra.get("at least", math.nan) > 0:
+        said += ": the order of the weights matters more than a single word"
+    together = high.extra.get("Spearman of largest weight and change", math.nan)
+    if math.isfinite(together):
+        said += f". Over texts, change and largest weight have a Spearman correlation of {_short(together)}"
     return said + "."
 
 
-def _adversary(findings: Sequence[Finding]) -> str:
-    low, high = _ends(findings)
-    share = max(f.extra["share of texts with an adversary"] for f in findings)
-    said = f"Other attention that keeps the answer was found for up to {share:.0%} of the texts: as far as "
-    said += f"JSD {_short(low.value)} ({_place(low)})"
-    said += "" if low is high else f" to {_short(high.value)} ({_place(high)})"
+def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
+    known = [f for f in findings if math.isfinite(f.value)]
+    if not known:
+        return "No text has two words between which attention could be dealt out."
+    low, high = _ends(known)
+    share = max(f.extra["share of texts with an adversary"] for f in known)
+    feasible = max(f.extra["share of starts feasible"] for f in known)
+    said = (
+        f"Other attention that keeps the answer was found for up to {share:.0%} of the texts, on average at "
+    )
+    said += f"JSD {_told(low)} ({_place(low)})"
+    said += "" if low is high else f" to {_told(high)} ({_place(high)})"
     return said + (
-        f" of at most {_short(high.extra['highest JSD of any weights'])}, "
-        f"where random weights that keep the answer get to {_short(high.control)}."
+        f" of at most {_short(high.extra['highest JSD of any weights'])}, where random weights that keep the "
+        f"answer get to {_short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
     )
 
 
-def _uniform(findings: Sequence[Finding]) -> str:
+def _uniform(findings: Sequence[Finding], trial: Trial) -> str:
     """The last place is all layers, or the only one."""
     changed = [f for f in findings if "change of the answer" in f.what][-1]
     kept = [f for f in findings if "prediction kept" in f.what][-1:]
@@ -93,20 +112,29 @@ def _uniform(findings: Sequence[Finding]) -> str:
     return said + "."
 
 
-def _frozen(findings: Sequence[Finding]) -> str:
-    lost = next(f for f in findings if f.what == "accuracy, lost without attention")
-    said = f"Trained with uniform attention, models of this kind lose {_told(lost)} of accuracy"
+def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
+    by_name = {f.what.removeprefix("accuracy, "): f for f in findings if f.unit == "accuracy"}
+    free, lost = by_name["trained freely"], by_name["lost without attention"]
+    if not free.interval[0] > free.control:
+        return (
+            f"Models of this kind, trained again, did not clearly learn the task (accuracy {_told(free)}, "
+            f"majority class {_short(free.control)}): nothing is seen of what attention is worth to them."
+        )
+    said = (
+        f"Trained again freely, models of this kind reach an accuracy of {_told(free)} (this model: "
+        f"{_short(free.extra['this model'])}); with uniform attention they lose {_told(lost)}"
+    )
     if lost.interval[0] > 0:
         return said + ": attention helps them."
-    return said + ": it was not seen that they need attention for this task."
+    return said + ": at this budget it is not seen that they need it."
 
 
-def _seeds(findings: Sequence[Finding]) -> str:
-    apart = next(f for f in findings if f.what == "attention of two seeds apart")
+def _seeds(findings: Sequence[Finding], trial: Trial) -> str:
+    apart = next(f for f in findings if f.what == APART)
     return f"Models that differ by a seed alone are JSD {_told(apart)} apart in attention."
 
 
-def _second(findings: Sequence[Finding]) -> str:
+def _second(findings: Sequence[Finding], trial: Trial) -> str:
     best, moved = _farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
     said = ""
     if best is None:
@@ -118,14 +146,16 @@ def _second(findings: Sequence[Finding]) -> str:
         f"A trained adversary that moved the answers by a mean TVD of {_short(best.extra['TVD'])} "
         f"moved attention by JSD {_told(best)}"
     )
-    if not math.isfinite(best.control):
+    seeds = next((f for f in trial.of("seeds") if f.what == APART), None)
+    if seeds is None:
         return said + "."
-    if best.interval[0] > best.control:
-        return said + f", further than two seeds are apart ({_short(best.control)})."
-    return said + f", not clearly further than two seeds are apart ({_short(best.control)})."
+    clear = best.interval[0] > seeds.interval[1]
+    return (
+        said + f", {'further' if clear else 'not clearly further'} than two seeds are apart ({_told(seeds)})."
+    )
 
 
-def _guide(findings: Sequence[Finding]) -> str:
+def _guide(findings: Sequence[Finding], trial: Trial) -> str:
     by_name = {f.what.removeprefix("accuracy, guide: "): f for f in findings if f.unit == "accuracy"}
     shown = [f"{name} {_told(f)}" for name, f in by_name.items() if " rather than " not in name]
     said = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
@@ -139,7 +169,7 @@ def _guide(findings: Sequence[Finding]) -> str:
     return said + " This model's weights do not clearly help more than shuffled or uniform ones."
 
 
-def _training(findings: Sequence[Finding]) -> str:
+def _training(findings: Sequence[Finding], trial: Trial) -> str:
     parts = []
     for name in ("accuracy", "AUPRC"):
         lines = [f for f in findings if f.what.startswith(f"{name}, ") and "more than none" in f.extra]
@@ -157,7 +187,7 @@ def _gap(found: Finding) -> str:
     )
 
 
-SAID: dict[str, tuple[str, Callable[[Sequence[Finding]], str], str]] = {
+SAID: dict[str, tuple[str, Callable[[Sequence[Finding], Trial], str], str]] = {
     "correlation": (
         "Does attention agree with gradients and leave-one-out?",
         _correlation,
@@ -214,26 +244,61 @@ SAID: dict[str, tuple[str, Callable[[Sequence[Finding]], str], str]] = {
 
 
 def conclusion(trial: Trial) -> str:
-    """One sentence, by rule: is attention freely replaceable, pinned, or neither, on these texts?"""
-    adversaries = [f for f in trial.of("adversary") if f.extra.get("highest JSD of any weights")]
+    """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
+
+    A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
+    and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
+    """
+    adversaries = [f for f in trial.of("adversary") if math.isfinite(f.value)]
     if not adversaries:
-        return "Without the search for adversaries nothing is said about attention as a whole."
-    shares = [f.value / f.extra["highest JSD of any weights"] for f in adversaries]
-    texts = f"On these {trial.texts:,} texts"
-    if min(shares) >= FREE:
-        return (
-            f"{texts} attention is not the only one that gives these answers, in any layer: "
-            "it says where the model looked, and should not be read alone as why it answered."
+        return "Without adversaries that could be searched for, nothing is said about attention as a whole."
+    if adversaries[0].n < FEW:
+        return f"{adversaries[0].n} texts are too few to say anything about attention as a whole."
+    highest = [f.extra["highest JSD of any weights"] for f in adversaries]
+    free = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[0] >= FREE * most]
+    held = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[1] <= PINNED * most]
+    texts, moved = f"On these {trial.texts:,} texts", _movable(adversaries)
+    if len(free) == len(adversaries):
+        said = (
+            f"{texts} other attention gives the same answers in every layer{moved}: it says where the model "
         )
-    if max(shares) <= PINNED:
-        return (
-            f"{texts} the answers hold attention fast: hardly any other gives them. That alone does not make "
-            "it an explanation, but these tests did not speak against reading it."
+        said += "looked, and should not be read alone as why it answered."
+    elif len(held) == len(adversaries):
+        said = f"{texts} this search found hardly any other attention that gives the same answers{moved}."
+        if not _against(trial):
+            said += " Nothing else here speaks against reading it, which does not make it an explanation."
+    else:
+        where = (
+            f"replaceable in {listed([_place(f) for f in free])}"
+            if free
+            else "clearly replaceable in no layer"
         )
-    free = [_place(f) for f, share in zip(adversaries, shares, strict=True) if share >= FREE]
-    where = f"In {listed(free)} it can be replaced at will" if free else "No layer can be replaced at will"
-    advice = "read it beside a method that removes words"
-    return f"{texts} attention is held by the answers in part. {where}: {advice}."
+        said = (
+            f"{texts} the answers hold attention in part: it is {where}{moved}. Read it beside a method that "
+        )
+        said += "removes words."
+    return " ".join([said, *_against(trial)])
+
+
+def _movable(adversaries: Sequence[Finding]) -> str:
+    """Where special tokens get much, what could move is little."""
+    share = sum(f.extra["attention on words"] for f in adversaries) / len(adversaries)
+    return f" (words get {share:.0%} of it; what special tokens get was left alone)" if share < 0.9 else ""
+
+
+def _against(trial: Trial) -> list[str]:
+    """What other tests saw that speaks against reading attention as the reason."""
+    found = []
+    ranks = [f for f in trial.of("correlation") if f.what.startswith("attention and leave-one-out")]
+    if ranks and not any(f.interval[0] > 0 for f in ranks):
+        found.append("It ranks tokens no better than chance when they are left out one by one.")
+    kept = [f for f in trial.of("uniform") if "prediction kept" in f.what][-1:]
+    if kept and kept[0].interval[0] > 0.9:
+        found.append("Uniform attention keeps nearly all predictions.")
+    best, seeds = _farthest(trial.of("trained adversary")), [f for f in trial.of("seeds") if f.what == APART]
+    if best is not None and seeds and best.interval[0] > seeds[0].interval[1]:
+        found.append("Another model answers alike and looks elsewhere, further than seeds go.")
+    return found
 
 
 def _worse(findings: Sequence[Finding]) -> bool:
@@ -254,7 +319,7 @@ def _farthest(findings: Sequence[Finding]) -> Finding | None:
 
 def _ends(findings: Sequence[Finding]) -> tuple[Finding, Finding]:
     """The smallest and the largest value; the same finding if there is one."""
-    ordered = sorted(findings, key=lambda f: _or(f.value, 0.0))
+    ordered = sorted(findings, key=lambda f: f.value if math.isfinite(f.value) else 0.0)
     return ordered[0], ordered[-1]
 
 
@@ -274,12 +339,9 @@ def _mean_control(findings: Sequence[Finding]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _or(value: float, other: float) -> float:
-    return value if math.isfinite(value) else other
-
-
 def _short(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "unknown"
+    shown = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return shown if math.isfinite(value) else "unknown"
 
 
 def _signed(value: float) -> str:

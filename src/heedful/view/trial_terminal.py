@@ -10,9 +10,16 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from heedful.debate.findings import Finding
 from heedful.debate.result import Trial
 from heedful.view.columns import visible
 from heedful.wording import listed
+
+ALSO = {
+    "correlation": ("share significant", "significant"),
+    "permutation": ("Spearman of largest weight and change", "with largest weight"),
+    "adversary": ("share of starts feasible", "starts feasible"),
+}
 
 
 def render(trial: Trial) -> Iterator[RenderableType]:
@@ -48,15 +55,23 @@ def _table(trial: Trial) -> Table:
     for name in ("value", "95 % interval", "control"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("n", justify="right")
+    table.add_column("also", no_wrap=True)
     last = ""
     for f in trial.findings:
         shown = "" if f.test == last else f.test
         low, high = f.interval
         span = f"{_short(low)} to {_short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
         what = Text.assemble(visible(f.what), (f"  {f.unit}", "dim"))
-        table.add_row(shown, what, _short(f.value), span, _short(f.control), f"{f.n:,}")
+        table.add_row(shown, what, _short(f.value), span, _short(f.control), f"{f.n:,}", _also(f))
         last = f.test
     return table
+
+
+def _also(found: Finding) -> Text:
+    """The further number the published test reports."""
+    name, told = ALSO.get(found.test, ("", ""))
+    value = found.extra.get(name, math.nan)
+    return Text(f"{told} {value:.2f}" if math.isfinite(value) else "", "dim")
 
 
 def _short(value: float) -> str:
