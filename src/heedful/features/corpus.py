@@ -66,20 +66,18 @@ def corpus(
     if rows is not None and rows < 1:
         raise HeedfulError(f"rows cannot be {rows}", "it is 1 or more")
     if cut.pack:
-        every = [
-            (window, None)
-            for window in windows(Texts(open_texts(texts, text_column)), model.tokenizer, cut)
-            if window.keep.any()
-        ]
-        notes: tuple[str, ...] = ()
+        every = _packed(model, Texts(open_texts(texts, text_column)), cut)
     else:
-        every, notes = _apart(model, _rows(texts, labels, text_column, label_column), cut)
+        every = _apart(model, _rows(texts, labels, text_column, label_column), cut)
     chosen = list(_first(every, rows))
     if not chosen:
         raise HeedfulError("there is no text to measure on", fix="Give texts with at least one word")
-    chosen.sort(key=lambda one: len(one[0]), reverse=True)  # stable, so batches keep this order
-    made = list(batches((window for window, _ in chosen), BATCH_TOKENS, cut.pad))
-    return Corpus(made, tuple(label for _, label in chosen) if wants_labels else None, notes)
+    chosen.sort(key=lambda one: len(one.window), reverse=True)  # stable, so batches keep this order
+    made = list(batches((one.window for one in chosen), BATCH_TOKENS, cut.pad))
+    cuts = sum(one.cut for one in chosen)
+    note = f"{cuts} of {len(chosen)} texts are longer than {cut.context} tokens: only these were read"
+    said = tuple(one.label for one in chosen) if wants_labels else None
+    return Corpus(made, said, (note,) if cuts else ())
 
 
 def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -> Iterator[tuple[str, Any]]:
@@ -92,30 +90,32 @@ def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -
             yield row.text, row.label
 
 
-Labelled = tuple[Window, Any]
+@dataclass(frozen=True, eq=False)
+class _One:
+    window: Window
+    label: Any = None
+    cut: bool = False  # the text goes on
 
 
-def _apart(model: Any, rows: Iterable[tuple[str, Any]], cut: Cut) -> tuple[list[Labelled], tuple[str, ...]]:
-    every: list[Labelled] = []
-    shortened = 0
+def _packed(model: Any, texts: Texts, cut: Cut) -> Iterator[_One]:
+    return (_One(window) for window in windows(texts, model.tokenizer, cut) if window.keep.any())
+
+
+def _apart(model: Any, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
     for text, label in rows:
         found = list(islice(windows(Texts(open_source([text])), model.tokenizer, cut), 2))
         if found:
-            every.append((found[0], label))
-            shortened += len(found) > 1
-    note = (
-        f"{shortened} of {len(every)} texts are longer than {cut.context} tokens: only their first were read"
-    )
-    return every, ((note,) if shortened else ())
+            yield _One(found[0], label, len(found) > 1)
 
 
-def _first(every: Iterable[Labelled], rows: int | None) -> Iterator[Labelled]:
+def _first(every: Iterable[_One], rows: int | None) -> Iterator[_One]:
+    """Windows until about so many tokens are there; what follows is not read."""
     seen = 0
-    for window, label in every:
+    for one in every:
         if rows is not None and seen >= rows:
             return
-        seen += int(window.keep.sum())
-        yield window, label
+        seen += int(one.window.keep.sum())
+        yield one
 
 
 def inputs_of(model: Any, batch: Batch) -> Inputs:

@@ -77,7 +77,7 @@ def losses_of(model: Any, found: Corpus, site: str, edits: dict[str, Edit | None
             loss, count = targets.loss(done, batch, logits)
             sums[name].append(loss)
         n.append(count)
-        say("the model with the dictionary inside", done + 1, len(found.batches))
+        say("the model with the dictionary inside", sum(map(len, n)), found.units)
     return Losses({name: torch.cat(parts).numpy() for name, parts in sums.items()}, torch.cat(n).numpy())
 
 

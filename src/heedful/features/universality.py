@@ -149,10 +149,12 @@ def compare(
     run = _Run(a, b, seed)
     wanted = [(first, (places[0], *units[:1])), (second, (places[1], *units[1:]))]
     one, two = (rows_at(m, found, names) for m, names in wanted)
-    for done, (x, y) in enumerate(zip(one, two, strict=True)):
+    done = 0
+    for x, y in zip(one, two, strict=True):
         run.add(x, y)
+        done += len(x[0])
         if progress is not None:
-            progress("comparing", done + 1, len(found.batches))
+            progress("comparing", done, found.tokens)
     about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
     about |= {"neurons": list(units), "widths": [a.config.width, b.config.width], "seed": seed}
     return run.result(about, found.notes)
