@@ -1,4 +1,4 @@
-"""What a sweep over strength found, as data: no torch, no model."""
+"""What steering wrote, as data: two sides, or a sweep over strength. No torch, no model."""
 
 from __future__ import annotations
 
@@ -164,6 +164,48 @@ class Sweep:
         return f"<heedful.Sweep of {self.model.get('name')}: {' '.join(self.sentences())}>"
 
 
+@dataclass(frozen=True)
+class Side:
+    """One continuation; perplexity is the unsteered model's."""
+
+    text: str
+    perplexity: float
+    repetition: float
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two continuations of one prompt, drawn with the same seed."""
+
+    prompt: str
+    before: Side
+    after: Side
+    size: float  # mean length of what was added to a position
+    same: bool  # token by token
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        sides = {name: _clean(asdict(getattr(self, name))) for name in ("before", "after")}
+        told = {"size": self.size, "same": self.same, "notes": list(self.notes)}
+        return {
+            "model": dict(self.model),
+            "prompt": self.prompt,
+            "settings": dict(self.settings),
+            **sides,
+            **told,
+        }
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.view.steer_page import sides_page
+
+        target = Path(path)
+        target.write_text(sides_page(self), encoding="utf-8")
+        return target
+
+
 def paired(base: Point, point: Point) -> Mean:
     """Ratio of perplexities, prompt by prompt."""
     before, after = (_by_prompt(p, lambda w: math.log(w.perplexity)) for p in (base, point))
@@ -191,3 +233,7 @@ def mean_of(values: list[float]) -> Mean:
 
 def _exp(mean: Mean) -> Mean:
     return Mean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
+
+
+def _clean(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

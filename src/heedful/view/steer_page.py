@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from heedful.features.sides import Side, Sides
-from heedful.features.swept import BROKEN, Point, Sweep
+from heedful.features.swept import BROKEN, Point, Side, Sides, Sweep
 from heedful.view.html import cell, document
 from heedful.view.plots import Series, scatter
 from heedful.view.sections import esc, part, table

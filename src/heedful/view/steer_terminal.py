@@ -9,8 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heedful.features.sides import Side, Sides
-from heedful.features.swept import Mean, Point, Sweep
+from heedful.features.swept import Mean, Point, Side, Sides, Sweep
 from heedful.view.columns import visible
 
 
