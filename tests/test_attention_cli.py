@@ -15,6 +15,7 @@ import heedful
 from heedful.cli import main
 from heedful.heads.kinds import KINDS, SCORES
 from heedful.heads.links import strongest
+from heedful.heads.without import OWN_MEANS, without
 from heedful.view.atlas_terminal import LETTERS
 
 TEXT = "the service is not bad, and the unbelievable food."
@@ -120,6 +121,33 @@ def test_files_are_written(run: Any, tmp_path: Path) -> None:
     assert f"wrote {figure}" in err
 
 
+def test_the_view_of_a_figure_can_be_named(run: Any, tmp_path: Path) -> None:
+    for view, part in (
+        ("layout", "of the spread"),
+        ("matrix", "layer 1, head 0"),
+        ("head", "strongest link"),
+    ):
+        figure = tmp_path / f"{view}.svg"
+        code, _, _ = run("the food is bad", "--layer", "1", "--figure", str(figure), "--view", view)
+        assert code == 0
+        assert part in figure.read_text(encoding="utf-8")
+
+
+def test_a_short_text_says_how_little_kinds_mean(run: Any) -> None:
+    assert "kinds of heads mean little on a text of 2 words" in " ".join(run("not bad")[1].split())
+    assert "mean little" not in run("not bad food")[1]
+
+
+def test_an_answer_is_what_ablation_is_measured_on(run: Any) -> None:
+    base = ["Once upon", "-m", "zoo:lm", "--ablate", "0.0", "--how", "mean", "--json"]
+    plain, forced = (json.loads(run(*base, *more)[1]) for more in ((), ("--answer", " a time")))
+    model: Any = heedful.load("zoo:lm")
+    expected = without(model, model.encode("Once upon a time"), "0.0", "mean").to_dict()
+    assert forced["without"] == expected
+    assert forced["without"]["value"] != plain["without"]["value"]
+    assert forced["without"]["notes"].count(OWN_MEANS) == 1
+
+
 def test_quiet_says_nothing_beside(run: Any) -> None:
     assert run("not bad", "--quiet")[2] == ""
 
@@ -155,6 +183,9 @@ def test_a_decoder_and_what_it_wrote(run: Any) -> None:
         (["not bad", "--json", "--csv"], "Choose one"),
         (["not bad", "--aggregate", "median"], "median"),
         (["   "], "empty"),
+        (["not bad", "--view", "layout"], "--figure heads.svg --view layout"),
+        (["bad " * 3000], "say long='truncate' (--long truncate)."),
+        (["bad " * 3000, "--ablate", "0.0"], "say long='truncate' (--long truncate)."),
     ],
 )
 def test_a_mistake_is_one_line(run: Any, arguments: list[str], message: str) -> None:

@@ -17,7 +17,10 @@ import torch
 
 import heedful
 from heedful.errors import HeedfulError
+from heedful.heads import words as wording
+from heedful.heads.capture import written_text
 from heedful.models import load
+from heedful.view.atlas_page import page
 
 TEXT = "the cat sat on the mat. hello world! lower login"
 PLAIN = ["bert", "bert-multi", "bert-regression", "mean-pool", "distilbert", "roberta", "gpt2", "llama"]
@@ -169,6 +172,134 @@ def test_a_single_query_layer() -> None:
     assert atlas.readout == (1.0,)
 
 
+def test_a_token_the_tokenizer_has_no_name_for_is_shown_by_its_number(shared: Any) -> None:
+    """Models often have more embeddings than their tokenizer has tokens, and may write one of those."""
+    family = shared("t5")
+    beyond = len(family.tokenizer)
+    assert family.hf.config.vocab_size > beyond
+    atlas = heedful.attention(family.model, "the cat", answer=[5, beyond, 6])
+    assert f"<{beyond}>" in written_text(family.tokenizer, [0, 5, beyond]).tokens
+    assert atlas.stack("decoder").keys.labels[2] == f"<{beyond}>"
+    assert f"&lt;{beyond}&gt;" in page(atlas) or f"<{beyond}>" in json.dumps(atlas.to_dict())
+    page(heedful.attention(family.model, "a"))
+
+
+# --- masks ----------------------------------------------------------------------------------------------
+
+
+def mistral(tokenizer: Any, window: int | None, layers: int = 2) -> Any:
+    """Queries are 0, so every head looks at all it may look at alike."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=330, hidden_size=32, num_hidden_layers=layers, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=64, max_position_embeddings=64, sliding_window=window,
+    )  # fmt: skip
+    hf = MistralForCausalLM(config).eval()
+    for layer in hf.model.layers:
+        torch.nn.init.zeros_(layer.self_attn.q_proj.weight)
+    return hf, tokenizer
+
+
+def modernbert(tokenizer: Any) -> Any:
+    """Layers 0 and 3 look everywhere, the others two tokens to each side."""
+    from transformers import ModernBertConfig, ModernBertForSequenceClassification
+
+    config = ModernBertConfig(
+        vocab_size=220, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=64, local_attention=4, global_attn_every_n_layers=3, pad_token_id=3,
+        cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2, num_labels=2,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return ModernBertForSequenceClassification(config).eval(), tokenizer
+
+
+def assert_uniform(atlas: Any) -> None:
+    for kind in atlas.kinds():
+        assert kind.kind == "broad"
+        expected = {name: 1.0 if name == "broad" else 0.0 for name in kind.scores}
+        assert kind.scores == pytest.approx(expected, abs=1e-5)
+        assert len(kind.scores) >= 3
+
+
+@pytest.mark.parametrize("window", [2, 4, None])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_uniform_head_in_a_sliding_window_is_the_control(
+    tokenizer_of: Callable[[str], Any], window: int | None, gradients: bool
+) -> None:
+    atlas = heedful.attention(mistral(tokenizer_of("byte-level"), window), TEXT, gradients=gradients)
+    maps, size = atlas.stacks[0], len(atlas.x)
+    ahead = np.arange(size)[:, None] - np.arange(size)
+    expected = (ahead >= 0) & (ahead < (window or size))
+    assert maps.causal
+    if window is None:
+        assert maps.allowed is None
+    else:
+        assert maps.allowed is not None
+        np.testing.assert_array_equal(maps.allowed, np.stack([expected] * 2))
+    np.testing.assert_allclose(atlas.uniform().maps, atlas.maps, atol=1e-6)
+    np.testing.assert_allclose(atlas.words().uniform().maps, atlas.words().maps, atol=1e-6)
+    assert_uniform(atlas)
+
+
+def test_a_word_may_look_where_any_of_its_tokens_may(tokenizer_of: Callable[[str], Any]) -> None:
+    atlas = heedful.attention(mistral(tokenizer_of("byte-level"), 2), TEXT)
+    words = atlas.words().stacks[0]
+    assert words.allowed is not None
+    assert len(words.keys) < len(atlas.x)
+    np.testing.assert_array_equal(words.allowed, words.weights.any(1))
+
+
+def test_layers_have_masks_of_their_own(tokenizer_of: Callable[[str], Any]) -> None:
+    hf, tokenizer = modernbert(tokenizer_of("wordpiece"))
+    atlas = heedful.attention((hf, tokenizer), TEXT)
+    maps, size = atlas.stacks[0], len(atlas.x)
+    near = np.abs(np.arange(size)[:, None] - np.arange(size)) <= 2
+    assert maps.allowed is not None
+    assert not maps.causal
+    for layer in range(4):
+        np.testing.assert_array_equal(maps.allowed[layer], near if layer % 3 else np.ones_like(near))
+    assert_uniform(atlas.uniform())
+    assert "first" in atlas.kinds()[0].scores
+    assert "first" not in atlas.kinds()[4].scores  # too few can see it
+    shares = wording.special_mass(atlas.uniform().stacks[0])[:, 0]
+    assert shares[0] == pytest.approx(2 / size)
+    assert shares[1] < shares[0]
+    assert atlas.special_share() == pytest.approx(shares.mean())
+    assert json.loads(atlas.to_json())["stacks"][0]["allowed"] == maps.allowed.tolist()
+
+
+def test_attention_so_sharp_that_it_underflows_is_no_mask(fresh: Any) -> None:
+    family = fresh("bert")
+    with torch.no_grad():
+        for layer in family.hf.bert.encoder.layer:
+            layer.attention.self.query.weight *= 1e4
+    maps = heedful.attention(family.model, TEXT).stacks[0]
+    assert not maps.weights.any(1).all()
+    assert maps.allowed is None
+
+
+def test_zeros_of_a_module_that_shows_no_mask_are_told(tokenizer_of: Callable[[str], Any]) -> None:
+    class Sharp(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.out = torch.nn.Embedding(300, 8), torch.nn.Linear(8, 2)
+
+        def embed(self, ids: Any) -> Any:
+            return self.table(ids)
+
+        def forward(self, inputs_embeds: Any, attention_mask: Any) -> Any:
+            size = inputs_embeds.shape[1]
+            logits = 1e4 * torch.eye(size).roll(1, 1) + inputs_embeds.sum((1, 2))[:, None, None, None]
+            maps = logits.softmax(-1)  # (B, 1, T, T), all but one of each row exactly 0
+            return self.out((maps[:, 0] @ inputs_embeds).mean(1)), (maps,)
+
+    atlas = heedful.attention(load(Sharp(), tokenizer=tokenizer_of("wordpiece")), "the cat sat")
+    assert atlas.stacks[0].allowed is None
+    assert any("does not show its masks" in note for note in atlas.notes)
+
+
 # --- gradients ------------------------------------------------------------------------------------------
 
 
@@ -257,10 +388,18 @@ def test_an_unknown_stack_is_told(shared: Any) -> None:
         heedful.attention(shared("bert").model, "the cat").stack("cross")
 
 
+def test_a_short_text_says_how_little_kinds_mean(shared: Any) -> None:
+    for text, told in (("cat", "1 word"), ("the cat", "2 words"), ("the cat sat", "")):
+        notes = [note for note in heedful.attention(shared("bert").model, text).notes if "kinds" in note]
+        assert [told in note for note in notes] == [True] * bool(told)
+
+
 def test_a_long_text_is_cut_only_when_asked(shared: Any) -> None:
     model = shared("bert").model
-    with pytest.raises(HeedfulError, match="tokens"):
+    with pytest.raises(HeedfulError, match="tokens") as caught:
         heedful.attention(model, "the cat " * 60)
+    assert "window" not in caught.value.fix  # which an atlas refuses
+    assert "--long truncate" in caught.value.fix
     atlas = heedful.attention(model, "the cat " * 60, long="truncate")
     assert len(atlas.x) == model.window
     assert any("truncated" in note for note in atlas.notes)

@@ -203,6 +203,18 @@ def test_two_equal_kinds_make_neither() -> None:
     assert found.kind == "heterogeneous"
 
 
+def test_of_equal_scores_a_column_comes_before_a_place() -> None:
+    """In a text of one word, what is before it is the first, and what is after it the end."""
+    edge = side(["[CLS]", "cat", "[SEP]"], [True, False, True], (-1, 0, -1))
+    for row, kind, equal in (([0.8, 0.1, 0.1], "first", "previous"), ([0.1, 0.1, 0.8], "delimiter", "next")):
+        (found,) = k.kinds(maps_of(np.tile(row, (3, 1)), edge=edge))
+        assert found.scores[kind] == pytest.approx(found.scores[equal])
+        assert found.kind == kind
+    assert set(k.TIES) == set(k.RULES)
+    assert k.kind_of({"previous": 0.7 + 1e-12, "first": 0.7}) == "first"  # rounding decides nothing
+    assert k.kind_of({"previous": 0.71, "first": 0.7}) == "previous"
+
+
 def test_a_column_with_a_name_is_not_vertical() -> None:
     """All on one comma is a head of commas; all on one [SEP], of delimiters."""
     for label, kind in ((",", "period"), ("[SEP]", "delimiter")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ import pytest
 
 from heedful.errors import HeedfulError
 from heedful.heads.atlas import Atlas
+from heedful.heads.distance import heads_layout
 from heedful.view import atlas_figure
 from heedful.view.atlas_figure import draw
 
@@ -29,9 +31,10 @@ def test_every_view_is_drawn_as_png_and_svg(make_atlas: Make, tmp_path: Path, vi
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     said = " ".join(ElementTree.parse(tmp_path / "a.svg").getroot().itertext())
     assert "zoo:toy" in said
-    wanted = ("surprisingly", "[SEP]") if view != "grid" else ("head 1", "layer 1")
+    named = {"grid": ("head 1", "layer 1"), "layout": ("1.1", "of the spread, by chance", "layer")}
+    wanted = named.get(view, ("surprisingly", "[SEP]"))
     assert all(word in said for word in wanted)
-    if kind == "both" and view != "grid":
+    if kind == "both" and view not in named:
         assert "Ess" in said
 
 
@@ -73,15 +76,30 @@ def test_links_not_drawn_are_told(make_atlas: Make, monkeypatch: pytest.MonkeyPa
 
 def test_later_tokens_of_a_causal_stack_are_masked(make_atlas: Make) -> None:
     maps = make_atlas(kind="decoder").stacks[0]
-    assert (atlas_figure._unseen(maps) == (np.arange(7)[:, None] < np.arange(7))).all()
-    assert not atlas_figure._unseen(make_atlas().stacks[0]).any()
+    later = np.arange(7)[:, None] < np.arange(7)
+    assert (atlas_figure._unseen(maps, 0) == later).all()
+    assert not atlas_figure._unseen(make_atlas().stacks[0], 0).any()
+    allowed = np.stack([~later] * maps.layers)
+    allowed[1, 6, 0] = False
+    masked = replace(maps, allowed=allowed)
+    assert not atlas_figure._unseen(masked, 0)[6, 0]
+    assert atlas_figure._unseen(masked, 1)[6, 0]
+
+
+def test_every_head_is_a_point_of_the_layout(make_atlas: Make, tmp_path: Path) -> None:
+    atlas = make_atlas(shape=(2, 3))
+    draw(atlas, tmp_path / "a.svg", view="layout")
+    texts = [text.strip() for text in ElementTree.parse(tmp_path / "a.svg").getroot().itertext()]
+    assert {f"{layer}.{head}" for layer in range(2) for head in range(3)} <= set(texts)
+    kept = round(100 * heads_layout(atlas).kept)
+    assert any(f"shows {kept} % of the spread, by chance 40 %" in text for text in texts)
 
 
 @pytest.mark.parametrize(
     ("path", "choice", "told"),
     [
         ("a.pdf", {}, ".png or .svg"),
-        ("a.png", {"view": "tree"}, "grid, matrix, head"),
+        ("a.png", {"view": "tree"}, "grid, matrix, head, layout"),
         ("a.png", {"layer": 2}, "no layer 2"),
         ("a.png", {"head": -1}, "no head -1"),
         ("a.png", {"stack": "cross"}, "no stack 'cross'"),

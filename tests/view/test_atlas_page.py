@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from heedful.heads.atlas import Atlas
-from heedful.view import atlas_data, atlas_image
+from heedful.heads.distance import heads_layout
+from heedful.view import atlas_data, atlas_image, atlas_layout
 from heedful.view.atlas_page import fragment, page
 
 Make = Callable[..., Atlas]
@@ -59,7 +60,8 @@ def test_page_is_one_document_and_fetches_nothing(make_atlas: Make) -> None:
     source = page(make_atlas(kind="both"))
     reader = Reader(source)
     tags = Counter(tag for tag, _ in reader.elements)
-    assert all(tags[once] == 1 for once in ("html", "head", "title", "body", "main", "h1"))
+    assert all(tags[once] == 1 for once in ("html", "head", "body", "main", "h1"))
+    assert tags["title"] == 1 + tags["svg"] == 4  # a plot a stack has one, too
     assert not {"link", "iframe", "object", "form"} & set(tags)
     for tag, attrs in reader.elements:
         assert not {"href", "style"} & set(attrs), (tag, attrs)
@@ -232,3 +234,28 @@ def test_blocks_of_uneven_size_have_their_own_mean() -> None:
         for j in range(3):
             block = rows[edges[0][i] : edges[0][i + 1], edges[1][j] : edges[1][j + 1]]
             assert small[i, j] == pytest.approx(block.mean())
+
+
+# --- which heads look alike -------------------------------------------------------------------------------
+
+
+def test_every_head_is_a_point_of_a_plot(make_atlas: Make) -> None:
+    for shape, names in (((2, 3), ["layer 0", "layer 1"]), ((6, 2), ["layers 0 to 1", "layers 4 to 5"])):
+        atlas = make_atlas(shape=shape)
+        for source in (page(atlas), fragment(atlas)):
+            plot = re.search(r'<svg class="plot".*?</svg>', source, re.S)
+            assert plot is not None
+            legend = len(re.findall(r">layers? ", plot[0]))
+            assert plot[0].count('class="mark') == shape[0] * shape[1] + legend
+            assert all(f">{name}<" in plot[0] for name in names)
+            assert f"shows {100 * heads_layout(atlas).kept:.0f} % of the spread, by chance" in plot[0]
+
+
+def test_a_layout_that_takes_long_is_left_out_and_told(
+    make_atlas: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atlas_layout, "COMPARED", 10)
+    source = page(make_atlas(kind="both"))
+    assert '<svg class="plot"' not in source
+    assert source.count("not drawn here") == 3
+    assert "stack=&#x27;cross&#x27;" in source

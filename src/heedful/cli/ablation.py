@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -145,17 +146,29 @@ def read(
 
 
 def removing(
-    model: Any, text: Any, heads: str | None, how: str, long: str
+    model: Any, text: Any, heads: str | None, how: str, long: str, answer: str | None = None
 ) -> tuple[Without | None, AbstractContextManager[None]]:
-    """For `heedful attention --ablate`: what one text loses, and the block in which it is looked at."""
+    """For `heedful attention --ablate`: what one text loses, and the block in which it is looked at.
+
+    A forced answer is what an encoder-decoder is measured on; a causal model reads it behind the text.
+    """
     if heads is None:
         return None, nullcontext()
-    from heedful.heads.ablation import ablated, head_means
-    from heedful.heads.without import without
+    from heedful.heads.ablation import ablated
+    from heedful.heads.atlas import encoded
+    from heedful.heads.capture import answer_ids
+    from heedful.heads.without import OWN_MEANS, own_means, without
+    from heedful.models.continuation import extended
 
-    x = model.encode(text, long)
-    means = head_means(model, [x]) if how == "mean" else None
-    return without(model, x, heads, how), ablated(model, heads, how, means=means)
+    x = encoded(model, text, long)
+    if answer is not None and model.kind == "causal-lm":
+        x = extended(model.tokenizer, x, answer_ids(model, answer))
+    wanted = answer if model.kind == "encoder-decoder" else None
+    means = own_means(model, x, wanted) if how == "mean" else None
+    found = without(model, x, heads, how, answer=wanted, means=means)
+    if means is not None:
+        found = replace(found, notes=(OWN_MEANS, *found.notes))
+    return found, ablated(model, heads, how, means=means)
 
 
 def show(found: Without | None) -> None:

@@ -34,6 +34,9 @@ Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
 Links = Annotated[int, option(metavar="N", min=1, help="Links shown.")]
 FIGURE = "Write a .png or .svg: all heads, or the one that is named."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
+VIEW = "--figure: all heads, one as a matrix or as lines, or which heads look alike."
+Views = Literal["grid", "matrix", "head", "layout"]
+View = Annotated[Views | None, option("--view", help=VIEW)]
 ABLATE = "Without these heads: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0, all; commas between."
 Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
 REMOVE = "--ablate: what stands for a head's output: 0, its mean over the text, or even attention."
@@ -61,6 +64,7 @@ def attention(
     long: Long = "error",
     html: o.Html = None,
     figure: Figure = None,
+    view: View = None,
     weights: Weights = False,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -74,6 +78,7 @@ def attention(
     heedful attention "the service is not bad" --html heads.html
     heedful attention "the service is not bad" --layer 1 --head 0
     heedful attention "the service is not bad" --aggregate rollout --figure heads.png
+    heedful attention "the service is not bad" --figure heads.svg --view layout
     heedful attention "Once upon a time" --model zoo:lm --unit token --json
     heedful attention "The agent read the file." --model zoo:titler --stack cross --answer "Reading"
     heedful attention "the service is not bad" --ablate 0.1,2.* --how uniform
@@ -84,7 +89,7 @@ def attention(
     A high weight says where a head looks, not what the model uses: see heedful explain and heedful trial.
     """
     shape, look = form(as_json, as_csv), Look(stack, layer, head, how, links)
-    look.check(figure)
+    look.check(figure, view)
     said = read_input(text, pair, chat)
     calm()
     import heedful
@@ -92,12 +97,13 @@ def attention(
     with working(f"loading {model}", quiet):
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
-        gone, removed = ablation.removing(loaded, said, ablate, remove, long)
+        gone, removed = ablation.removing(loaded, said, ablate, remove, long, answer)
         with removed:
             tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
         atlas = tokens.words() if unit == "word" else tokens
         matrix = look.matrix(atlas)
-    _write(tokens, atlas, look, html, figure)
+    _write(tokens, html)
+    _draw(atlas, look, figure, view)
     if shape == "json":
         without = {} if gone is None else {"without": gone.to_dict()}
         put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
@@ -123,12 +129,16 @@ class Look:
     how: str
     links: int
 
-    def check(self, figure: Path | None) -> None:
+    def check(self, figure: Path | None, view: str | None = None) -> None:
         """Mistakes that can be told before the model is loaded."""
         if self.head is not None and self.layer is None:
             raise HeedfulError("--head is a head of a layer", fix=f"Say which: --layer 0 --head {self.head}")
         if self.head is not None and self.how != "mean":
             raise HeedfulError("--aggregate is for many heads", "--head names one", "Drop one of them")
+        if view and not figure:
+            raise HeedfulError(
+                "--view is of a figure", fix=f"Say where it goes: --figure heads.svg --view {view}"
+            )
         if figure and figure.suffix.lower() not in (".png", ".svg"):
             raise HeedfulError(f"cannot draw to {figure}", "figures are .png or .svg", "Name one of these")
 
@@ -170,17 +180,21 @@ class Look:
         show(atlas, Shown(title, self.found(atlas, matrix), self.stack, kind), console())
 
 
-def _write(tokens: Atlas, atlas: Atlas, look: Look, html: Path | None, figure: Path | None) -> None:
+def _write(tokens: Atlas, html: Path | None) -> None:
     if html:
         from heedful.view.atlas_page import page
 
         write(html, page(tokens))  # both levels are in it
-    if figure:
-        try:
-            figure.parent.mkdir(parents=True, exist_ok=True)
-            view = "grid" if look.head is None else "matrix"
-            atlas.to_figure(figure, view=view, layer=look.layer, head=look.head, stack=look.stack)
-        except OSError as error:
-            raise HeedfulError(
-                f"cannot write {figure}", error.strerror or str(error), "Name another file"
-            ) from None
+
+
+def _draw(atlas: Atlas, look: Look, figure: Path | None, view: str | None) -> None:
+    if not figure:
+        return
+    view = view or ("grid" if look.head is None else "matrix")
+    try:
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        atlas.to_figure(figure, view=view, layer=look.layer, head=look.head, stack=look.stack)
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {figure}", error.strerror or str(error), "Name another file"
+        ) from None

@@ -7,6 +7,9 @@
     flow       maximum flow from each query down to each key, Ahat as capacities, divided by its sum over keys
     gradient   1/(L H) sum_lh (dA[l, h] * A[l, h])^+          dA: of the target; rows do not sum to one
 
+Between words, "gradient" is summed over the tokens of both, after the positive part was taken: its total is
+that of the tokens.
+
 `layer` keeps mean, max and gradient to one layer; rollout and flow then end there, below the layers above it.
 Rollout and flow carry tokens through layers, so they need a stack whose queries are its keys (or a single
 layer): cross-attention has no second layer of its own to be multiplied with.

@@ -89,8 +89,8 @@ class Atlas:
         return wording.special_mass(self.stack(stack))
 
     def special_share(self, stack: str = "self") -> float:
-        """What `special_mass` would be for a head that looks everywhere alike."""
-        return float(wording.special_mass(self.uniform().stack(stack))[0, 0])
+        """What `special_mass` would be for a head that looks everywhere alike, mean over layers."""
+        return float(wording.special_mass(self.uniform().stack(stack)).mean())
 
     # --- heads and layers together -----------------------------------------------------------------
 
@@ -100,7 +100,8 @@ class Atlas:
         """(Q, K), or (1, K) of one query: "mean", "max", "layer", "rollout", "flow" or "gradient".
 
         See heedful.heads.aggregate. Of an atlas of words all but the maximum are made of its tokens, then
-        merged: attention mixes tokens, so a product of merged maps would not be the merged product.
+        merged: attention mixes tokens, so a product of merged maps would not be the merged product. Merged
+        is summed to a word and averaged from it; "gradient" is summed from it, too: its effects add up.
         """
         from heedful.heads.aggregate import aggregate, checked_query
 
@@ -109,7 +110,8 @@ class Atlas:
         fine = self.tokens.stack(stack)
         rows = wording.groups(fine.queries)
         if query is None or how != "flow":
-            whole = wording.merged(aggregate(fine, how, layer), fine.queries, fine.keys)
+            merge = wording.summed if how == "gradient" else wording.merged
+            whole = merge(aggregate(fine, how, layer), fine.queries, fine.keys)
             return whole if query is None else whole[[checked_query(query, len(rows))]]
         wanted = rows[checked_query(query, len(rows))]
         parts = [aggregate(fine, how, layer, q)[0] for q in wanted]
@@ -140,7 +142,8 @@ class Atlas:
         head: int | None = None,
         stack: str = "self",
     ) -> None:
-        """A .png or .svg of the grid of all heads, of one matrix, or of one head's lines."""
+        """A .png or .svg: "grid", all heads; "matrix" and "head", one as a map or lines; "layout", which
+        heads look alike."""
         from heedful.view.atlas_figure import draw
 
         draw(self, path, view=view, layer=layer, head=head, stack=stack)
@@ -172,6 +175,8 @@ class Atlas:
             "special_mass": self.special_mass(maps.stack).tolist(),
             "special_share": self.special_share(maps.stack),
         }
+        if weights and maps.allowed is not None:
+            found["allowed"] = maps.allowed.tolist()
         return found | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
@@ -232,8 +237,29 @@ def attention(
             "an atlas shows one pass", "windows are several", "Use long='truncate', or give a shorter text"
         )
     door: Any = load(model)
-    x = door.encode(text, long)
+    x = encoded(door, text, long)
     found = captured(door, x, target, answer, gradients)
     predicted = [] if door.kind == "encoder" else [list(pair) for pair in door.predict(x)]
     facts = door.facts() | {"prediction": predicted}
-    return Atlas(found.x, found.stacks, facts, found.target, found.readout, notes=found.notes)
+    notes = (*found.notes, *_short(len(found.x.word_spans)))
+    return Atlas(found.x, found.stacks, facts, found.target, found.readout, notes=notes)
+
+
+def encoded(model: Any, text: Any, long: str) -> Encoded:
+    """The text as the model reads it; of one that is too long, without the advice to read it in windows."""
+    from heedful.models.encode import TooLong
+
+    try:
+        x: Encoded = model.encode(text, long)
+    except TooLong as error:
+        fix = "Shorten it, or say long='truncate' (--long truncate)"
+        raise HeedfulError(error.what, error.why, fix) from None
+    return x
+
+
+def _short(words: int) -> tuple[str, ...]:
+    from heedful.heads.kinds import FEW
+
+    if words >= FEW:
+        return ()
+    return (f"kinds of heads mean little on a text of {words} word{'s' * (words != 1)}",)

@@ -5,12 +5,17 @@ where the model makes no prediction: one forward. A target at an earlier place o
 traced only up to that place; the whole text is then read once more, and later rows have a gradient of zero,
 which is exact, since no token looks ahead.
 
-Cost: 1 forward, 1 backward with gradients. Needs: a model that shows its attention weights.
+What a query may look at is all of the text, or, where no query ever looks ahead, what came before. Weights
+that are exactly 0 in all heads of a layer beside that are a mask, such as a sliding window, or attention that
+is very sharp: the pass is then run once more and the masks themselves are read.
+
+Cost: 1 forward, 1 backward with gradients, 1 forward for masks where there are zeros. Needs: a model that
+shows its attention weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -21,6 +26,7 @@ from heedful import targets
 from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.heads.maps import Maps, Side, Weights
+from heedful.heads.words import reachable
 from heedful.models.base import missing
 from heedful.models.continuation import extended
 from heedful.models.tokens import GENERATORS
@@ -68,13 +74,13 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
         raise _shows_none(model, "no attention weights come back from it")
     written = target.written if target is not None else ()
     whole = extended(model.tokenizer, x, written) if written and model.kind == "causal-lm" else x
-    stacks = _stacks(model, whole, written, seen, found)
+    stacks, hidden = _masked(model, x, target, _stacks(model, whole, written, seen, found))
     return Captured(
         x=whole,
         stacks=stacks,
         target=None if found is None else target,
         readout=() if found is None else _longer(found.readout, seen),
-        notes=(*x.notes, *seen.notes, *notes, *_loose(stacks)),
+        notes=(*x.notes, *seen.notes, *notes, *hidden, *_loose(stacks)),
     )
 
 
@@ -158,6 +164,34 @@ def is_causal(weights: Weights) -> bool:
     return queries == keys > 1 and not np.triu(weights.any((0, 1)), 1).any()
 
 
+def _masked(
+    model: Any, x: Encoded, target: Target | None, stacks: tuple[Maps, ...]
+) -> tuple[tuple[Maps, ...], tuple[str, ...]]:
+    """Stacks with their masks, where zeros say that there are some, and a note where these cannot be read."""
+    if not any((reachable(maps) & ~maps.weights.any(1)).any() for maps in stacks):
+        return stacks, ()
+    if missing(model, ["edits"]):
+        return stacks, (
+            "some weights are exactly 0 in all heads; this model does not show its masks, so uniform heads "
+            "and scores count these keys as if they could be looked at",
+        )
+    masks: dict[tuple[str, int], Any] = {}
+
+    def read(seen: Any) -> Any:
+        masks[seen.site.stack, seen.site.layer] = seen.allowed.expand_as(seen.weights)[0].any(0).cpu().numpy()
+        return seen
+
+    with model.attending(read):
+        model.attended(x, target)
+    return tuple(_with_mask(maps, masks) for maps in stacks), ()
+
+
+def _with_mask(maps: Maps, masks: Mapping[tuple[str, int], Any]) -> Maps:
+    """Only where it hides more than is known already."""
+    allowed = np.stack([masks[maps.stack, layer] for layer in range(maps.layers)])  # (L, Q, K)
+    return maps if (allowed == reachable(maps)).all() else replace(maps, allowed=allowed)
+
+
 def _array(maps: Sequence[Tensor], model: Any) -> Weights:
     """(L, H, Q, K) float32 from one tensor a layer."""
     layers = [_numpy(layer) for layer in maps]
@@ -233,10 +267,15 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
     return Encoded(
         text=text,
         ids=tuple(ids),
-        tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
+        tokens=tuple(_name(tokenizer, token) for token in ids),
         offsets=spans,
         special=special,
         words=tuple(words),
         word_spans=tuple(word_spans),
         segments=tuple(-1 if flag else 0 for flag in special),
     )
+
+
+def _name(tokenizer: Any, token: int) -> str:
+    """Models may have more embeddings than their tokenizer has tokens, and write one of those."""
+    return str(tokenizer.convert_ids_to_tokens([token])[0] or f"<{token}>")

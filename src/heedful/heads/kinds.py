@@ -22,7 +22,9 @@ keys are different texts (cross-attention, a pooling query).
 
 The kind is the best of the seven pointed rules that reaches POINTED; else block, if it reaches BLOCK and its
 rows are spread (SPREAD of the greatest entropy); else broad, if it reaches BROAD; else heterogeneous. Block
-stands back because a head that looks at neighbours stays in their part of the text, too.
+stands back because a head that looks at neighbours stays in their part of the text, too. Rules that name the
+same keys score the same (a text of one word: what is before it is the first): the kind is then the one that
+stands first in TIES, columns before places. With fewer than FEW words kinds mean little.
 
 Cost: a few products a map. Needs nothing but the maps.
 
@@ -32,20 +34,21 @@ Clark et al., What Does BERT Look At?, 2019; Kovaleva et al., Revealing the Dark
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.errors import HeedfulError
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import Flags, Maps, Side
 from heedful.heads.words import asked, reachable
 from heedful.types import Floats
 
-Flags = npt.NDArray[np.bool_]
-
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
+TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former
+ALIKE = 9  # decimals in which equal scores agree
+FEW = 3  # words; on fewer, several rules name the same keys
 SCORES = (*RULES, "block", "broad")
 KINDS = (*SCORES, "heterogeneous")
 POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says
@@ -89,8 +92,24 @@ class HasStacks(Protocol):
 
 
 def scores(maps: Maps) -> dict[str, Floats]:
-    """Rule -> (L, H); only the rules that apply to this text."""
+    """Rule -> (L, H); only the rules that apply to this text, NaN where one does not apply to a layer."""
     allowed = reachable(maps)
+    if maps.allowed is None:
+        return _scores(maps, allowed[0])
+    each = [
+        _scores(replace(maps, weights=maps.weights[[n]], grads=None, allowed=None), allowed[n])
+        for n in range(maps.layers)
+    ]
+    blank = np.full((1, maps.heads), np.nan)
+    return {
+        name: np.concatenate([found.get(name, blank) for found in each])
+        for name in SCORES
+        if any(name in found for found in each)
+    }
+
+
+def _scores(maps: Maps, allowed: Flags) -> dict[str, Floats]:
+    """Rule -> (L, H) of layers that may look at the same keys, (Q, K)."""
     rows = np.zeros(len(maps.queries), dtype=bool)
     rows[asked(maps.queries)] = True
     rows &= allowed.sum(1) > 1
@@ -186,7 +205,8 @@ def _broad(maps: Maps, allowed: Flags, rows: Flags) -> Floats:
 
 def kind_of(found: Mapping[str, float]) -> str:
     """The kind that these scores of one head make it."""
-    best = max((name for name in RULES if name in found), key=lambda name: found[name], default=None)
+    rules = [name for name in TIES if name in found]
+    best = max(rules, key=lambda name: round(found[name], ALIKE), default=None)  # the first of equals
     if best is not None and found[best] >= POINTED:
         return best
     spread = found.get("broad", 0.0)
@@ -197,12 +217,13 @@ def kind_of(found: Mapping[str, float]) -> str:
 
 def kinds(maps: Maps) -> list[HeadKind]:
     """One a head, layer by layer."""
-    found = scores(maps)
+    found, blank = scores(maps), np.full((maps.layers, maps.heads), np.nan)
+    table = np.stack([found.get(name, blank) for name in SCORES])  # (rules, L, H)
     return [
         HeadKind(layer, head, kind_of(own), own)
         for layer in range(maps.layers)
         for head in range(maps.heads)
-        for own in [{name: float(score[layer, head]) for name, score in found.items()}]
+        for own in [_present(table[:, layer, head])]
     ]
 
 

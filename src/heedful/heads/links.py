@@ -34,7 +34,7 @@ def strongest(
     `words_only` leaves out special tokens and, where queries and keys are the same text, what looks at
     itself: both are strong in most heads, whatever the text says.
     """
-    shown = reachable(maps)
+    shown = reachable(maps).any(0)
     if words_only:
         shown &= ~np.array(maps.queries.special)[:, None] & ~np.array(maps.keys.special)
         if maps.stack != "cross" and len(maps.queries) == len(maps.keys):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Weights = npt.NDArray[np.float32]  # (L, H, Q, K)
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Maps:
     keys: Side  # K
     causal: bool = False
     grads: Weights | None = None  # (L, H, Q, K): of the target with respect to the weights
+    allowed: Flags | None = (
+        None  # (L, Q, K): keys a query may look at; None: all, or if causal those up to it
+    )
 
     @property
     def layers(self) -> int:
@@ -53,3 +57,7 @@ class Maps:
         expected = (len(self.queries), len(self.keys))
         if self.weights.ndim != 4 or self.weights.shape[2:] != expected:
             raise ValueError(f"weights of shape {self.weights.shape} between {expected} tokens")
+        if self.allowed is not None and self.allowed.shape != (self.layers, *expected):
+            raise ValueError(
+                f"a mask of shape {self.allowed.shape} for {self.layers} layers of {expected} tokens"
+            )

@@ -9,7 +9,7 @@ Cost: 2 forwards for the predictions, 2 + draws for the metric.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ import numpy as np
 from heedful.errors import HeedfulError
 from heedful.heads.ablation import Anatomy, Means, ablated, anatomy, check_how, every_head, head_means, named
 from heedful.heads.intervals import Interval
-from heedful.heads.tasks import NAMES, Heads, measure, prepare
+from heedful.heads.tasks import NAMES, Heads, Task, measure, prepare
 from heedful.heads.worth import plain
 from heedful.types import Encoded
 
 DRAWS = 10
+OWN_MEANS = "means of the heads are over the tokens of this text alone"
 Prediction = tuple[tuple[str, float], ...]
 
 
@@ -42,10 +43,13 @@ class Without:
     random: float = 0.0  # drop without as many random heads: mean over draws
     random_range: Interval = (0.0, 0.0)
     notes: tuple[str, ...] = ()
+    answers: bool = True  # it answers by a label, a token or a text; a regression by numbers, an encoder not
 
     @property
-    def changed(self) -> bool:
-        """The first answer is another one."""
+    def changed(self) -> bool | None:
+        """The first answer is another one. None where there is no answer that could be: see `drop`."""
+        if not self.answers:
+            return None
         return [name for name, _ in self.before[:1]] != [name for name, _ in self.after[:1]]
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,13 +58,23 @@ class Without:
 
 
 def without(
-    model: Any, x: Encoded, heads: Any, how: str = "zero", *, means: Means | None = None, seed: int = 0
+    model: Any,
+    x: Encoded,
+    heads: Any,
+    how: str = "zero",
+    *,
+    answer: Any = None,
+    means: Means | None = None,
+    seed: int = 0,
 ) -> Without:
-    """Remove heads for one text. Means that are not given are taken over this text's own tokens, and told."""
+    """Remove heads for one text; `answer` is what an encoder-decoder should write, None what it does.
+
+    Means that are not given are taken over this text's own tokens, and told.
+    """
     notes: tuple[str, ...] = ()
     if how == "mean" and means is None:
-        means = head_means(model, [x])
-        notes = ("means of the heads are over the tokens of this text alone",)
+        means = own_means(model, x, answer)
+        notes = (OWN_MEANS,)
     check_how(how, means)
     shape = anatomy(model)
     gone = frozenset(named(heads, shape))
@@ -68,8 +82,20 @@ def without(
     with ablated(model, list(gone), how, means=means):
         after = says(model, x)
     names = tuple(head.name for head in named(list(gone), shape))
-    found = Without(names, len(every_head(shape)), how, before, after, notes=notes)
-    return found if model.kind not in NAMES else _weighed(model, x, gone, shape, found, means, seed)
+    answers = model.kind not in ("regression", "encoder")
+    found = Without(names, len(every_head(shape)), how, before, after, notes=notes, answers=answers)
+    if model.kind not in NAMES:
+        return found
+    try:
+        task = prepare(model, [x], None if answer is None else [answer])
+    except HeedfulError as error:  # a text of one token has none to foretell
+        return replace(found, notes=(*found.notes, f"no metric: {error.why or error.what}"))
+    return _weighed(task, gone, shape, found, means, seed)
+
+
+def own_means(model: Any, x: Encoded, answer: Any = None) -> Means:
+    """Over the tokens of one text, and of what is written to it."""
+    return head_means(model, [x], answers=None if answer is None else [answer])
 
 
 def says(model: Any, x: Encoded) -> Prediction:
@@ -83,23 +109,23 @@ def says(model: Any, x: Encoded) -> Prediction:
 
 
 def _weighed(
-    model: Any, x: Encoded, gone: Heads, shape: Anatomy, found: Without, means: Means | None, seed: int
+    task: Task, gone: Heads, shape: Anatomy, found: Without, means: Means | None, seed: int
 ) -> Without:
     """With the metric, and the control where there are other heads to draw."""
     every, rng = every_head(shape), np.random.default_rng(seed)
     draws = DRAWS if len(gone) < len(every) else 0
     drawn = [rng.choice(len(every), len(gone), replace=False) for _ in range(draws)]
     sets = [frozenset(), gone, *(frozenset(every[i] for i in some) for some in drawn)]
-    try:
-        task = prepare(model, [x])
-    except HeedfulError as error:  # a text of one token has none to foretell
-        return Without(**vars(found) | {"notes": (*found.notes, f"no metric: {error.why or error.what}")})
     values = measure(task, sets, shape, found.how, means)[0, :, 0]
     drops = values[0] - values[1:]
     control = drops[1:] if draws else drops
-    return Without(
-        **vars(found)
-        | {"metric": task.metrics[0], "about": task.about, "value": float(values[0]), "drop": float(drops[0])}
-        | {"draws": draws, "random": float(control.mean())}
-        | {"random_range": (float(control.min()), float(control.max()))}
+    return replace(
+        found,
+        metric=task.metrics[0],
+        about=task.about,
+        value=float(values[0]),
+        drop=float(drops[0]),
+        draws=draws,
+        random=float(control.mean()),
+        random_range=(float(control.min()), float(control.max())),
     )

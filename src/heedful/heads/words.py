@@ -3,11 +3,13 @@
     W[I, J] = 1/|I| sum_{i in I} sum_{j in J} A[i, j]          so each row still sums to one
 
 Special tokens stay single. Under a causal mask a word of several tokens looks at itself too: its first token
-sees no later piece, its last sees all, and the row is their mean. So word i may look at words 0 to i.
+sees no later piece, its last sees all, and the row is their mean. So word i may look at words 0 to i. Under
+any mask, such as a sliding window, a word may look at another if any of its tokens may look at any of that.
 
 A word-level gradient is the derivative of the target when the weights behind W[I, J] grow in proportion, for
-each unit that W[I, J] grows:  G[I, J] = sum_ij dA[i, j] A[i, j] / W[I, J],  so that G W is what the weights
-add up to.
+each unit that W[I, J] grows:  G[I, J] = sum_ij dA[i, j] A[i, j] / W[I, J],  so that G W is what the effects
+dA A of the tokens add up to. (The aggregate "gradient" adds up their positive parts: taken after adding, the
+parts would cancel.)
 
 Cost: two products with a sparse 0/1 matrix. Needs nothing but the maps.
 
@@ -19,9 +21,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from heedful.heads.maps import Maps, Side, Weights
+from heedful.heads.maps import Flags, Maps, Side, Weights
 from heedful.types import Floats
 
 
@@ -55,10 +56,14 @@ def _label(side: Side, part: list[int]) -> str:
 
 def merged(matrix: Floats, queries: Side, keys: Side) -> Floats:
     """(..., Q, K) tokens -> (..., words, words): sum to, mean from."""
-    rows, summed = groups(queries), summed_columns(matrix, keys)
-    total = np.add.reduceat(summed[..., _order(rows), :], _starts(rows), axis=-2)
-    sizes = np.array([len(part) for part in rows], dtype=np.float64)
-    return np.asarray(total / sizes[:, None])
+    sizes = np.array([len(part) for part in groups(queries)], dtype=np.float64)
+    return np.asarray(summed(matrix, queries, keys) / sizes[:, None])
+
+
+def summed(matrix: Floats, queries: Side, keys: Side) -> Floats:
+    """(..., Q, K) tokens -> (..., words, words): sum to and from, for what adds up, such as effects."""
+    rows, columns = groups(queries), summed_columns(matrix, keys)
+    return np.asarray(np.add.reduceat(columns[..., _order(rows), :], _starts(rows), axis=-2))
 
 
 def summed_columns(matrix: Floats, keys: Side) -> Floats:
@@ -80,8 +85,8 @@ def merged_maps(maps: Maps) -> Maps:
     weights = _layer_by_layer(maps, maps.weights)
     grads = None
     if maps.grads is not None:
-        sizes = np.array([len(part) for part in groups(maps.queries)], dtype=np.float64)
-        effect = _layer_by_layer(maps, maps.weights * maps.grads) * sizes[:, None]  # sums, not means
+        pairs = zip(maps.weights, maps.grads, strict=True)
+        effect = np.stack([summed((a * g).astype(np.float64), maps.queries, maps.keys) for a, g in pairs])
         grads = np.divide(effect, weights, out=np.zeros_like(effect), where=weights > 0)
     return replace(
         maps,
@@ -89,7 +94,13 @@ def merged_maps(maps: Maps) -> Maps:
         grads=None if grads is None else grads.astype(np.float32),
         queries=word_side(maps.queries),
         keys=word_side(maps.keys),
+        allowed=None if maps.allowed is None else _any_pair(maps, maps.allowed),
     )
+
+
+def _any_pair(maps: Maps, allowed: Flags) -> Flags:
+    """(L, words, words): whether any token of one may look at any of the other."""
+    return np.asarray(summed(allowed.astype(np.float64), maps.queries, maps.keys) > 0)
 
 
 def summed_shares(shares: tuple[float, ...], side: Side) -> tuple[float, ...]:
@@ -109,17 +120,19 @@ def asked(side: Side) -> list[int]:
     return [q for q, special in enumerate(side.special) if not special] or list(range(len(side)))
 
 
-def reachable(maps: Maps) -> npt.NDArray[np.bool_]:
-    """(Q, K): which keys a query may look at."""
+def reachable(maps: Maps) -> Flags:
+    """(L, Q, K): which keys a query may look at, in each layer; not to be written to."""
+    if maps.allowed is not None:
+        return maps.allowed
     every = np.ones((len(maps.queries), len(maps.keys)), dtype=bool)
-    return np.tril(every) if maps.causal else every
+    return np.broadcast_to(np.tril(every) if maps.causal else every, (maps.layers, *every.shape))
 
 
 def uniform(maps: Maps) -> Maps:
-    """The same stack with every head looking everywhere alike, as far as it may; one row for all heads."""
-    allowed = reachable(maps)
-    row = (allowed / allowed.sum(-1, keepdims=True)).astype(np.float32)
-    return replace(maps, weights=np.broadcast_to(row, maps.weights.shape))
+    """The same stack with every head looking everywhere alike, as far as it may; a map a layer."""
+    allowed = reachable(maps) if maps.allowed is not None else reachable(maps)[:1]  # (L or 1, Q, K)
+    rows = (allowed / allowed.sum(-1, keepdims=True).clip(1)).astype(np.float32)
+    return replace(maps, weights=np.broadcast_to(rows[:, None], maps.weights.shape))
 
 
 def _layer_by_layer(maps: Maps, values: Weights) -> Floats:

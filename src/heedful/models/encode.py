@@ -247,8 +247,12 @@ def knows_unknown_words(tokenizer: Any) -> bool:
 LONG = ("error", "truncate", "window")
 
 
+class TooLong(HeedfulError):
+    """A text longer than the model reads: callers that cannot read in windows give other advice."""
+
+
 def too_long(tokens: int, characters: int, window: int) -> HeedfulError:
-    return HeedfulError(
+    return TooLong(
         f"the text has {tokens:,} tokens ({characters:,} characters)",
         f"the model reads at most {window:,}, so that is {tokens - window:,} too many",
         "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",

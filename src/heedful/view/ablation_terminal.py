@@ -24,9 +24,9 @@ def show_without(found: Without, out: Console) -> None:
     named = ", ".join(found.heads[:8]) + (", ..." if len(found.heads) > 8 else "")
     out.print(Text(f"Without {named} ({many}, {found.how}):", "bold"))
     if found.before:
-        mark = "another answer" if found.changed else "the same answer"
+        mark = {True: "  (another answer)", False: "  (the same answer)", None: ""}[found.changed]
         out.print(f"  with all heads: {_said(found.before)}")
-        out.print(f"  without these:  {_said(found.after)}  ({mark})")
+        out.print(f"  without these:  {_said(found.after)}{mark}")
     if found.metric:
         out.print(f"  {found.metric} of {found.about}: {found.value:.3f}, drop {found.drop:+.3f}")
     if found.draws:

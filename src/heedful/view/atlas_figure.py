@@ -1,8 +1,8 @@
-"""A figure of an atlas for a paper: all heads, one matrix, or the links of a layer, as .png or .svg.
+"""A figure of an atlas for a paper: all heads, one matrix, the links of a layer, or which heads look alike.
 
-Needs matplotlib, which is no dependency of its own: pip install 'heedful[plots]'. Nothing of its global state
-is touched. Text stays text in SVG, so any script the reader's fonts know is shown; in PNG a sign that no font
-of this machine has is a box.
+Files are .png or .svg. Needs matplotlib, which is no dependency of its own: pip install 'heedful[plots]'.
+Nothing of its global state is touched. Text stays text in SVG, so any script the reader's fonts know is
+shown; in PNG a sign that no font of this machine has is a box.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.heads.atlas import Atlas
+from heedful.heads.distance import heads_layout
 from heedful.heads.maps import Maps, Side
+from heedful.heads.words import reachable
 from heedful.view import atlas_image
 from heedful.view.columns import visible
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans Hebrew", "Noto Sans Arabic", "Arial Unicode MS")
-VIEWS = ("grid", "matrix", "head")
+VIEWS = ("grid", "matrix", "head", "layout")
 LABELLED = 120  # tokens of a figure, at most, that all have their label
 LINKS = 8000  # drawn, strongest first
 LEAST = 0.01  # share of the strongest under which a link is not drawn
@@ -46,7 +48,8 @@ def draw(
     stack: str = "self",
 ) -> None:
     """Write a figure. `grid` shows all heads (of one layer, if named), `matrix` one head (0.0 if none is
-    named), `head` the links of one head, or of all heads of the layer in their colours."""
+    named), `head` the links of one head, or of all heads of the layer in their colours, `layout` all heads as
+    points, those that look alike together."""
     target = Path(path)
     if target.suffix.lower() not in (".png", ".svg"):
         raise HeedfulError(f"cannot draw to {target.name}", "figures are .png or .svg", "Name one of these")
@@ -60,7 +63,9 @@ def draw(
     fonts = {"font.family": [font for font in FONTS if font in known]}
     with matplotlib.rc_context(STYLE | fonts), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a box stands for it
-        made = {"grid": _grid, "matrix": _matrix, "head": _head}[view](atlas, maps, layer, head)
+        made = {"grid": _grid, "matrix": _matrix, "head": _head, "layout": _layout}[view](
+            atlas, maps, layer, head
+        )
         date: dict[str, Any] = {"metadata": {"Date": None}} if target.suffix.lower() == ".svg" else {}
         made.savefig(target, dpi=200, bbox_inches="tight", facecolor="white", **date)
 
@@ -129,7 +134,7 @@ def _matrix(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Fi
     size = [max(1.2, min(14.0, 0.19 * n)) for n in (len(maps.keys), len(maps.queries))]
     figure = Figure(figsize=(size[0] + 1.8, size[1] + 1.2), layout="constrained")
     box = figure.subplots()
-    shown = np.ma.masked_where(_unseen(maps), weights)
+    shown = np.ma.masked_where(_unseen(maps, layer), weights)
     picture = box.imshow(
         shown, cmap="Blues", norm=_square_root(float(weights.max())), interpolation="nearest"
     )
@@ -154,9 +159,9 @@ def _matrix(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Fi
     return figure
 
 
-def _unseen(maps: Maps) -> Any:
-    """(Q, K): what the mask of a causal stack hides."""
-    return np.triu(np.full((len(maps.queries), len(maps.keys)), maps.causal), 1)
+def _unseen(maps: Maps, layer: int) -> Any:
+    """(Q, K): what the mask of the layer hides."""
+    return ~reachable(maps)[layer]
 
 
 def _square_root(largest: float) -> Any:
@@ -220,6 +225,35 @@ def _links(weights: Any, heads: list[int]) -> Links:
     colours = np.array([_colour(n, len(heads)) for n in range(len(heads))])[which]
     colours[:, 3] = np.clip(share**1.2, 0.03, 1)
     return Links(np.stack([np.broadcast_to(x, y.shape), y], axis=-1), colours, 0.3 + 1.5 * share, told)
+
+
+def _layout(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figure:
+    """All heads: a place says nothing without the others, so a named layer or head is written in bold."""
+    from matplotlib import colormaps
+    from matplotlib.colors import BoundaryNorm
+    from matplotlib.figure import Figure
+
+    found = heads_layout(atlas, maps.stack)
+    figure = Figure(figsize=(5.2, 4.6), layout="constrained")
+    box = figure.subplots()
+    edges = np.arange(maps.layers + 1) - 0.5
+    colours = colormaps["viridis"].resampled(maps.layers)
+    norm = BoundaryNorm(edges, maps.layers)
+    x, y = found.points.T
+    marks = box.scatter(x, y, c=found.layers, cmap=colours, norm=norm, s=14)
+    for point, at, which in zip(found.points, found.layers, found.heads, strict=True):
+        named = layer is not None and at == layer and head in (None, which)
+        style: dict[str, Any] = {"fontsize": 6, "fontweight": "bold" if named else "normal"}
+        box.annotate(f"{at}.{which}", point, (2, 2), textcoords="offset points", color="0.25", **style)
+    box.set(aspect="equal", xticks=[], yticks=[])
+    box.margins(0.08)
+    bar = figure.colorbar(marks, ax=box, shrink=0.6, ticks=range(0, maps.layers, -(-maps.layers // 12)))
+    bar.set_label("layer", fontsize=7)
+    bar.ax.tick_params(labelsize=7)
+    figure.suptitle(_title(atlas, maps, "heads that look alike lie together"), fontsize=9)
+    told = f"the plane shows {100 * found.kept:.0f} % of the spread, by chance {100 * found.by_chance:.0f} %"
+    figure.supxlabel(told, fontsize=6, color="0.4")
+    return figure
 
 
 def _colour(place: int, heads: int) -> tuple[float, float, float, float]:

@@ -1,8 +1,9 @@
 """One HTML file for an atlas of attention, and its static part for notebooks.
 
-With scripts off it is a picture of every head with its kind and its mass on special tokens, the kinds, and
-the notes. The script adds the head view, the matrix of one head and saving; it draws from the numbers in the
-page (see atlas_data) and opens only the heads that are looked at. Nothing is fetched, every string escaped.
+With scripts off it is a picture of every head with its kind and its mass on special tokens, the kinds, which
+heads look alike, and the notes. The script adds the head view, the matrix of one head and saving; it draws
+from the numbers in the page (see atlas_data) and opens only the heads that are looked at. Nothing is fetched,
+every string escaped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from heedful.heads.maps import Maps, Side
 from heedful.types import Comparison, Floats
 from heedful.view import atlas_image
 from heedful.view.atlas_data import Packed, pack
+from heedful.view.atlas_layout import layouts
 from heedful.view.columns import visible
 from heedful.view.html import ESCAPES, cell, component, document
 from heedful.view.sections import QUOTE, esc, part, table
@@ -68,6 +70,7 @@ def _body(atlas: Atlas, sheets: Sequence[Sheet], size: int, levels: Sequence[Lev
         _grids(sheets, size + 1),
         _kinds(sheets, size + 1),
         _scores(sheets),
+        layouts(atlas, STACKS, size + 1),
     ]
     parts += [_inside(levels, size + 1), _notes(atlas, size + 1), _made(atlas, size + 1)]
     return "\n".join(text for text in parts if text)
