@@ -143,12 +143,9 @@ def explain_features(
     firing = (codes != 0).any(0).nonzero()[:, 0]
     worth = strength if by == "activation" else share.sum(0).abs()
     order = firing[worth[firing].argsort(descending=True, stable=True)]
-    chosen, others = order[:k], order[k:]
-    rng = np.random.default_rng(seed)
-    n = min(len(chosen), len(others))
-    drawn = [others[rng.permutation(len(others))[:n]] for _ in range(DRAWS + 1)] if n else []
-    sets = [i[None] for i in chosen] + [i[None] for i in (drawn[0] if drawn else ())]
-    sets += [chosen, firing, *drawn[1:]]
+    chosen, drawn = order[:k], _drawn(order[k:], k, seed)
+    single = drawn[0] if drawn else order[:0]
+    sets = [i[None] for i in (*chosen, *single)] + [chosen, firing, *drawn[1:]]
     effects = output - _without(model, sae, x, aim, place, codes, sets)
 
     def told(indices: Tensor, found: Floats) -> tuple[Feature, ...]:
@@ -157,14 +154,21 @@ def explain_features(
             for i, e in zip(indices.tolist(), found, strict=True)
         )
 
-    m = len(chosen)
+    m, n = len(chosen), len(single)
     own, control, (together, everything), rest = np.split(effects, [m, m + n, m + n + 2])
-    notes = () if n == m else (f"only {len(others)} other features fire: the control has {n}",)
+    notes = () if n == m else (f"only {len(order) - m} other features fire: the control has {n}",)
     return FeatureExplanation(
         x, aim, output, told(chosen, own), float(together), float(everything), len(firing),
-        told(drawn[0], control) if drawn else (), tuple(rest.tolist()),
+        told(single, control), tuple(rest.tolist()),
         _spread(share[:, chosen], codes[:, chosen], own, len(x)), place, by, notes,
     )  # fmt: skip
+
+
+def _drawn(others: Tensor, k: int, seed: int) -> list[Tensor]:
+    """Sets of k of the other active features, or of all where there are fewer; [] where there are none."""
+    rng = np.random.default_rng(seed)
+    n = min(k, len(others))
+    return [others[rng.permutation(len(others))[:n]] for _ in range(DRAWS + 1)] if n else []
 
 
 def feature_attribution(
