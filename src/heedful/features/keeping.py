@@ -71,6 +71,7 @@ class Keeper:
 
     def __init__(self, wanted: Sequence[int], top: int, sample: int, seed: int) -> None:
         self.wanted, self.seed, self.tokens, self.turn = list(wanted), seed, 0, 0
+        self.known: dict[int, str] = {}  # characters of tokens
         self.fired = np.zeros(len(wanted), np.int64)
         self.histograms = Histograms.empty(len(wanted))
         self.top = [Best[_Raw](top) for _ in wanted]
@@ -104,7 +105,7 @@ class Keeper:
 
     def reading(self, at: int, tokenizer: Any, quantiles: int, a_quantile: int) -> Reading:
         made = {
-            name: tuple(raw.snippet(tokenizer) for raw in best[at].items())
+            name: tuple(raw.snippet(tokenizer, self.known) for raw in best[at].items())
             for name, best in (("top", self.top), ("sample", self.sample), ("silent", self.silent))
         }
         parts = cut_in(made["sample"], quantiles, a_quantile)
@@ -139,9 +140,9 @@ class _Raw:
     window: int
     whole: tuple[int, ...]
 
-    def snippet(self, tokenizer: Any) -> Snippet:
+    def snippet(self, tokenizer: Any, known: dict[int, str]) -> Snippet:
         ids = tuple(self.ids.tolist())
-        context = Context(ids, pieces_of(tokenizer, ids), self.first)
+        context = Context(ids, pieces_of(tokenizer, ids, known), self.first)
         return Snippet(context, tuple(self.values.tolist()), self.at, self.window, self.whole)
 
 

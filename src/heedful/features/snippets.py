@@ -51,8 +51,24 @@ class Snippet:
                 "position": self.position}  # fmt: skip
 
 
-def pieces_of(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """The characters of each token: what it adds to the text decoded so far."""
+def pieces_of(tokenizer: Any, ids: Sequence[int], known: dict[int, str] | None = None) -> tuple[str, ...]:
+    """The characters of each token: what it adds to the text decoded so far.
+
+    `known` remembers tokens decoded by themselves from call to call: where these join to the text, as those
+    of whole characters in byte-level tokenizers do, a context costs one decoding.
+    """
+    known = {} if known is None else known
+    for token in ids:
+        if token not in known:
+            known[token] = _decode(tokenizer, [token])
+    simple = tuple(known[token] for token in ids)
+    if not any(HALF in piece for piece in simple) and "".join(simple) == _decode(tokenizer, ids):
+        return simple
+    return _one_by_one(tokenizer, ids)
+
+
+def _one_by_one(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """For tokens whose characters depend on those before them."""
     out: list[str] = []
     begin, before = 0, ""  # decoding starts again at a whole character: long texts stay linear
     for at in range(len(ids)):
