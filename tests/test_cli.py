@@ -113,6 +113,18 @@ def reviews(folder: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(table), folder / "reviews.parquet")
 
 
+def dictionary(folder: Path) -> None:
+    """The files that the examples of `heedful steer` name; every feature fires."""
+    import torch
+
+    from heedful.features.sae import SAE, Config
+
+    weights = (torch.zeros(32, 300), torch.ones(300), torch.ones(300, 32), torch.zeros(32))
+    SAE(Config("relu", 32, 300, source={"site": "blocks.1.resid"}), *weights).save(folder / "sae")
+    for name in ("speeches", "war", "peace"):
+        (folder / f"{name}.txt").write_text(f"{name} is not bad\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("line", sorted(set(examples())))
 def test_examples_of_the_help_work_when_pasted(
     line: str, toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -127,6 +139,8 @@ def test_examples_of_the_help_work_when_pasted(
         pytest.skip("its workers cannot be given the tiny model; tests/engine starts Ray")
     if line.startswith("heedful audit"):
         reviews(tmp_path)
+    if line.startswith("heedful steer"):
+        dictionary(tmp_path)
     arguments = shlex.split(line)[1:]
     arguments = [" the" if word == " time" else word for word in arguments]  # a token of the toy vocabulary
     assert run(*arguments) == 0, capsys.readouterr().err

@@ -61,7 +61,7 @@ def steer(
     heedful steer "The state of the union is" --sae sae/ --feature 268=5x --texts speeches.txt
     heedful steer "The state of the union is" --sae sae/ --feature 268=30 --feature 3=0 --positions last
     heedful steer "We must" --sae sae/ --feature 268=0 --sweep 1x,5x,10x --texts speeches.txt --html it.html
-    heedful steer "We must" --towards war.txt --away peace.txt --site blocks.2.resid --strength 2
+    heedful steer "We must" --towards war.txt --away peace.txt --site blocks.1.resid --strength 2
 
     With --sweep the first --feature is set to each strength; texts are judged by the unsteered model, beside
     a random direction of the same size and, with --towards and --away, a difference of means.
