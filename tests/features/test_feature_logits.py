@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.features.planted import TEXTS, random_sae
 
-from heedful.features.logits import _moved, _without, effects
+from heedful.features.logits import _drawn, _moved, _without, effects
 from heedful.features.neighbours import nearest
 from heedful.features.reading import read_features
 from heedful.features.snippets import Context, Snippet
@@ -90,6 +90,13 @@ def test_ablation_takes_out_the_feature_and_keeps_the_error(gpt2: Any):
     assert pair is not None
     assert pair[0] == pytest.approx(float(change[0] - change[1]), abs=1e-5)
     assert pair[0] != pytest.approx(pair[1], abs=1e-4)  # the control is another feature
+
+
+def test_the_control_is_another_feature_that_fires_there():
+    codes = torch.tensor([[1.0, 2.0, 0.0, 3.0], [1.0, 0.0, 0.0, 0.0]])
+    drawn = [_drawn(codes, 0, [0, 1], np.random.default_rng(seed)) for seed in range(30)]
+    assert {d[0] for d in drawn} == {1, 3}
+    assert {d[1] for d in drawn} == {-1}  # none other fires: nothing is taken out
 
 
 def test_a_feature_without_effect_has_none(gpt2: Any):

@@ -22,7 +22,7 @@ from heedful.features.interpret import (
 )
 from heedful.features.reading import Quantile, Reading, read_features
 from heedful.features.rules import Rules
-from heedful.features.scoring import detection, pearson, spearman
+from heedful.features.scoring import Score, detection, pearson, spearman
 from heedful.features.snippets import Context, Snippet
 
 TOKENS = ["cat", "▁the▁", "mat", "lo"]
@@ -117,6 +117,18 @@ def test_scores_of_perfect_blind_and_opposite_simulators(readings: list[Reading]
     wrong = score(Oracle(held, lambda v: float(v == 0)), nothing, held, 0)
     assert wrong.detection.value == 0.0
     assert wrong.pearson.value < -0.9
+
+
+def test_means_stay_where_scores_can_be():
+    """Three features: Student's interval of the mean would reach past 1."""
+    values = [0.1, 0.5, 0.99]
+    spread = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / 3**0.5
+    found = Score.mean(values)
+    assert found.value == pytest.approx(0.53)
+    assert found.low == pytest.approx(0.53 - spread)
+    assert found.high == 1.0
+    assert Score.mean(values, 0.0).low == 0.0
+    assert Score.mean([0.5]).to_dict()["interval"] is None
 
 
 def test_a_simulator_of_another_length_is_refused(readings: list[Reading]):

@@ -140,7 +140,8 @@ def interpret(
     out = []
     for at, found in enumerate(readings):
         if at not in said:
-            note = f"it fired {found.fired:,} times: too few examples to explain and to test"
+            often = "once" if found.fired == 1 else f"{found.fired:,} times"
+            note = f"it fired {often}: too few examples to explain and to test"
             out.append(Interpretation(found.feature, Explanation("", "none"), None, notes=(note,)))
             continue
         found_scores = {"": score(simulator, said[at], parts[at].held, seed)}
@@ -208,7 +209,7 @@ def together(found: Sequence[Interpretation]) -> dict[str, dict[str, Score]]:
         values = [s for s in scored if s is not None]
         if values:
             out[who] = {
-                name: Score.mean([getattr(s, name).value for s in values])
-                for name in ("detection", "pearson", "spearman")
+                name: Score.mean([getattr(s, name).value for s in values], least)
+                for name, least in (("detection", 0.0), ("pearson", -1.0), ("spearman", -1.0))
             }
     return out

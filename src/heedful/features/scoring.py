@@ -28,10 +28,13 @@ class Score:
     high: float
 
     @classmethod
-    def mean(cls, values: Sequence[float]) -> Score:
-        """Over features."""
+    def mean(cls, values: Sequence[float], least: float = -1.0) -> Score:
+        """Over features; Student's interval, as far as the score can reach: from `least` to 1."""
         band = student(np.asarray(values, dtype=np.float64)[:, None], claims=1)
-        return cls(float(band.mean[0]), float(band.low[0]), float(band.high[0]))
+        low, high = float(band.low[0]), float(band.high[0])
+        if not np.isfinite(low):  # one feature
+            return cls(float(band.mean[0]), low, high)
+        return cls(float(band.mean[0]), max(low, least), min(high, 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         sure = np.isfinite([self.low, self.high]).all()
