@@ -35,10 +35,12 @@ COMMANDS = [
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any]) -> Any:
-    """Every model name loads a tiny random one: BERT, or GPT-2 for names with "lm"."""
-    monkeypatch.setattr(
-        heedful, "load", lambda name, **_: shared("gpt2" if "lm" in name else "bert").model, raising=False
-    )
+    """Every model name loads a tiny random one: BERT, GPT-2 for names with "lm", BART for the titler."""
+
+    def load(name: str, **_: Any) -> Any:
+        return shared("gpt2" if "lm" in name else "bart" if "titler" in name else "bert").model
+
+    monkeypatch.setattr(heedful, "load", load, raising=False)
     return shared("bert").model
 
 
@@ -101,16 +103,30 @@ def examples() -> list[str]:
 
 
 def reviews(folder: Path) -> None:
-    """The files that the examples of `heedful audit` name."""
+    """The files that the examples of `heedful audit` and `heedful trial` name."""
     import pyarrow as pa
     from pyarrow import parquet
 
     rows = [("the food is great", "positive"), ("not bad at all", "negative")]
     table = [{"text": text, "review": text, "label": label} for text, label in rows]
     lines = [",".join(row.values()) for row in table]
-    (folder / "reviews.csv").write_text("\n".join(["text,review,label", *lines]) + "\n", encoding="utf-8")
+    for name in ("reviews.csv", "texts.csv"):
+        (folder / name).write_text("\n".join(["text,review,label", *lines]) + "\n", encoding="utf-8")
     (folder / "reviews.jsonl").write_text("\n".join(map(json.dumps, table)) + "\n", encoding="utf-8")
     parquet.write_table(pa.Table.from_pylist(table), folder / "reviews.parquet")
+    words = ("cat", "dog", "mat", "house", "world")
+    marked = [
+        {
+            "text": f"the {word} is {last}",
+            "label": ("negative", "positive")[last == "good"],
+            "marks": [0, 0, 0, 1],
+        }
+        for word in words
+        for last in ("good", "bad")
+    ]
+    (folder / "m.jsonl").write_text("\n".join(map(json.dumps, marked)) + "\n", encoding="utf-8")
+    lines = [f"{row['text']},{row['label']}" for row in marked]
+    (folder / "train.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
 
 
 def dictionary(folder: Path) -> None:
@@ -137,12 +153,14 @@ def test_examples_of_the_help_work_when_pasted(
         assert run("explain", TEXT, "--save", "run/") == 0
     if "--engine ray" in line:
         pytest.skip("its workers cannot be given the tiny model; tests/engine starts Ray")
-    if line.startswith("heedful audit"):
+    if line.startswith(("heedful audit", "heedful trial")):
         reviews(tmp_path)
     if line.startswith("heedful steer"):
         dictionary(tmp_path)
     arguments = shlex.split(line)[1:]
     arguments = [" the" if word == " time" else word for word in arguments]  # a token of the toy vocabulary
+    if line.startswith("heedful trial"):
+        arguments += ["--permutations", "2", "--climb", "2", "--steps", "2", "--seeds", "2"]
     assert run(*arguments) == 0, capsys.readouterr().err
 
 

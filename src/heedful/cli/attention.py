@@ -81,7 +81,7 @@ def attention(
     heedful attention "the service is not bad" --figure heads.svg --view layout
     heedful attention "Once upon a time" --model zoo:lm --unit token --json
     heedful attention "The agent read the file." --model zoo:titler --stack cross --answer "Reading"
-    heedful attention "the service is not bad" --ablate 0.1,2.* --how uniform
+    heedful attention "the service is not bad" --ablate 0.1,1.* --how uniform
 
     \b
     Kinds: P previous word, N next, S itself, F first position, D delimiters (special tokens but the first),

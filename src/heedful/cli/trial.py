@@ -67,7 +67,7 @@ def trial(
     heedful trial reviews.csv --label-column label
     heedful trial reviews.csv --model zoo:sentiment --test correlation,adversary --limit 20 --html trial.html
     heedful trial reviews.csv --label-column label --train train.csv --save trial/
-    heedful trial reviews.csv --label-column label --train marked.jsonl --improve rationales
+    heedful trial texts.csv --label-column label --train m.jsonl --rationale-column marks --improve rationales
 
     \b
     correlation        does attention order words like gradients and leave-one-out do?
