@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.debate.adversary import _layers, adversary, searched
+from heedful.debate.adversary import Adversary, _layers, adversary, searched
 from heedful.debate.cases import prepare
 from heedful.debate.climb import Best, Ground, Search
 from heedful.debate.divergence import LN2, jsd
 from heedful.debate.shown import shown
 from heedful.models.scoped import attention_of
+from heedful.types import Cost
 
 EPSILON = 0.01
 
@@ -146,6 +147,66 @@ def test_every_layer_of_a_transformer_alone_and_its_rows(shared: Any) -> None:
     assert rows[1].tolist() == [True] + [False] * (len(case.x) - 1)  # [CLS]
     assert not any(layer.free[..., [0, -1]].any() for layer in layers)  # special tokens keep their weight
     assert attention_of(family.hf) == "sdpa"
+
+
+def test_a_longer_search_hardly_finds_more(shared: Any) -> None:
+    """Far from feasible at first: 330 probabilities must stay. A search that gives up early finds 0.01 and
+    0.07 of the highest JSD here; five times the steps must not find much more than the default."""
+    cases = prepare(shared("gpt2").model, ["hello world not bad at all"])
+    found, longer = (
+        adversary(cases, search=search) for search in (Search(starts=3), Search(starts=3, steps=800))
+    )
+    assert (found.random == 0).all()  # chance finds nothing: all of it is the search's
+    assert (found.distance >= 0.9 * longer.distance).all()
+    assert (found.distance > 0.3 * found.largest).all()
+    assert (found.change <= EPSILON).all()
+    assert (found.late < 0.2).all()
+
+
+def test_patience_waits_for_a_feasible_candidate(by_hand: Any) -> None:
+    toy = by_hand({"cat": (0.1, 1.0), "dog": (0.0, -1.0)}, "cat dog")
+    case = toy.cases.cases[0]
+    said = shown(toy.cases, case)
+    layers, answer = _layers(toy.cases, case, said)
+    best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    same, far = layers[0].own[None], layers[0].farthest()[None]
+    for _ in range(30):
+        best.offer([far], [torch.tensor([0.5])])  # never keeps the answer
+    assert not best.over(1)
+    best.offer([same], [torch.tensor([0.0])])
+    assert best.over(1)
+    assert not best.over(2)
+    best.offer([far], [torch.tensor([0.0])])
+    assert not best.over(1)
+
+
+def test_what_counts_as_an_adversary_and_what_came_late() -> None:
+    """Above the best random weights, and above a tenth of the highest JSD: both, not one."""
+    distance = np.array([[0.3], [0.3], [0.05], [np.nan]])
+    random = np.array([[0.1], [0.3], [0.0], [np.nan]])
+    rest = {name: np.zeros((4, 1)) for name in ("change", "reached", "words", "shown")}
+    late = np.array([[0.2], [0.4], [0.0], [np.nan]])
+    told = Adversary(
+        distance=distance, random=random, largest=np.full((4, 1), 0.6), late=late, search=Search(),
+        cost=Cost(), **rest,
+    )  # fmt: skip
+    (line,) = told.findings()
+    assert line.extra["share of texts with an adversary"] == pytest.approx(1 / 3)
+    assert line.extra["gained in the last quarter of the search"] == pytest.approx(0.2)
+    assert line.n == 3
+
+
+def test_late_is_the_last_quarter_of_the_steps(by_hand: Any) -> None:
+    toy = by_hand({"cat": (0.1, 1.0), "dog": (0.0, -1.0)}, "cat dog")
+    case = toy.cases.cases[0]
+    said = shown(toy.cases, case)
+    layers, answer = _layers(toy.cases, case, said)
+    best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    best.history = [[0.1], [0.2], [0.3], [0.3], [0.3], [0.3], [0.35], [0.4]]
+    best.distance = [0.4]
+    assert best.late() == pytest.approx([0.25])  # 0.3 after six of eight steps
+    best.distance = [0.0]
+    assert best.late() == [0.0]
 
 
 def test_a_single_word_has_nothing_to_deal_out(by_hand: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from heedful.debate.cases import prepare
 from heedful.debate.permutation import Permutation, one_word_less, permutation
@@ -27,7 +28,7 @@ def test_median_is_that_of_all_orders(by_hand: Any) -> None:
     low, high = np.quantile(every, [0.47, 0.53])  # three standard errors of a median of 4,000 draws
     assert low - 1e-6 <= found.change[0, 0] <= high + 1e-6
     assert high - low < 0.5 * every.std()
-    assert found.largest[0, 0] == pytest.approx(toy.weights.max(), rel=1e-5)
+    assert found.largest[0, 0] == pytest.approx(toy.weights[1:4].max(), rel=1e-5)
     level = abs(toy.answer(np.full(5, 0.2)) - own)
     assert found.uniform[0, 0] == pytest.approx(level, abs=1e-6)
 
@@ -71,6 +72,13 @@ def test_rows_are_permuted_each_on_its_own_and_only_where_free() -> None:
     assert ((counts - 30).abs() < 3.5 * 24**0.5).all()  # the first place gets each weight equally often
 
 
+def test_the_largest_weight_is_that_of_a_word(by_hand: Any) -> None:
+    toy = by_hand(VALUES | {"[CLS]": (4.0, 0.1), "[SEP]": (3.0, 0.1)}, "cat dog sat")
+    found = permutation(toy.cases, permutations=3)
+    assert toy.weights.argmax() == 0  # [CLS]
+    assert found.largest[0, 0] == pytest.approx(toy.weights[1:4].max(), rel=1e-5)
+
+
 def test_every_layer_and_all_of_a_transformer(shared: Any) -> None:
     for name in ("bert", "gpt2", "bart-classifier"):
         cases = prepare(shared(name).model, ["the cat sat on the mat", "hello world"])
@@ -112,3 +120,15 @@ def test_bins_and_correlation() -> None:
     assert line.value == pytest.approx(0.25)
     assert line.interval[0] < 0.25 < line.interval[1]
     assert line.control == pytest.approx(0.25)
+
+
+def test_compared_with_a_deleted_word_text_by_text() -> None:
+    """Differences of 0.1 and 0.3: mean 0.2, and Student's t with one degree of freedom at 1 - 0.05/4."""
+    change = np.array([[0.5, 0.2], [0.4, 0.2]])
+    deleted = np.array([0.4, 0.1])
+    found = Permutation(("layer 0", "all layers"), change, change, change, deleted, 100, Cost())
+    extra = found.findings()[0].extra
+    reach = stats.t.ppf(1 - 0.05 / 4, 1) * 0.1
+    assert extra["more than one word deleted"] == pytest.approx(0.2)
+    assert extra["at least"] == pytest.approx(0.2 - reach)
+    assert extra["at most"] == pytest.approx(0.2 + reach)

@@ -37,8 +37,18 @@ def test_seeds_that_differ_widen_the_interval() -> None:
     # three seeds that are 1 apart: t(2) = 4.30 times 1/sqrt(3)
     assert other[1] - other[0] == pytest.approx(2 * 4.303 / math.sqrt(3), rel=0.02)
     assert other[1] - other[0] > 10 * (same[1] - same[0])
-    assert interval(0.5, (0.0, 3), (0.0, 10)) == (0.5, 0.5)
     assert interval(0.5, (1.0, 3), (1.0, 10), (0.0, 1.0)) == (0.0, 1.0)
+
+
+def test_no_spread_is_no_certainty() -> None:
+    """All right, or all wrong: the exact interval over texts; any other number: its limits."""
+    low, high = over_both(np.ones((3, 10)), (0.0, 1.0))[1]
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)  # low^10 = 0.025
+    low, high = over_both(np.zeros((1, 10)), (0.0, 1.0))[1]
+    assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
+    assert interval(0.5, (0.0, 3), (0.0, 10), (0.0, 1.0)) == (0.0, 1.0)
+    assert interval(0.0, (0.0, 3), (0.0, 10), (0.0, 0.7)) == (0.0, 0.7)
+    assert interval(1.0, (0.0, 3), (0.0, 10)) == (1.0, 1.0)  # a difference, the same on every text
 
 
 @pytest.mark.parametrize(("seed_spread", "text_spread"), [(1.0, 0.1), (0.1, 3.0), (0.5, 3.0)])

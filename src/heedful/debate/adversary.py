@@ -7,18 +7,21 @@ special tokens get stays theirs: the adversary only deals out what words get, an
 distributions over words. It is a mean over heads and over the rows that matter: in the last layer the rows
 the answer is read from, by their share; below it all rows alike. Rows with fewer than two words cannot move.
 
-As published: K log-weights from uniform + 3 N(0, 1), loss sum_k [-JSD + 500 relu(change - epsilon)] - mean
-JSD between candidates. Departures, all in the adversary's favour: Adam takes larger steps, without amsgrad
-(80 of them end higher than 500 published ones, on the five texts tried); the best feasible candidate ever
-seen counts, not the last; and an infeasible one is drawn back towards the model's own attention, where
-nothing changes, until it is feasible, so that "no adversary" is never the optimiser's bad luck alone. What is
-reported was run again by itself.
+As published: K log-weights from uniform + 3 N(0, 1), far from the model's own and from one another, Adam.
+Departures, all in the adversary's favour: larger steps that get smaller, and a price of a changed answer that
+follows each candidate instead of 500 for all (heedful.debate.climb); the best feasible candidate ever seen
+counts, not the last; an infeasible one is drawn back towards the model's own attention, where nothing
+changes, until it is feasible; and from there a second climb begins. What is reported was run again by itself.
+It is still a lower bound. How far the search had settled is told: the share of the distance that came in the
+last quarter of its steps. If that is large, or if no start ended feasible, more steps find more.
 
 Beside it: the highest JSD any weights could have (all on the least-attended word), and the best of R random
-weights, feasible without any search. A high value says the attention seen is not the only one that gives
-this answer; it does not say the model could be trained to it.
+weights, feasible without any search. A text counts as one with an adversary if its distance is above both
+that best random one and a tenth of that highest. A high value says the attention seen is not the only one
+that gives this answer; it does not say the model could be trained to it.
 
-Cost: at most (steps + 12) K + R forwards and steps K backwards a layer and text; layers share passes.
+Cost: at most (1.5 steps + 25) (K + 1) + R forwards and 1.5 steps (K + 1) backwards a layer and text, about
+two thirds of it where both climbs run out of patience; layers share passes.
 Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 2019.
 """
 
@@ -28,12 +31,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from heedful.debate.asking import TOKENS, ask
 from heedful.debate.cases import Case, Cases
-from heedful.debate.climb import Best, Ground, Search, climb, drawn_back, starts
+from heedful.debate.climb import Best, Ground, Search, climb, climb_again, drawn_back, starts
 from heedful.debate.divergence import LN2, jsd
 from heedful.debate.findings import Finding, plain
 from heedful.debate.movable import Movable, movable
@@ -43,8 +47,8 @@ from heedful.debate.spread import mean_of, share_of
 from heedful.models.attending import Seen
 from heedful.types import Cost, Floats, Progress
 
-WORTH = 0.01  # JSD from which on attention counts as other
-COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown")
+WORTH = 0.1  # of the highest JSD, from which on attention counts as other
+COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown", "late")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +62,17 @@ class Adversary:
     reached: Floats  # (N, L) share of the starts that ended feasible by themselves, before being drawn back
     words: Floats  # (N, L) share of the attention that is on words, which is what can move
     shown: Floats  # (N, L) JSD of head-averaged attention over words, from where the answer is read
+    late: Floats  # (N, L) share of the distance that came in the last quarter of the steps
     search: Search
     cost: Cost
 
     def findings(self) -> list[Finding]:
         count = self.distance.shape[1]
         return [self._finding(layer, count) for layer in range(count)]
+
+    def found(self) -> npt.NDArray[np.bool_]:
+        """(N, L) is there an adversary: better than chance, and worth the name?"""
+        return np.asarray((self.distance > self.random) & (self.distance > WORTH * self.largest))
 
     def _finding(self, layer: int, claims: int) -> Finding:
         real = np.isfinite(self.distance[:, layer])
@@ -74,9 +83,10 @@ class Adversary:
             "attention on words": self.words,
             "JSD of the heads' mean": self.shown,
             "change of the answer": self.change,
+            "gained in the last quarter of the search": self.late,
         }
         extra = {name: mean_of(numbers[real, layer])[0] for name, numbers in column.items()}
-        share, reach = share_of(self.distance[real, layer] > WORTH, claims)
+        share, reach = share_of(self.found()[real, layer], claims)
         names = ("share of texts with an adversary", "that share, low", "that share, high")
         extra |= dict(zip(names, (share, *reach), strict=True)) | {"texts left out": float((~real).sum())}
         return Finding(
@@ -107,16 +117,15 @@ def adversary(
     columns = []
     for number, case in enumerate(cases.cases):
         rng = torch.Generator().manual_seed(seed + number)
-        columns.append(_of_text(cases, case, search, rng))  # (7, L)
+        columns.append(_of_text(cases, case, search, rng))  # (8, L)
         if progress is not None:
             progress(number + 1, len(cases))
-    distance, change, largest, random, reached, words, seen = np.stack(columns, 1)  # (N, L) each
-    cost = cases.model.spent - before
-    return Adversary(distance, change, largest, random, reached, words, seen, search, cost)
+    arrays = dict(zip(COLUMNS, np.stack(columns, 1), strict=True))  # (N, L) each
+    return Adversary(**arrays, search=search, cost=cases.model.spent - before)
 
 
 def _of_text(cases: Cases, case: Case, search: Search, rng: torch.Generator) -> Floats:
-    """(7, L): the columns of `Adversary`, one text."""
+    """(8, L): the columns of `Adversary`, one text."""
     said = shown(cases, case)
     layers, answer = _layers(cases, case, said)
     together = max(1, TOKENS // (search.starts * len(case.x)))  # graphs take memory
@@ -146,7 +155,7 @@ def _layers(cases: Cases, case: Case, said: Shown) -> tuple[list[Movable], Tenso
 
 
 def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator) -> Floats:
-    """(7, l): the same for layers that are searched together."""
+    """(8, l): the same for layers that are searched together."""
     best, chance, reached = searched(ground, search, rng)
     found = np.array(
         [
@@ -157,6 +166,7 @@ def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator
             reached,
             [layer.words() for layer in ground.layers],
             [_as_shown(layer, some, said) for layer, some in zip(ground.layers, best.weights, strict=True)],
+            best.late(),
         ],
         dtype=np.float64,
     )
@@ -176,11 +186,20 @@ def searched(ground: Ground, search: Search, rng: torch.Generator) -> tuple[Best
     with torch.no_grad():
         reached = [float((moved <= search.epsilon).double().mean()) for moved in ground.changes(last)]
         corners = [layer.farthest()[None] for layer in ground.layers]
-        ends = [torch.cat(pair) for pair in zip(last, corners, strict=True)]
-        back = drawn_back(ground, ends, search.epsilon)
-        best.offer(back, ground.changes(back))
+        back = _back(ground, best, [torch.cat(pair) for pair in zip(last, corners, strict=True)])
+    with torch.inference_mode(False), torch.enable_grad():
+        last = climb_again(ground, best, search, back)
+    with torch.no_grad():
+        _back(ground, best, last)
         best.verify()
     return best, chance, reached
+
+
+def _back(ground: Ground, best: Best, ends: list[Tensor]) -> list[Tensor]:
+    """The ends of a climb drawn back until they are feasible, and offered."""
+    back = drawn_back(ground, ends, best.epsilon)
+    best.offer(back, ground.changes(back))
+    return back
 
 
 def _random(layer: Movable, count: int, rng: torch.Generator) -> Tensor:

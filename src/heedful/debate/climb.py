@@ -1,6 +1,13 @@
 """The search for adversarial attention in some layers of one text; heedful.debate.adversary says what for.
 
 Layers are searched side by side: a batch holds K candidates of each, and each layer changes its own only.
+
+    minimise  w strain / epsilon^2 - JSD,   strain = 1/4 sum (answer' - answer)^2 / answer  >=  TVD^2
+
+TVD has a kink wherever one of its terms is zero, and a fixed price on it is paid in full or not at all: Adam
+then remembers the price, and hardly moves once the answer is kept. Strain is smooth, and each candidate has
+a price w of its own, a tenth more after a step with another answer, a tenth less after one that keeps it.
+Steps get smaller, so that candidates settle at the border. Only the true change decides what is feasible.
 """
 
 from __future__ import annotations
@@ -16,7 +23,12 @@ from heedful.debate.cases import Case, Cases
 from heedful.debate.movable import Movable
 from heedful.models.attending import Seen
 
-PENALTY, NOISE = 500.0, 3.0  # of a change beyond epsilon; standard deviation of the starts
+NOISE = 3.0  # standard deviation of the starts
+DEARER, CHEAPER, PRICES = 1.1, 0.9, (1e-3, 1e3)  # what a step does to a candidate's price, and its limits
+RARE = 1e-3  # added to probabilities below strain's line: rare answers do not count for more than that
+FLOOR = 1e-4  # smallest share of a word where a second climb begins: of zero there is no logarithm
+END = 0.05  # of the rate, at the last step
+SECOND, SECOND_RATE = 0.5, 0.5  # of the steps and of the rate, in the second climb
 BISECTIONS = 10
 
 
@@ -26,9 +38,9 @@ class Search:
 
     epsilon: float = 0.01
     starts: int = 5  # K
-    steps: int = 80
+    steps: int = 160  # of the first climb, at most
     rate: float = 1.0
-    patience: int = 20  # steps without a better candidate, after which the search ends
+    patience: int = 40  # steps with feasible candidates, but no better one, after which a climb ends
     draws: int = 50  # R
 
 
@@ -44,9 +56,20 @@ class Ground:
 
     def changes(self, candidates: Sequence[Tensor]) -> list[Tensor]:
         """Of each layer's candidates (n, H, Q, T), how far they move the answer, (n,)."""
+        return self.pulled(candidates)[0]
+
+    def pulled(self, candidates: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """The same, and the strain, (n,)."""
         counts = [len(some) for some in candidates]
         found = ask(self.cases, self.case, sum(counts), self._put(candidates, counts))
-        return list(torch.split(self.cases.apart(found, self.answer).cpu(), counts))
+        apart = self.cases.apart(found, self.answer).cpu()
+        return list(torch.split(apart, counts)), list(torch.split(self._strain(found).cpu(), counts))
+
+    def _strain(self, found: Tensor) -> Tensor:
+        squares = (found - self.answer) ** 2  # (n, C)
+        if self.cases.model.kind == "regression":
+            return squares.sum(-1)
+        return (squares / (self.answer + RARE)).sum(-1) / 4
 
     def _put(self, candidates: Sequence[Tensor], counts: Sequence[int]) -> Change:
         firsts = {f.layer: sum(counts[:i]) for i, f in enumerate(self.layers)}
@@ -79,21 +102,35 @@ class Best:
         self.weights = [layer.own for layer in ground.layers]
         self.distance = [0.0] * len(ground.layers)
         self.change = [0.0] * len(ground.layers)
-        self.rested = 0  # offers since the last better one
+        self.rested = [0] * len(ground.layers)  # offers of something feasible since the last better one
+        self.history: list[list[float]] = []  # distances after each step of the search
 
     def take(self, other: Best) -> None:
         """Begin with what another has found."""
         self.weights, self.distance = list(other.weights), list(other.distance)
 
     def offer(self, candidates: Sequence[Tensor], changes: Sequence[Tensor]) -> None:
-        self.rested += 1
         for i, (layer, some, moved) in enumerate(zip(self.ground.layers, candidates, changes, strict=True)):
             apart = layer.apart(some, layer.own).masked_fill(moved > self.epsilon, -1.0)
             top = int(apart.argmax())
-            if float(apart[top]) > self.distance[i]:
-                if float(apart[top]) > self.distance[i] + 1e-4:
-                    self.rested = 0
+            farther = float(apart[top]) - self.distance[i]
+            if farther > 1e-4:
+                self.rested[i] = 0
+            elif float(apart[top]) >= 0:  # as long as none is feasible, patience waits
+                self.rested[i] += 1
+            if farther > 0:
                 self.distance[i], self.weights[i] = float(apart[top]), some[top].detach().clone()
+
+    def over(self, patience: int) -> bool:
+        """No layer that can move has become better for so long, with candidates that kept the answer."""
+        pairs = zip(self.ground.layers, self.rested, strict=True)
+        return all(layer.stuck or rested >= patience for layer, rested in pairs)
+
+    def late(self) -> list[float]:
+        """Share of each layer's distance that came in the last quarter of the steps: near 0 if settled."""
+        before = self.history[-(len(self.history) // 4) - 1]
+        pairs = zip(before, self.distance, strict=True)
+        return [max(0.0, 1 - then / now) if now > 0 else 0.0 for then, now in pairs]
 
     def verify(self) -> None:
         """Run what was found by itself; rounding may have let it pass, then it goes back a little."""
@@ -115,35 +152,52 @@ def starts(layer: Movable, count: int, rng: torch.Generator) -> Tensor:
 
 
 def climb(ground: Ground, best: Best, search: Search, rng: torch.Generator) -> list[Tensor]:
-    """Adam from every start; returns the last candidates of each layer, (K, H, Q, T)."""
-    logs = [starts(layer, search.starts, rng).requires_grad_() for layer in ground.layers]
-    optimiser = torch.optim.Adam(logs, lr=search.rate)
+    """From every random start; returns the last candidates of each layer, (K, H, Q, T)."""
+    return _ascend(ground, best, search, [starts(layer, search.starts, rng) for layer in ground.layers])
+
+
+def climb_again(ground: Ground, best: Best, search: Search, found: Sequence[Tensor]) -> list[Tensor]:
+    """From feasible weights (n, H, Q, T) of each layer, fewer and smaller steps; returns the last ones."""
+    shorter = replace(search, steps=max(1, round(SECOND * search.steps)), rate=SECOND_RATE * search.rate)
+    shares = [layer.over_words(some) for layer, some in zip(ground.layers, found, strict=True)]
+    return _ascend(ground, best, shorter, [share.clamp_min(FLOOR).log() for share in shares])
+
+
+def _ascend(ground: Ground, best: Best, search: Search, begin: Sequence[Tensor]) -> list[Tensor]:
+    """Adam on log-weights (n, H, Q, T) of each layer, until the steps or the patience end."""
+    logs = [some.clone().requires_grad_() for some in begin]
+    optimiser = torch.optim.Adam(logs, lr=search.rate, betas=(0.9, 0.99))
+    prices = [torch.ones(len(some), dtype=torch.float64) for some in logs]
+    best.rested = [0] * len(logs)
+    scale = max(search.epsilon, 1e-6) ** 2
     candidates: list[Tensor] = []
-    for _ in range(search.steps):
+    for step in range(search.steps):
         candidates = [layer.weights(some) for layer, some in zip(ground.layers, logs, strict=True)]
-        changes = ground.changes(candidates)
+        changes, strains = ground.pulled(candidates)
         with torch.no_grad():
             best.offer(candidates, changes)
-        if best.rested >= search.patience:
+            best.history.append(list(best.distance))
+        if best.over(search.patience):
             break
-        losses = [
-            _loss(layer, some, moved, search.epsilon)
-            for layer, some, moved in zip(ground.layers, candidates, changes, strict=True)
-        ]
-        for some, grad in zip(logs, torch.autograd.grad(torch.stack(losses).sum(), logs), strict=True):
+        loss = torch.zeros((), dtype=torch.float64)
+        for i, (layer, some, moved) in enumerate(zip(ground.layers, candidates, changes, strict=True)):
+            dearer = torch.where(moved.detach() > search.epsilon, DEARER, CHEAPER)
+            prices[i] = (prices[i] * dearer).clamp(*PRICES)
+            loss = loss + (prices[i] * strains[i]).sum() / scale - _spread(layer, some)
+        for some, grad in zip(logs, torch.autograd.grad(loss, logs), strict=True):
             some.grad = grad
+        optimiser.param_groups[0]["lr"] = search.rate * (1 - (1 - END) * step / search.steps)
         optimiser.step()
     return [some.detach() for some in candidates]
 
 
-def _loss(layer: Movable, some: Tensor, moved: Tensor, epsilon: float) -> Tensor:
-    """Of one layer: far from the model's own, the answer kept, and apart from one another."""
-    far = layer.apart(some, layer.own)  # (K,)
-    total = (PENALTY * (moved - epsilon).clamp_min(0) - far).sum()
+def _spread(layer: Movable, some: Tensor) -> Tensor:
+    """Of one layer: far from the model's own, and apart from one another."""
+    far = layer.apart(some, layer.own).sum()
     if len(some) < 2:
-        return total
+        return far
     first, second = torch.triu_indices(len(some), len(some), 1)
-    return total - layer.apart(some[first], some[second]).mean()
+    return far + layer.apart(some[first], some[second]).mean()
 
 
 def drawn_back(ground: Ground, candidates: Sequence[Tensor], epsilon: float) -> list[Tensor]:

@@ -5,8 +5,10 @@
 
 Layer by layer, and in all layers at once. If a peaked attention may be put anywhere without a change of the
 answer, where it peaked was not the reason for it. Scales to read a change by: what deleting one random word
-does, and what uniform attention does. No change says that the order does not matter to this answer on this
-text, not that attention is useless: a saturated answer hardly moves whatever is done.
+does (also the difference, text by text), and what uniform attention does. The largest weight is that of a
+word: [CLS] and its like often have more, and a peak there is no claim about the text. No change says that the
+order does not matter to this answer on this text, not that attention is useless: a saturated answer hardly
+moves whatever is done.
 
 Cost: n + 1 forwards a layer (and for all layers) and text, and up to 20 deletions a text.
 Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 2019.
@@ -40,7 +42,7 @@ class Permutation:
     """Texts (N) and places (P): each layer, then all layers at once where there are several."""
 
     places: tuple[str, ...]
-    largest: Floats  # (N, P) largest weight of a token: heads averaged, from where the answer is read
+    largest: Floats  # (N, P) largest weight of a word's token: heads averaged, from where the answer is read
     change: Floats  # (N, P) median over permutations
     uniform: Floats  # (N, P) change by uniform attention
     deleted: Floats  # (N,) median change by deleting one word
@@ -76,6 +78,7 @@ class Permutation:
 
     def _finding(self, place: int) -> Finding:
         value, interval = mean_of(self.change[:, place], len(self.places), (0.0, np.inf))
+        more, reach = mean_of(self.change[:, place] - self.deleted, len(self.places))
         r, low, high = self.together(place)
         extra = {
             "largest weight": float(self.largest[:, place].mean()),
@@ -83,6 +86,9 @@ class Permutation:
             "Spearman, low": low,
             "Spearman, high": high,
             "change by uniform attention": float(self.uniform[:, place].mean()),
+            "more than one word deleted": more,
+            "at least": reach[0],
+            "at most": reach[1],
         }
         return Finding(
             test="permutation",
@@ -145,7 +151,7 @@ def _at(
     with torch.no_grad():
         found = ask(cases, case, permutations + 2, shuffling(said.stack, chosen, rng, permutations))
         moved = cases.apart(found[:-1], found[-1:])  # the last copy is the model's own answer
-    return float(row.max()), float(moved[:-1].quantile(0.5)), float(moved[-1])
+    return float(row[said.words].max(initial=0.0)), float(moved[:-1].quantile(0.5)), float(moved[-1])
 
 
 def shuffling(stack: str, layers: set[int], rng: torch.Generator, permutations: int) -> Change:

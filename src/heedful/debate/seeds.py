@@ -31,6 +31,7 @@ from torch import Tensor
 from heedful.debate.batches import Rows
 from heedful.debate.divergence import LN2, jsd, tvd
 from heedful.debate.findings import Finding, plain
+from heedful.debate.spread import share_of
 from heedful.debate.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 from heedful.heads.intervals import LEVEL, Interval
 from heedful.nn.train import TrainConfig
@@ -53,13 +54,18 @@ def interval(
 ) -> Interval:
     """Around a value whose variance has two parts, each with the number of units it was estimated from.
 
-    A single seed says nothing about seeds: the interval is then over texts alone."""
+    A single seed says nothing about seeds: the interval is then over texts alone. No variance at all is no
+    certainty: a share of 0 or 1 gets the exact interval over texts (Clopper-Pearson), another number its
+    limits. Only where it has none (differences) the value stands alone: all texts agree."""
     parts = [(variance, units - 1) for variance, units in (seeds, texts) if units > 1]
     total = sum(variance for variance, _ in parts)
     if not parts:
         return limits
     if total == 0:
-        return value, value
+        alike = limits == (0.0, 1.0) and value in (0.0, 1.0)
+        if alike:
+            return share_of(np.full(texts[1], value == 1.0))[1]
+        return (value, value) if limits == WHOLE else limits
     freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts)
     reach = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(total)
     return max(value - reach, limits[0]), min(value + reach, limits[1])
