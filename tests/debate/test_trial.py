@@ -178,6 +178,15 @@ def test_the_conclusion_is_no_surer_than_the_interval() -> None:
     assert "No text has two words" in statements(Trial((nothing,), 9))[0].showed
 
 
+def test_a_search_that_never_kept_the_answer_is_told() -> None:
+    from dataclasses import replace
+
+    found = adversary(0.05)
+    lost = replace(found, extra={**found.extra, "share of starts feasible": 0.0})
+    assert "longer search" in conclusion(Trial((lost,), 9))
+    assert "longer search" not in conclusion(Trial((found,), 9))
+
+
 def test_the_conclusion_says_how_little_could_move() -> None:
     from dataclasses import replace
 

@@ -47,7 +47,7 @@ def trial(
     permutations: Permutations = 100,
     epsilon: Epsilon = 0.01,
     starts: Starts = 5,
-    climb: Climb = 80,
+    climb: Climb = 160,
     seeds: Seeds = 3,
     steps: Steps = None,
     length: Length = 128,

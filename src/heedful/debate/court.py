@@ -31,7 +31,7 @@ class Options:
     permutations: int = 100
     epsilon: float = 0.01  # how far an adversary may move the answer
     starts: int = 5
-    climb: int = 80  # steps of the search for an adversary
+    climb: int = 160  # steps of the search for an adversary
     seeds: int = 3
     steps: int | None = None  # of training; None: what suits the model's depth
     length: int = 128  # tokens of a text that is trained on

@@ -265,6 +265,8 @@ def conclusion(trial: Trial) -> str:
         said += "looked, and should not be read alone as why it answered."
     elif len(held) == len(adversaries):
         said = f"{texts} this search found hardly any other attention that gives the same answers{moved}."
+        if any(not f.extra["share of starts feasible"] for f in held):
+            said += " No start kept the answer unaided: a longer search (climb) may find more."
         if not _against(trial):
             said += " Nothing else here speaks against reading it, which does not make it an explanation."
     else:
