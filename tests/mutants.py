@@ -889,15 +889,16 @@ MUTANTS = (
     Mutant(
         "words: mean to a split word",
         "heads/words.py",
-        "    return np.asarray(total / sizes[:, None])",
-        "    return np.asarray(total / sizes[:, None] / np.array([len(part) for part in groups(keys)]))",
+        "    return np.asarray(np.add.reduceat(matrix[..., _order(columns)], _starts(columns), axis=-1))",
+        "    total = np.add.reduceat(matrix[..., _order(columns)], _starts(columns), axis=-1)\n"
+        "    return np.asarray(total / np.array([len(part) for part in columns]))",
         "heads/test_map_words.py",
     ),
     Mutant(
         "words: sum from a split word",
         "heads/words.py",
-        "    return np.asarray(total / sizes[:, None])",
-        "    return np.asarray(total)",
+        "    return np.asarray(summed(matrix, queries, keys) / sizes[:, None])",
+        "    return np.asarray(summed(matrix, queries, keys))",
         "heads/test_map_words.py",
     ),
     Mutant(
@@ -924,8 +925,8 @@ MUTANTS = (
     Mutant(
         "kinds: the mask forgotten in the control",
         "heads/words.py",
-        "return np.tril(every) if maps.causal else every",
-        "return every",
+        "np.broadcast_to(np.tril(every) if maps.causal else every, (maps.layers, *every.shape))",
+        "np.broadcast_to(every, (maps.layers, *every.shape))",
         "heads/test_head_kinds.py",
     ),
     Mutant(
@@ -1099,8 +1100,8 @@ MUTANTS = (
     Mutant(
         "trial: pinned told as free",
         "debate/statement.py",
-        "if min(shares) >= FREE:",
-        "if max(shares) >= FREE:",
+        "if len(free) == len(adversaries):",
+        "if free:",
         "debate/test_trial.py::test_the_conclusion_follows_how_far_attention_can_go",
     ),
 )
