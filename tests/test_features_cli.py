@@ -56,7 +56,7 @@ def test_harvest_writes_a_store_and_says_so(texts: Path, tmp_path: Path, capsys:
         (["harvest", "{texts}", "--site", "blocks.9.resid"], "has no site 'blocks.9.resid'"),
         (["harvest", "{texts}", "--site", "embed", "--dtype", "int8"], "int8"),
         (["harvest", "{texts}"], "--site"),
-        (["sites", "zoo:nothing"], "zoo:nothing"),
+        (["sites", "zoo:nothing"], "the zoo has no model"),
         (["sites", "zoo:one-layer"], "no stacks of layers"),
     ],
 )

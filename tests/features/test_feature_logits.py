@@ -135,11 +135,12 @@ def test_what_has_no_answer_says_so(shared: Shared):
 def test_the_model_is_left_alone(gpt2: Any):
     x = torch.tensor([gpt2.tokenizer("the cat sat").input_ids])
     before = gpt2.hf(x).logits.detach()
+    hooks = [(list(m._forward_hooks), list(m._forward_pre_hooks)) for m in gpt2.hf.modules()]
     sae = random_sae(32, 6, SITE)
     reading = read_features(gpt2.model, sae, TEXTS[:4], [1], context=16, examples=2).features[0]
     effects(gpt2.model, sae, SITE, reading)
     assert torch.equal(gpt2.hf(x).logits.detach(), before)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in gpt2.hf.modules())
+    assert [(list(m._forward_hooks), list(m._forward_pre_hooks)) for m in gpt2.hf.modules()] == hooks
 
 
 def test_neighbours_are_by_cosine():
