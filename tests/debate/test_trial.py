@@ -195,6 +195,14 @@ def test_the_conclusion_says_how_little_could_move() -> None:
     assert "words get 30% of it" in conclusion(Trial((few,), 9))
 
 
+def test_heads_that_cancel_are_told() -> None:
+    from dataclasses import replace
+
+    found = adversary(0.9)
+    both = [replace(found, extra={**found.extra, "JSD of the heads' mean": mean}) for mean in (0.01, 0.14)]
+    assert "moves by JSD 0.01 to 0.14" in conclusion(Trial(tuple(both), 9))
+
+
 def test_other_tests_may_speak_against_it() -> None:
     def ranks(low: float) -> Finding:
         return Finding("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,

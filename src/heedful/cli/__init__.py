@@ -54,6 +54,7 @@ def start(
     \b
     heedful explain "the service is not bad"
     heedful explain "the service is not bad" --html why.html
+    heedful attention "the service is not bad" --html heads.html
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
     """
@@ -189,7 +190,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
 
 @app.command()
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved explanation or audit; neither the model nor torch is needed.
+    """Make the page of a saved explanation, audit or trial; neither the model nor torch is needed.
 
     \b
     heedful explain "the service is not bad" --save run/

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -100,6 +100,9 @@ def attention(
         gone, removed = ablation.removing(loaded, said, ablate, remove, long, answer)
         with removed:
             tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
+        if ablate is not None:
+            told = f"without the heads {ablate} (replaced by: {remove}); shown are their own weights"
+            tokens = replace(tokens, notes=(*tokens.notes, told))
         atlas = tokens.words() if unit == "word" else tokens
         matrix = look.matrix(atlas)
     _write(tokens, html)

@@ -90,7 +90,7 @@ def prepare(
         try:
             x = model.encode(text, long=long)
             read.append((x, model.logits(x).double(), label))
-            cut += bool(x.notes)
+            cut += any(note.startswith("truncated") for note in x.notes)
         except HeedfulError as error:
             notes.append(f"text {number}: {error}")
         if progress is not None:

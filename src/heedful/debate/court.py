@@ -113,7 +113,10 @@ class Court:
 
         check(self.cases.model)
         if self.given is None or self.given.labels is None:
-            raise HeedfulError("there are no texts with labels to train on", fix="Give train=(texts, labels)")
+            raise HeedfulError(
+                "there are no texts with labels to train on",
+                fix="Give train=(texts, labels), or --train FILE and --label-column NAME",
+            )
         return rows(self.cases.model, self.given.texts, self.given.labels, self.options.length)
 
     @cached_property

@@ -28,7 +28,7 @@ from heedful.debate.cases import Case, Cases
 from heedful.debate.findings import Finding, plain
 from heedful.debate.permutation import shuffling
 from heedful.debate.shown import ALL, layer_name, shown
-from heedful.debate.spread import mean_of, share_of
+from heedful.debate.spread import limit, mean_of, share_of
 from heedful.models.attending import Seen, uniform
 from heedful.types import Cost, Floats, Progress
 
@@ -61,7 +61,7 @@ class Levelled:
         return found
 
     def _changed(self, place: int) -> Finding:
-        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, np.inf))
+        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
         extra = {"weights in a random order, all layers": float(self.shuffled.mean())}
         return Finding(
             test="uniform",

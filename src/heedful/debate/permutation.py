@@ -29,7 +29,7 @@ from heedful.debate.cases import Case, Cases
 from heedful.debate.findings import Finding, plain
 from heedful.debate.permuted import permuted
 from heedful.debate.shown import ALL, Shown, layer_name, shown
-from heedful.debate.spread import mean_of
+from heedful.debate.spread import limit, mean_of
 from heedful.models.attending import Seen, uniform
 from heedful.types import Cost, Floats, Progress
 
@@ -77,7 +77,7 @@ class Permutation:
         return [self._finding(place) for place in range(len(self.places))]
 
     def _finding(self, place: int) -> Finding:
-        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, np.inf))
+        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
         more, reach = mean_of(self.change[:, place] - self.deleted, len(self.places))
         r, low, high = self.together(place)
         extra = {

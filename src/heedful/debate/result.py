@@ -175,3 +175,11 @@ def by_test(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     for finding in findings:
         found.setdefault(finding.test, []).append(finding)
     return found
+
+
+def by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """What can share an axis."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.unit, []).append(finding)
+    return found

@@ -28,6 +28,11 @@ def mean_of(values: Floats, claims: int = 1, limits: Interval = WHOLE) -> tuple[
     return float(real.mean()), (max(low, limits[0]), min(high, limits[1]))
 
 
+def limit(changes: Floats) -> float:
+    """The most a change of the answer can be: 1 for probabilities; a regression's has no limit."""
+    return 1.0 if np.nanmax(changes, initial=0.0) <= 1 else math.inf
+
+
 def share_of(hits: npt.NDArray[np.bool_], claims: int = 1) -> tuple[float, Interval]:
     """(share, interval) of yes and no."""
     n, k = len(hits), int(hits.sum())

@@ -86,9 +86,9 @@ def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
     low, high = _ends(known)
     share = max(f.extra["share of texts with an adversary"] for f in known)
     feasible = max(f.extra["share of starts feasible"] for f in known)
-    said = (
-        f"Other attention that keeps the answer was found for up to {share:.0%} of the texts, on average at "
-    )
+    said = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
+    if not share:
+        said = "No other attention was found that keeps the answer and beats random weights; the farthest is "
     said += f"JSD {_told(low)} ({_place(low)})"
     said += "" if low is high else f" to {_told(high)} ({_place(high)})"
     return said + (
@@ -283,9 +283,17 @@ def conclusion(trial: Trial) -> str:
 
 
 def _movable(adversaries: Sequence[Finding]) -> str:
-    """Where special tokens get much, what could move is little."""
+    """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
+    means = [f.extra.get("JSD of the heads' mean", math.nan) for f in adversaries]
+    known = [mean for mean in means if math.isfinite(mean)]
+    parts = []
+    if known:
+        ends = f"{_short(min(known))} to {_short(max(known))}" if len(known) > 1 else _short(known[0])
+        parts.append(f"head by head; the mean over heads, which readers are shown, moves by JSD {ends}")
     share = sum(f.extra["attention on words"] for f in adversaries) / len(adversaries)
-    return f" (words get {share:.0%} of it; what special tokens get was left alone)" if share < 0.9 else ""
+    if share < 0.9:
+        parts.append(f"words get {share:.0%} of it, and what special tokens get was left alone")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _against(trial: Trial) -> list[str]:

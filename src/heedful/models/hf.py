@@ -23,7 +23,15 @@ from heedful.models.decoding import generation_settings
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.lrp import RelevanceRules, relevances
 from heedful.models.prefix import after, first, plain
-from heedful.models.scoped import eager_attention, first_broken_layer, hooked, relus, seeded, untouched
+from heedful.models.scoped import (
+    EDITED,
+    eager_attention,
+    first_broken_layer,
+    hooked,
+    relus,
+    seeded,
+    untouched,
+)
 from heedful.models.zeroing import can_zero
 
 
@@ -373,13 +381,17 @@ class HFBackend:
         skip = 1 if self.config.is_encoder_decoder else inputs.ids.shape[1]
         return [int(token) for token in out[0, skip:]]
 
+    def _attention_name(self) -> str:
+        name = str(getattr(self.config, "_attn_implementation", "none"))
+        return "eager, edited" if name.startswith(EDITED) else name
+
     def facts(self) -> dict[str, Any]:
         parameters = list(self.model.parameters())
         return {
             "class": type(self.model).__name__,
             "parameters": sum(p.numel() for p in parameters),
             "dtype": str(parameters[0].dtype).removeprefix("torch."),
-            "attention": str(getattr(self.config, "_attn_implementation", "none")),
+            "attention": self._attention_name(),
             "fingerprint": fingerprint(self.model),
         } | ({"shares prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
 

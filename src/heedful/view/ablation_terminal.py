@@ -70,7 +70,8 @@ def show_importance(found: Importance, out: Console) -> None:
         out.print(f"For scale, {reference.name}: {reference.drops[found.metric]:+.4f} ({low_high})")
     _verdict(found, what, out)
     if found.agreement is not None:
-        out.print(f"Gradient estimate (Michel et al.) ranks them alike by {found.agreement:.2f} (Spearman).")
+        size = f"Spearman {found.agreement:.2f} with the size of the drop"
+        out.print(f"gradient: how much a {found.level} moves the metric, either way, to first order; {size}.")
     _notes(found.notes, out)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from heedful.debate.findings import Finding
-from heedful.debate.result import Statement, Trial, by_test
+from heedful.debate.result import Statement, Trial, by_test, by_unit
 from heedful.view import trial_plots
 from heedful.view.html import cell, document
 from heedful.view.plots import Line, forest
@@ -53,20 +53,12 @@ def _test(trial: Trial, findings: Sequence[Finding], said: Statement | None, siz
     drawn = [
         forest([_line(f) for f in same], f"{unit}, with 95 % interval", f"{same[0].test}: {unit}")
         + _caption(same)
-        for unit, same in _by_unit(findings).items()
+        for unit, same in by_unit(findings).items()
     ]
     test = findings[0].test
     drawn += trial_plots.of(test, trial.details.get(test, {}))
     title = said.title if said is not None else test
     return part(f"trial-{test.replace(' ', '-')}", esc(title), lead, "".join(drawn), size)
-
-
-def _by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """What can share an axis."""
-    found: dict[str, list[Finding]] = {}
-    for finding in findings:
-        found.setdefault(finding.unit, []).append(finding)
-    return found
 
 
 def _caption(findings: Sequence[Finding]) -> str:

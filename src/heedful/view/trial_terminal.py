@@ -1,37 +1,42 @@
-"""A trial in the terminal: what each test showed and did not, then the numbers beside their controls."""
+"""A trial in the terminal: the numbers of each test beside their controls, and what it showed and did not."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from heedful.debate.findings import Finding
-from heedful.debate.result import Trial
+from heedful.debate.result import Trial, by_test, by_unit
 from heedful.view.columns import visible
 from heedful.wording import listed
 
 ALSO = {
     "correlation": ("share significant", "significant"),
-    "permutation": ("Spearman of largest weight and change", "with largest weight"),
+    "permutation": ("Spearman of largest weight and change", "Spearman with largest weight"),
     "adversary": ("share of starts feasible", "starts feasible"),
 }
 
 
 def render(trial: Trial) -> Iterator[RenderableType]:
-    yield Text(
-        f"Is attention explanation? {trial.model.get('name', 'a model')}, {trial.texts:,} texts", "bold"
-    )
-    yield Text("")
-    yield _table(trial)
-    for said in trial.statements:
+    name, count = trial.model.get("name", "a model"), f"{trial.texts:,} text{'s' * (trial.texts != 1)}"
+    yield Text(f"Is attention explanation? {name}, {count}", "bold")
+    said = {statement.test: statement for statement in trial.statements}
+    for test, findings in by_test(trial.findings).items():
         yield Text("")
-        yield Text.assemble((said.title, "bold"), f"\n{visible(said.showed)}")
-        yield Text(f"Not shown: {visible(said.not_shown)}", "dim")
+        yield Text(said[test].title if test in said else test, "bold")
+        for unit, same in by_unit(findings).items():
+            controls = dict.fromkeys(f.control_name for f in same if f.control_name)
+            beside = f"; control: {', '.join(controls)}" if controls else ""
+            yield Text(visible(f"{unit}{beside}"), "dim")
+            yield _table(same)
+        if test in said:
+            yield Text(visible(said[test].showed))
+            yield Text(f"Not shown: {visible(said[test].not_shown)}", "dim")
     yield Text("")
     yield Text(visible(trial.conclusion), "bold")
     for why, tests in _refused(trial).items():
@@ -48,30 +53,23 @@ def _refused(trial: Trial) -> dict[str, list[str]]:
     return found
 
 
-def _table(trial: Trial) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("test", no_wrap=True)
-    table.add_column("what")
-    for name in ("value", "95 % interval", "control"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("also", no_wrap=True)
-    last = ""
-    for f in trial.findings:
-        shown = "" if f.test == last else f.test
+def _table(findings: Sequence[Finding]) -> Table:
+    also = ALSO.get(findings[0].test, ("", ""))[1]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("")
+    for name in ("value", "95 % interval", "control", "n", *([also] if also else [])):
+        table.add_column(name, justify="right", no_wrap=name != also)
+    for f in findings:
         low, high = f.interval
         span = f"{_short(low)} to {_short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
-        what = Text.assemble(visible(f.what), (f"  {f.unit}", "dim"))
-        table.add_row(shown, what, _short(f.value), span, _short(f.control), f"{f.n:,}", _also(f))
-        last = f.test
+        more = [_also(f)] if also else []
+        table.add_row(visible(f.what), _short(f.value), span, _short(f.control), f"{f.n:,}", *more)
     return table
 
 
-def _also(found: Finding) -> Text:
+def _also(found: Finding) -> str:
     """The further number the published test reports."""
-    name, told = ALSO.get(found.test, ("", ""))
-    value = found.extra.get(name, math.nan)
-    return Text(f"{told} {value:.2f}" if math.isfinite(value) else "", "dim")
+    return _short(found.extra.get(ALSO[found.test][0], math.nan))
 
 
 def _short(value: float) -> str:
