@@ -45,7 +45,7 @@ def panel(axes: Any, rows: list[dict[str, Any]], test: str, begins: str) -> None
     heights = range(len(rows))
     axes.hlines(heights, [r["low"] for r in rows], [r["high"] for r in rows], BLUE, linewidth=1.4)
     axes.scatter([r["value"] for r in rows], heights, 18, BLUE, zorder=3)
-    axes.scatter([r["control"] for r in rows], heights, 22, "white", "D", edgecolors=ORANGE, zorder=2)
+    axes.scatter([r["control"] for r in rows], heights, 22, "white", marker="D", edgecolors=ORANGE, zorder=2)
     axes.set_yticks(heights, [r["what"].removeprefix(begins) for r in rows])
     axes.invert_yaxis()
     axes.set_title(test, fontsize=9)
