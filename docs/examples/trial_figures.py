@@ -73,14 +73,17 @@ def draw(name: str, wanted: dict[str, tuple[str, str]], title: str) -> Any:
     )
     for one, (test, found) in zip(axes, parts.items(), strict=True):
         panel(one, found, test, wanted[test][1])
-    figure.suptitle(f"{title}: {parts[next(iter(parts))][0]['n']} texts", fontsize=10)
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
 def main() -> None:
     for name, title in MODELS.items():
-        draw(name, PANELS, title).savefig(HERE / f"trial-{name}.svg", metadata={"Date": None})
-    figure = draw("one-layer", TRAINED, "zoo:one-layer, with models trained again (seeds, for most)")
+        texts = next(row["n"] for row in read(name) if row["test"] == "adversary")
+        draw(name, PANELS, f"{title}, {texts} texts").savefig(
+            HERE / f"trial-{name}.svg", metadata={"Date": None}
+        )
+    figure = draw("one-layer", TRAINED, "zoo:one-layer and models trained again, three seeds, 100 texts")
     figure.savefig(HERE / "trial-one-layer-trained.svg", metadata={"Date": None})
 
 
