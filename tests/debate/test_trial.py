@@ -139,6 +139,22 @@ def test_one_word_alone_gets_no_verdict(small: Any) -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_ctrl_c_keeps_the_tests_that_are_finished(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.debate.court import Court
+
+    def stop(_court: Court) -> None:
+        raise KeyboardInterrupt
+
+    model, texts = small(), learnable(4, 1)[0]
+    monkeypatch.setattr(Court, "_adversary", stop)
+    found = heedful.trial(model, texts, tests=["permutation", "adversary", "uniform"], **LIGHT)
+    assert {f.test for f in found.findings} == {"permutation"}
+    assert set(found.refused) == {"adversary", "uniform"}
+    assert found.interrupted
+    with pytest.raises(KeyboardInterrupt):  # nothing is finished: nothing to keep
+        heedful.trial(model, texts, tests=["adversary"], **LIGHT)
+
+
 def test_hyphens_will_do(small: Any) -> None:
     train, tried = learnable(60, 0)[:2], learnable(6, 1)[:2]
     found = heedful.trial(small(), *tried, train=train, tests=["trained-adversary"], seeds=2, steps=5)

@@ -78,7 +78,7 @@ def trial(
     trained-adversary  --train: can another model keep the answers and move the attention?
     guide              --train: do these weights help a model that has no attention of its own?
 
-    Ends with what each test did and did not show.
+    Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
     calm()
@@ -116,6 +116,8 @@ def trial(
         for written in (html, save):
             if written:
                 note(f"wrote {written}")
+    if found.interrupted:
+        raise typer.Exit(130)
 
 
 def _names(given: list[str] | None) -> list[str]:

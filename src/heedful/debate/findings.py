@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+INTERRUPTED = "They were interrupted."  # why tests were not held
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heedful.debate.findings import Finding, plain
+from heedful.debate.findings import INTERRUPTED, Finding, plain
 from heedful.errors import HeedfulError
 
 FILE = "trial.json"
@@ -64,6 +64,11 @@ class Trial:
         from heedful.debate.statement import conclusion
 
         return conclusion(self)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it before all tests were held."""
+        return INTERRUPTED in self.refused.values()
 
     def __repr__(self) -> str:
         tests = ", ".join(dict.fromkeys(found.test for found in self.findings))

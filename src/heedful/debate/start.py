@@ -10,7 +10,7 @@
     guide              do the weights help a network without attention?             needs texts to train on
     training           terms that should make attention better, before and after    on request: `improve`
 
-A test that cannot be held says why, and the others go on.
+A test that cannot be held says why, and the others go on. Ctrl-C keeps the tests that are finished.
 Jain & Wallace 2019, Attention is not Explanation; Wiegreffe & Pinter 2019, Attention is not not Explanation.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 from heedful.debate.cases import prepare
 from heedful.debate.court import QUICK, TESTS, TRAINED, Court, Options, Say
 from heedful.debate.data import Texts
-from heedful.debate.findings import plain
+from heedful.debate.findings import INTERRUPTED, plain
 from heedful.debate.regularisers import KINDS
 from heedful.debate.result import Trial
 from heedful.errors import HeedfulError
@@ -69,10 +69,17 @@ def trial(
     held: dict[str, Any] = {}
     refused = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
     for test in [*wanted, *([TRAINING] if terms else [])]:
+        if INTERRUPTED in refused.values():
+            refused[test] = INTERRUPTED
+            continue
         try:
             held[test] = court.improved(terms) if test == TRAINING else court.hold(test)
         except HeedfulError as error:
             refused[test] = str(error)
+        except KeyboardInterrupt:
+            if not held:
+                raise
+            refused[test] = INTERRUPTED
     if not held:
         raise HeedfulError("no test could be held", "; ".join(refused.values()))
     facts = door.facts()
