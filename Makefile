@@ -46,7 +46,8 @@ help:  ## this list
 .venv/.saelens: .venv/.core
 	@echo "making an environment for SAELens and dictionary-learning (once)" >&2
 	@$(PYTHON) -m venv .venv/rivals/saelens
-	@.venv/rivals/saelens/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . sae-lens==6.54.12 dictionary-learning==0.1.0
+	@grep -E '^(torch|transformers|numpy)==' constraints.txt > .venv/rivals/saelens.txt
+	@.venv/rivals/saelens/bin/python -m pip install --quiet --disable-pip-version-check -c .venv/rivals/saelens.txt -e . sae-lens==6.54.12 dictionary-learning==0.1.0
 	@.venv/rivals/saelens/bin/python -m pip uninstall --quiet --yes torchvision
 	@touch $@
 
