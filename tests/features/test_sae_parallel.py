@@ -40,6 +40,7 @@ def _x() -> Tensor:
     return torch.randn(700, 8, generator=torch.Generator().manual_seed(0)).exp()
 
 
+@pytest.mark.slow  # starts processes of its own, and gloo sometimes aborts one as it ends
 def test_two_workers_of_torchrun_equal_one(tmp_path: Path):
     torch.save(_x(), tmp_path / "x.pt")
     (tmp_path / "worker.py").write_text(WORKER)

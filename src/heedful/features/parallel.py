@@ -58,6 +58,7 @@ def crew() -> Iterator[Crew]:
         dist.init_process_group("gloo")
         try:
             yield Group()
+            dist.barrier()  # a worker that leaves while another still talks to it makes gloo abort
         finally:
             dist.destroy_process_group()
     else:
