@@ -1099,7 +1099,7 @@ MUTANTS = (
     ),
     Mutant(
         "trial: pinned told as free",
-        "debate/statement.py",
+        "debate/conclusion.py",
         "if len(free) == len(adversaries):",
         "if free:",
         "debate/test_trial.py::test_the_conclusion_follows_how_far_attention_can_go",

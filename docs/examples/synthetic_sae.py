@@ -20,7 +20,7 @@ import numpy as np
 import heedful
 from heedful.features.recovery import random_dictionary, recovery, untrained
 from heedful.features.synthetic import QUICK, Synthetic, full
-from heedful.heads.intervals import student
+from heedful.intervals import student
 
 HERE = Path(__file__).parent
 PLANS = {"plain": QUICK, "full": full(QUICK)}

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.debate.conclusion import conclusion
 from heedful.debate.data import Texts
 from heedful.debate.findings import Finding
 from heedful.debate.marks import spans_in, with_marks
 from heedful.debate.result import Trial
-from heedful.debate.statement import KEPT, conclusion, statements
+from heedful.debate.statement import statements
+from heedful.debate.told import KEPT
 from heedful.errors import HeedfulError
 from heedful.view.trial_page import page
 

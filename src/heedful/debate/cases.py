@@ -79,7 +79,7 @@ def prepare(
     if isinstance(texts, str):
         raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
     texts = list(texts)
-    given = [None] * len(texts) if labels is None else [_index(model, label) for label in labels]
+    given = [None] * len(texts) if labels is None else [label_index(model, label) for label in labels]
     if len(given) != len(texts):
         raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts")
     read: list[tuple[Encoded, Any, int | None]] = []
@@ -118,7 +118,7 @@ def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tu
     return Cases(model, tuple(found), scale, notes)
 
 
-def _index(model: Any, label: Any) -> int | None:
+def label_index(model: Any, label: Any) -> int | None:
     """A label's index, from its name, its index, or None for unknown."""
     if label is None or model.kind not in LABELLED:
         return None

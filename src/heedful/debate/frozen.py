@@ -24,9 +24,9 @@ import torch
 
 from heedful.debate.batches import Rows
 from heedful.debate.findings import Finding
-from heedful.debate.seeds import WHOLE, _variance, interval
+from heedful.debate.seeds import WHOLE, interval, variance
 from heedful.debate.training import answers, fit, fresh, settings
-from heedful.heads.intervals import Interval, drawn
+from heedful.intervals import Interval, drawn
 from heedful.nn.train import TrainConfig
 from heedful.types import Floats, Progress
 
@@ -56,8 +56,8 @@ class Judged:
 
     def _told(self, each: Floats, draws: Floats, limits: Interval) -> tuple[float, Interval]:
         mean = float(each.mean())
-        seeds = (_variance(each) / len(each), len(each))
-        return mean, interval(mean, seeds, (_variance(draws), len(self.truth)), limits)
+        seeds = (variance(each) / len(each), len(each))
+        return mean, interval(mean, seeds, (variance(draws), len(self.truth)), limits)
 
     def _draws(self, score: str) -> Floats:
         """(D,) mean over seeds, texts drawn again with repetition: the same draws for every model."""

@@ -43,7 +43,7 @@ from heedful.debate.training import (
 )  # fmt: skip
 from heedful.errors import HeedfulError
 from heedful.evidence.plausibility import average_precision
-from heedful.heads.intervals import Interval
+from heedful.intervals import Interval
 from heedful.nn.train import TrainConfig
 from heedful.types import Floats, Progress
 

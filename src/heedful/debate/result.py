@@ -61,7 +61,7 @@ class Trial:
     @property
     def conclusion(self) -> str:
         """The last sentence of the verdict: what the tests come to."""
-        from heedful.debate.statement import conclusion
+        from heedful.debate.conclusion import conclusion
 
         return conclusion(self)
 

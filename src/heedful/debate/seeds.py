@@ -33,7 +33,7 @@ from heedful.debate.divergence import LN2, jsd, tvd
 from heedful.debate.findings import Finding, plain
 from heedful.debate.spread import share_of
 from heedful.debate.training import Passed, apart, fit, fresh, maps, place_of, read, settings
-from heedful.heads.intervals import LEVEL, Interval
+from heedful.intervals import LEVEL, Interval
 from heedful.nn.train import TrainConfig
 from heedful.types import Floats, Progress
 
@@ -44,8 +44,8 @@ WHOLE = (-math.inf, math.inf)
 def over_both(values: Floats, limits: Interval = WHOLE, each: float = 1.0) -> tuple[float, Interval]:
     """(mean, interval) of values (k, n), seeds by texts; `each` multiplies the part of the seeds."""
     k, n = values.shape
-    seeds = each * _variance(values.mean(1)) / k
-    texts = _variance(values.mean(0)) / n
+    seeds = each * variance(values.mean(1)) / k
+    texts = variance(values.mean(0)) / n
     return float(values.mean()), interval(float(values.mean()), (seeds, k), (texts, n), limits)
 
 
@@ -71,7 +71,7 @@ def interval(
     return max(value - reach, limits[0]), min(value + reach, limits[1])
 
 
-def _variance(values: Floats) -> float:
+def variance(values: Floats) -> float:
     return float(values.var(ddof=1)) if len(values) > 1 else 0.0
 
 
@@ -175,17 +175,17 @@ def seeds(
     done = 0
     for base, *others in zip(*(maps(each, test) for each in (model, *grown)), strict=True):
         here = slice(done, done := done + len(base.logits))
-        largest[here] = _array(read(base, place).mean((1, 2)).amax(-1))
-        own_right[here] = _hits(base, test.labels[here])
+        largest[here] = as_array(read(base, place).mean((1, 2)).amax(-1))
+        own_right[here] = hits(base, test.labels[here])
         for i, student in enumerate(others):
             own[i, here], own_output[i, here] = (
-                _array(apart(student, base, jsd)),
+                as_array(apart(student, base, jsd)),
                 answers_apart(student, base),
             )
-            flat[i, here] = _array(apart(student, student, lambda alpha, _: jsd(alpha, even(alpha))))
-            right[i, here] = _hits(student, test.labels[here])
+            flat[i, here] = as_array(apart(student, student, lambda alpha, _: jsd(alpha, even(alpha))))
+            right[i, here] = hits(student, test.labels[here])
         for i, j in combinations(range(k), 2):
-            among[i, j, here] = among[j, i, here] = _array(apart(others[i], others[j], jsd))
+            among[i, j, here] = among[j, i, here] = as_array(apart(others[i], others[j], jsd))
             among_output[i, j, here] = among_output[j, i, here] = answers_apart(others[i], others[j])
     share = majority(train, test)
     return Seeds(tuple(seeds), tuple(grown), right, among, among_output, own, own_output, flat, largest,
@@ -204,12 +204,12 @@ def even(alpha: Tensor) -> Tensor:
 
 
 def answers_apart(some: Passed, other: Passed) -> Floats:
-    return _array(tvd(some.logits.softmax(-1), other.logits.softmax(-1)))
+    return as_array(tvd(some.logits.softmax(-1), other.logits.softmax(-1)))
 
 
-def _hits(passed: Passed, labels: Tensor) -> Floats:
-    return _array((passed.logits.argmax(-1) == labels).double())
+def hits(passed: Passed, labels: Tensor) -> Floats:
+    return as_array((passed.logits.argmax(-1) == labels).double())
 
 
-def _array(values: Tensor) -> Floats:
+def as_array(values: Tensor) -> Floats:
     return np.asarray(values.double().numpy())

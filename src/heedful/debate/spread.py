@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from heedful.heads.intervals import LEVEL, Interval, student
+from heedful.intervals import LEVEL, Interval, student
 from heedful.types import Floats
 
 WHOLE = (-math.inf, math.inf)

@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from heedful.debate.conclusion import conclusion
 from heedful.debate.findings import Finding
 from heedful.debate.result import Statement, Trial, by_test
+from heedful.debate.told import APART, KEPT, ends, farthest, mean_control, place, short, signed, told
 from heedful.wording import listed
 
 REFERENCE = "gradients and leave-one-out"  # the published yardstick of a correlation
-APART = "attention of two seeds apart"
-FEW = 5  # texts, below which nothing is said of attention as a whole
-FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
-PINNED = 0.1  # share below which it counts as pinned by the answer
-KEPT = 0.05  # mean TVD up to which a trained adversary kept the answers
 
 
 def statements(trial: Trial) -> list[Statement]:
@@ -47,11 +44,11 @@ def _correlation(findings: Sequence[Finding], trial: Trial) -> str:
         if own:
             best = max(own, key=lambda f: f.value)
             share = best.extra["share significant"]
-            where = f"{_place(best)}; significant in {share:.0%} of texts"
-            parts.append(f"like {to} with tau {_told(best)} at best ({where})")
+            where = f"{place(best)}; significant in {share:.0%} of texts"
+            parts.append(f"like {to} with tau {told(best)} at best ({where})")
     if not parts:
         return "No text has two words whose ranks could be compared."
-    chance = _short(_mean_control(known))
+    chance = short(mean_control(known))
     said = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
     reference = next((f for f in known if f.what == REFERENCE), None)
     if reference is not None:
@@ -60,22 +57,29 @@ def _correlation(findings: Sequence[Finding], trial: Trial) -> str:
             if _worse(known)
             else "not clearly more than attention does"
         )
-        said += f" Gradients and leave-one-out agree with each other at {_told(reference)}, {more}."
+        said += f" Gradients and leave-one-out agree with each other at {told(reference)}, {more}."
     return said
 
 
+def _worse(findings: Sequence[Finding]) -> bool:
+    """Attention agrees with leave-one-out clearly less than gradients do."""
+    reference = next((f for f in findings if f.what == REFERENCE), None)
+    own = [f for f in findings if f.what.startswith("attention and ")]
+    return reference is not None and all(f.interval[1] < reference.interval[0] for f in own)
+
+
 def _permutation(findings: Sequence[Finding], trial: Trial) -> str:
-    low, high = _ends(findings)
-    said = f"Shuffled attention moves the answer by {_short(low.value)} ({_place(low)})"
-    said += "" if low is high else f" to {_short(high.value)} ({_place(high)})"
-    said += f", where deleting one random word moves it by {_short(high.control)}"
+    low, high = ends(findings)
+    said = f"Shuffled attention moves the answer by {short(low.value)} ({place(low)})"
+    said += "" if low is high else f" to {short(high.value)} ({place(high)})"
+    said += f", where deleting one random word moves it by {short(high.control)}"
     if high.extra.get("at most", math.nan) < 0:
         said += ": the order of the weights matters less than a single word"
     elif low.extra.get("at least", math.nan) > 0:
         said += ": the order of the weights matters more than a single word"
     together = high.extra.get("Spearman of largest weight and change", math.nan)
     if math.isfinite(together):
-        said += f". Over texts, change and largest weight have a Spearman correlation of {_short(together)}"
+        said += f". Over texts, change and largest weight have a Spearman correlation of {short(together)}"
     return said + "."
 
 
@@ -83,17 +87,17 @@ def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     if not known:
         return "No text has two words between which attention could be dealt out."
-    low, high = _ends(known)
+    low, high = ends(known)
     share = max(f.extra["share of texts with an adversary"] for f in known)
     feasible = max(f.extra["share of starts feasible"] for f in known)
     said = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
     if not share:
         said = "No other attention was found that keeps the answer and beats random weights; the farthest is "
-    said += f"JSD {_told(low)} ({_place(low)})"
-    said += "" if low is high else f" to {_told(high)} ({_place(high)})"
+    said += f"JSD {told(low)} ({place(low)})"
+    said += "" if low is high else f" to {told(high)} ({place(high)})"
     return said + (
-        f" of at most {_short(high.extra['highest JSD of any weights'])}, where random weights that keep the "
-        f"answer get to {_short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
+        f" of at most {short(high.extra['highest JSD of any weights'])}, where random weights that keep the "
+        f"answer get to {short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
     )
 
 
@@ -102,8 +106,8 @@ def _uniform(findings: Sequence[Finding], trial: Trial) -> str:
     changed = [f for f in findings if "change of the answer" in f.what][-1]
     kept = [f for f in findings if "prediction kept" in f.what][-1:]
     right = [f for f in findings if "accuracy" in f.what][-1:]
-    said = f"With uniform attention the answer moves by {_told(changed)}"
-    said += f" (with all words deleted: {_short(changed.control)})"
+    said = f"With uniform attention the answer moves by {told(changed)}"
+    said += f" (with all words deleted: {short(changed.control)})"
     said += f"; the prediction stays in {kept[0].value:.0%} of the texts" if kept else ""
     if right:
         own = right[0].extra["accuracy of the model as it is"]
@@ -117,12 +121,12 @@ def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
     free, lost = by_name["trained freely"], by_name["lost without attention"]
     if not free.interval[0] > free.control:
         return (
-            f"Models of this kind, trained again, did not clearly learn the task (accuracy {_told(free)}, "
-            f"majority class {_short(free.control)}): nothing is seen of what attention is worth to them."
+            f"Models of this kind, trained again, did not clearly learn the task (accuracy {told(free)}, "
+            f"majority class {short(free.control)}): nothing is seen of what attention is worth to them."
         )
     said = (
-        f"Trained again freely, models of this kind reach an accuracy of {_told(free)} (this model: "
-        f"{_short(free.extra['this model'])}); with uniform attention they lose {_told(lost)}"
+        f"Trained again freely, models of this kind reach an accuracy of {told(free)} (this model: "
+        f"{short(free.extra['this model'])}); with uniform attention they lose {told(lost)}"
     )
     if lost.interval[0] > 0:
         return said + ": attention helps them."
@@ -131,11 +135,11 @@ def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
 
 def _seeds(findings: Sequence[Finding], trial: Trial) -> str:
     apart = next(f for f in findings if f.what == APART)
-    return f"Models that differ by a seed alone are JSD {_told(apart)} apart in attention."
+    return f"Models that differ by a seed alone are JSD {told(apart)} apart in attention."
 
 
 def _second(findings: Sequence[Finding], trial: Trial) -> str:
-    best, moved = _farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
+    best, moved = farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
     said = ""
     if best is None:
         best = min((f for f in moved if f.extra["lambda"]), key=lambda f: f.extra["TVD"], default=None)
@@ -143,21 +147,21 @@ def _second(findings: Sequence[Finding], trial: Trial) -> str:
     if best is None:
         return said.strip()
     said += (
-        f"A trained adversary that moved the answers by a mean TVD of {_short(best.extra['TVD'])} "
-        f"moved attention by JSD {_told(best)}"
+        f"A trained adversary that moved the answers by a mean TVD of {short(best.extra['TVD'])} "
+        f"moved attention by JSD {told(best)}"
     )
     seeds = next((f for f in trial.of("seeds") if f.what == APART), None)
     if seeds is None:
         return said + "."
     clear = best.interval[0] > seeds.interval[1]
     return (
-        said + f", {'further' if clear else 'not clearly further'} than two seeds are apart ({_told(seeds)})."
+        said + f", {'further' if clear else 'not clearly further'} than two seeds are apart ({told(seeds)})."
     )
 
 
 def _guide(findings: Sequence[Finding], trial: Trial) -> str:
     by_name = {f.what.removeprefix("accuracy, guide: "): f for f in findings if f.unit == "accuracy"}
-    shown = [f"{name} {_told(f)}" for name, f in by_name.items() if " rather than " not in name]
+    shown = [f"{name} {told(f)}" for name, f in by_name.items() if " rather than " not in name]
     said = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
     better = [
         name
@@ -173,17 +177,17 @@ def _training(findings: Sequence[Finding], trial: Trial) -> str:
     parts = []
     for name in ("accuracy", "AUPRC"):
         lines = [f for f in findings if f.what.startswith(f"{name}, ") and "more than none" in f.extra]
-        told = [_gap(f) for f in lines]
-        if told:
-            parts.append(f"{name} against training without a term: {listed(told)}")
+        gaps = [_gap(f) for f in lines]
+        if gaps:
+            parts.append(f"{name} against training without a term: {listed(gaps)}")
     return f"Trained on with a term on its heads, {'; '.join(parts)}." if parts else ""
 
 
 def _gap(found: Finding) -> str:
     extra = found.extra
     return (
-        f"{found.what.split(', ')[-1]} {_signed(extra['more than none'])} "
-        f"[{_signed(extra['at least'])}, {_signed(extra['at most'])}]"
+        f"{found.what.split(', ')[-1]} {signed(extra['more than none'])} "
+        f"[{signed(extra['at least'])}, {signed(extra['at most'])}]"
     )
 
 
@@ -238,121 +242,3 @@ SAID: dict[str, tuple[str, Callable[[Sequence[Finding], Trial], str], str]] = {
         "not for their use.",
     ),
 }
-
-
-# --- what it comes to --------------------------------------------------------------------------------------
-
-
-def conclusion(trial: Trial) -> str:
-    """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
-
-    A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
-    and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
-    """
-    adversaries = [f for f in trial.of("adversary") if math.isfinite(f.value)]
-    if not adversaries:
-        return "Without adversaries that could be searched for, nothing is said about attention as a whole."
-    if adversaries[0].n < FEW:
-        return f"{adversaries[0].n} texts are too few to say anything about attention as a whole."
-    highest = [f.extra["highest JSD of any weights"] for f in adversaries]
-    free = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[0] >= FREE * most]
-    held = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[1] <= PINNED * most]
-    texts, moved = f"On these {trial.texts:,} texts", _movable(adversaries)
-    if len(free) == len(adversaries):
-        said = (
-            f"{texts} other attention gives the same answers in every layer{moved}: it says where the model "
-        )
-        said += "looked, and should not be read alone as why it answered."
-    elif len(held) == len(adversaries):
-        said = f"{texts} this search found hardly any other attention that gives the same answers{moved}."
-        if any(not f.extra["share of starts feasible"] for f in held):
-            said += " No start kept the answer unaided: a longer search (climb) may find more."
-        if not _against(trial):
-            said += " Nothing else here speaks against reading it, which does not make it an explanation."
-    else:
-        where = (
-            f"replaceable in {listed([_place(f) for f in free])}"
-            if free
-            else "clearly replaceable in no layer"
-        )
-        said = (
-            f"{texts} the answers hold attention in part: it is {where}{moved}. Read it beside a method that "
-        )
-        said += "removes words."
-    return " ".join([said, *_against(trial)])
-
-
-def _movable(adversaries: Sequence[Finding]) -> str:
-    """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
-    means = [f.extra.get("JSD of the heads' mean", math.nan) for f in adversaries]
-    known = [mean for mean in means if math.isfinite(mean)]
-    parts = []
-    if known:
-        ends = f"{_short(min(known))} to {_short(max(known))}" if len(known) > 1 else _short(known[0])
-        parts.append(f"head by head; the mean over heads, which readers are shown, moves by JSD {ends}")
-    share = sum(f.extra["attention on words"] for f in adversaries) / len(adversaries)
-    if share < 0.9:
-        parts.append(f"words get {share:.0%} of it, and what special tokens get was left alone")
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _against(trial: Trial) -> list[str]:
-    """What other tests saw that speaks against reading attention as the reason."""
-    found = []
-    ranks = [f for f in trial.of("correlation") if f.what.startswith("attention and leave-one-out")]
-    if ranks and not any(f.interval[0] > 0 for f in ranks):
-        found.append("It ranks tokens no better than chance when they are left out one by one.")
-    kept = [f for f in trial.of("uniform") if "prediction kept" in f.what][-1:]
-    if kept and kept[0].interval[0] > 0.9:
-        found.append("Uniform attention keeps nearly all predictions.")
-    best, seeds = _farthest(trial.of("trained adversary")), [f for f in trial.of("seeds") if f.what == APART]
-    if best is not None and seeds and best.interval[0] > seeds[0].interval[1]:
-        found.append("Another model answers alike and looks elsewhere, further than seeds go.")
-    return found
-
-
-def _worse(findings: Sequence[Finding]) -> bool:
-    """Attention agrees with leave-one-out clearly less than gradients do."""
-    reference = next((f for f in findings if f.what == REFERENCE), None)
-    own = [f for f in findings if f.what.startswith("attention and ")]
-    return reference is not None and all(f.interval[1] < reference.interval[0] for f in own)
-
-
-def _farthest(findings: Sequence[Finding]) -> Finding | None:
-    moved = (f for f in findings if f.what.startswith("attention moved") and f.extra["lambda"])
-    kept = [f for f in moved if f.extra["TVD"] <= KEPT]
-    return max(kept, key=lambda f: f.value) if kept else None
-
-
-# --- numbers as words --------------------------------------------------------------------------------------
-
-
-def _ends(findings: Sequence[Finding]) -> tuple[Finding, Finding]:
-    """The smallest and the largest value; the same finding if there is one."""
-    ordered = sorted(findings, key=lambda f: f.value if math.isfinite(f.value) else 0.0)
-    return ordered[0], ordered[-1]
-
-
-def _place(found: Finding) -> str:
-    return found.what.split(", ")[-1]
-
-
-def _told(found: Finding) -> str:
-    low, high = found.interval
-    if math.isfinite(low) and math.isfinite(high):
-        return f"{_short(found.value)} [{_short(low)}, {_short(high)}]"
-    return _short(found.value)
-
-
-def _mean_control(findings: Sequence[Finding]) -> float:
-    known = [f.control for f in findings if math.isfinite(f.control)]
-    return sum(known) / len(known) if known else math.nan
-
-
-def _short(value: float) -> str:
-    shown = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
-    return shown if math.isfinite(value) else "unknown"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "unknown"

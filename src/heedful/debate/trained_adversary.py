@@ -33,7 +33,7 @@ from torch import Tensor
 from heedful.debate.batches import Rows
 from heedful.debate.divergence import jsd, kl, tvd
 from heedful.debate.findings import Finding
-from heedful.debate.seeds import Seeds, _array, _hits, answers_apart, over_both
+from heedful.debate.seeds import Seeds, answers_apart, as_array, hits, over_both
 from heedful.debate.training import (
     CHUNK,
     Loss,
@@ -48,7 +48,7 @@ from heedful.debate.training import (
     settings,
 )
 from heedful.errors import HeedfulError
-from heedful.heads.intervals import Interval
+from heedful.intervals import Interval
 from heedful.models.scoped import untouched
 from heedful.nn.train import TrainConfig
 from heedful.types import Floats, Progress
@@ -223,6 +223,6 @@ def measured(model: Any, grown: Sequence[Any], test: Rows, weight: float) -> Poi
     for base, *others in zip(*(maps(each, test) for each in (model, *grown)), strict=True):
         at = slice(done, done := done + len(base.logits))
         for i, other in enumerate(others):
-            output[i, at], moved[i, at] = answers_apart(other, base), _array(apart(other, base, jsd))
-            right[i, at] = _hits(other, test.labels[at])
+            output[i, at], moved[i, at] = answers_apart(other, base), as_array(apart(other, base, jsd))
+            right[i, at] = hits(other, test.labels[at])
     return Point(weight, output, moved, right, tuple(grown))

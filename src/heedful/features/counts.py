@@ -23,7 +23,7 @@ from torch import Tensor
 from heedful.features.corpus import Corpus, Progress, activations
 from heedful.features.recovery import random_dictionary
 from heedful.features.sae import SAE
-from heedful.heads.intervals import bootstrap, drawn
+from heedful.intervals import bootstrap, drawn
 from heedful.types import Floats
 
 DENSE = 0.1  # of the tokens

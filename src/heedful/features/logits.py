@@ -27,7 +27,7 @@ from torch import Tensor
 
 from heedful.features.reading import Reading
 from heedful.features.snippets import Snippet
-from heedful.heads.intervals import student
+from heedful.intervals import student
 from heedful.models.base import Inputs
 from heedful.models.sites import changing, reading
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from heedful.heads.intervals import drawn, student
+from heedful.intervals import drawn, student
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

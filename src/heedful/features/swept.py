@@ -221,7 +221,7 @@ def _by_prompt(point: Point, number: Callable[[Written], float]) -> list[float]:
 
 
 def mean_of(values: list[float]) -> Mean:
-    from heedful.heads.intervals import student
+    from heedful.intervals import student
 
     kept = np.array([value for value in values if math.isfinite(value)])[:, None]
     if not len(kept):

@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.errors import HeedfulError
-from heedful.heads.intervals import Interval, max_t, sign_flips
 from heedful.heads.templates import Template, Variant, variant
+from heedful.intervals import Interval, max_t, sign_flips
 from heedful.types import Encoded, Floats, Progress, Span
 
 ROUNDING = 1e-6  # of a share: weights are float32, and what differs by less is the same

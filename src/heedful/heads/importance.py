@@ -2,7 +2,7 @@
 
     drop_h = mean over texts of  metric(all heads) - metric(without h)      > 0: the head helps
 
-Intervals and p hold for all heads together (max-t and sign flips over texts, heedful.heads.intervals), one
+Intervals and p hold for all heads together (max-t and sign flips over texts, heedful.intervals), one
 metric at a time; the narrower interval beside them is that of one head looked at alone. A head is said to
 help, or the model to do better without it, only where the joint interval leaves out 0 and p is at most 0.05
 (so never on fewer than six texts); others cannot be told from a head that does nothing, whose drop is 0.
@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.heads.ablation import Anatomy, Head, Means, anatomy, check_how, every_head, layer_name
-from heedful.heads.intervals import max_t, sign_flips, student
 from heedful.heads.sensitivity import estimates, has_slope
 from heedful.heads.tasks import Heads, measure, prepare
 from heedful.heads.worth import Drop, Importance, Reference, Unit
+from heedful.intervals import max_t, sign_flips, student
 from heedful.types import Floats, Progress
 
 LEVELS = ("head", "layer")

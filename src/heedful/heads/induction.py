@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.errors import HeedfulError
-from heedful.heads.intervals import Band, Interval, student
+from heedful.intervals import Band, Interval, student
 from heedful.types import Floats, Progress
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition

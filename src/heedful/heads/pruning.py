@@ -26,9 +26,9 @@ import numpy as np
 from heedful.errors import HeedfulError
 from heedful.heads.ablation import Anatomy, Means, check_how
 from heedful.heads.importance import checked_metric, differences, units_of
-from heedful.heads.intervals import Interval, max_t
 from heedful.heads.tasks import Heads, Task, measure, prepare
 from heedful.heads.worth import plain
+from heedful.intervals import Interval, max_t
 from heedful.types import Floats, Progress
 
 NONE: Heads = frozenset()

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.heads.conllu import Sentence
-from heedful.heads.intervals import Interval, bootstrap
+from heedful.intervals import Interval, bootstrap
 from heedful.types import Encoded, Floats, Progress, Span
 
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)

@@ -16,9 +16,9 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.heads.ablation import Anatomy, Means, ablated, anatomy, check_how, every_head, head_means, named
-from heedful.heads.intervals import Interval
 from heedful.heads.tasks import NAMES, Heads, Task, measure, prepare
 from heedful.heads.worth import plain
+from heedful.intervals import Interval
 from heedful.types import Encoded
 
 DRAWS = 10

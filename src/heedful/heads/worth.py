@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heedful.heads.intervals import Interval
+from heedful.intervals import Interval
 
 SURE = 0.05
 

@@ -30,8 +30,6 @@ from heedful.models.base import Inputs
 from heedful.models.places import Found, Place, find, run_pass
 from heedful.models.stacks import first, taken_by
 
-SITES = ("embed", "blocks.L.attn", "blocks.L.mlp", "blocks.L.neurons", "blocks.L.resid")
-
 Change = Callable[[Tensor], Tensor]  # (B, T, d) -> (B, T, d)
 
 

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from heedful.heads.intervals import Interval
 from heedful.heads.pruning import Pruning
 from heedful.heads.without import Prediction, Without
 from heedful.heads.worth import Importance, Unit
+from heedful.intervals import Interval
 from heedful.view.columns import visible
 from heedful.wording import listed
 

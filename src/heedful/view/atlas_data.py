@@ -150,10 +150,6 @@ def dense_bytes(rows: Rows, top: float) -> bytes:
     return scales.tobytes() + _steps(rows, scales[:, None], top).tobytes()
 
 
-def sparse_bytes(rows: Rows, top: float, threshold: float, least: int) -> bytes:
-    return _sparse(rows, top, threshold, least)[0]
-
-
 def _sparse(rows: Rows, top: float, threshold: float, least: int) -> tuple[bytes, float]:
     """The bytes of a head, and the share of its mass that is left out."""
     keep = _chosen(rows, threshold, least)  # (Q, K)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.heads.intervals import bootstrap, max_t, sign_flips, student
+from heedful.intervals import bootstrap, max_t, sign_flips, student
 
 RNG = np.random.default_rng(3)
 
