@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.features.interpret import Explainer, Interpretation, Simulator, interpret
+from heedful.features.keeping import Values
 from heedful.features.logits import Effects, effects
 from heedful.features.neighbours import Neighbours, nearest
 from heedful.features.reading import Progress, Reading, Readings, Stream, read_features
@@ -115,18 +116,25 @@ def feature_pages(
     rules = Rules()
     said = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
     shown = own_texts(loaded, sae, readings, own)
-    lengths = sae.W_dec.norm(dim=1)
     pages = []
     for at, found in enumerate(readings):
         if progress is not None:
             progress("measuring effects", at + 1, len(readings))
-        what = effects(loaded, sae, readings.site, found, seed=seed)
-        near = nearest(sae, found.feature, seed=seed)
-        pages.append(Page(found, what, near, float(lengths[found.feature]), said[at], shown[found.feature]))
+        one = page_of(loaded, sae, readings.site, found, said[at], seed)
+        pages.append(replace(one, own=shown[found.feature]))
     last = sae.config.source.get("last", {})
     facts = {"kind": sae.config.kind, "features": sae.config.width, "k": sae.config.k,
              "active a token": last.get("l0"), "variance explained": last.get("explained")}  # fmt: skip
     return FeaturePages(tuple(pages), readings, facts)
+
+
+def page_of(
+    model: Any, sae: Any, site: str, found: Reading, said: Interpretation | None, seed: int = 0
+) -> Page:
+    """One feature that was read: what it does, and what points the same way."""
+    what = effects(model, sae, site, found, seed=seed)
+    near = nearest(sae, found.feature, seed=seed)
+    return Page(found, what, near, float(sae.W_dec[found.feature].norm()), said)
 
 
 def own_texts(
@@ -136,20 +144,27 @@ def own_texts(
     wanted = [r.feature for r in readings]
     out: dict[int, list[Snippet]] = {f: [] for f in wanted}
     for text in texts:
-        if not text.strip():
-            raise HeedfulError("a text to test is empty", fix="Give at least one word")
-        size = model.window or None
-        tokens = len(model.tokenizer(text, verbose=False)["input_ids"]) + 2
-        if size is not None and tokens > size:
-            raise HeedfulError(
-                f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
-            )
-        stream = Stream(model, sae, [text], readings.site, None, max(tokens, 8) if size is None else size,
-                        "text", None)  # fmt: skip
-        for _, batch, values in stream.passes(wanted, ""):
-            ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
-            context = Context(ids, pieces_of(model.tokenizer, ids))
-            for at, feature in enumerate(wanted):
-                own = values[0, : len(ids), at]
-                out[feature].append(Snippet(context, tuple(own.tolist()), int(np.argmax(own))))
+        context, values = own_text(model, sae, readings.site, text, wanted)
+        for at, feature in enumerate(wanted):
+            own = values[:, at]
+            out[feature].append(Snippet(context, tuple(own.tolist()), int(np.argmax(own))))
     return {feature: tuple(found) for feature, found in out.items()}
+
+
+def own_text(
+    model: Any, sae: Any, site: str, text: str, wanted: Sequence[int] | None = None
+) -> tuple[Context, Values]:
+    """A whole text and the activations (T, wanted) on it, of all features for None; 0 on special tokens."""
+    if not text.strip():
+        raise HeedfulError("a text to test is empty", fix="Give at least one word")
+    size = model.window or None
+    tokens = len(model.tokenizer(text, verbose=False)["input_ids"]) + 2
+    if size is not None and tokens > size:
+        raise HeedfulError(
+            f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
+        )
+    whole = max(tokens, 8) if size is None else size
+    stream = Stream(model, sae, [text], site, None, whole, "text", None)
+    _, batch, values = next(stream.passes(wanted, ""))
+    ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
+    return Context(ids, pieces_of(model.tokenizer, ids)), values[0, : len(ids)]

@@ -35,6 +35,7 @@ ENCODED = 1 << 23  # activations of all features held at once
 SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
 __all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
 Progress = Callable[[str, int, int], None]
+Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
 
 
 @dataclass(frozen=True)
@@ -95,17 +96,31 @@ def read_features(
     loaded: Any = load(model)
     stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
-    keep = Keeper(wanted, examples, quantiles * SAMPLE, seed)
-    for number, batch, values in stream.passes(wanted, "reading"):
-        keep.add(number, batch, values)
-    if not keep.tokens:
-        raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
-    found = [keep.reading(at, loaded.tokenizer, quantiles, a_quantile) for at in range(len(wanted))]
-    settings = {"tokens": keep.tokens, "context": stream.cut.context, "examples": examples,
+    kept = Kept(examples, quantiles, a_quantile, seed)
+    found = kept.of(stream.passes(wanted, "reading"), wanted, loaded.tokenizer)
+    settings = {"tokens": found[0].tokens, "context": stream.cut.context, "examples": examples,
                 "quantiles": quantiles, "seed": seed}  # fmt: skip
-    notes = [f"left out: {why} ({count:,} times)" for why, count in stream.skipped.items()]
-    return Readings(tuple(found), stream.site, loaded.name, stream.told, chosen, settings,
-                    (*notes, *told_apart(sae, loaded)))  # fmt: skip
+    return Readings(found, stream.site, loaded.name, stream.told, chosen, settings, stream.notes)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much is kept of each feature; see `read_features`."""
+
+    examples: int = 10
+    quantiles: int = 10
+    a_quantile: int = 2
+    seed: int = 0
+
+    def of(self, passes: Passes, wanted: Sequence[int], tokenizer: Any) -> tuple[Reading, ...]:
+        """What the wanted features fired on."""
+        keep = Keeper(wanted, self.examples, self.quantiles * SAMPLE, self.seed)
+        for number, batch, values in passes:
+            keep.add(number, batch, values)
+        if not keep.tokens:
+            raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
+        every = range(len(wanted))
+        return tuple(keep.reading(at, tokenizer, self.quantiles, self.a_quantile) for at in every)
 
 
 def site_of(sae: Any, model: Any, site: str | None) -> str:
@@ -180,7 +195,13 @@ class Stream:
                 "the texts can be read once only", "this rule reads them twice", "Give a list or a file"
             )
 
-    def passes(self, wanted: Sequence[int] | None, what: str) -> Iterator[tuple[int, Batch, Values]]:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the texts, once they are read."""
+        left = [f"left out: {why} ({count:,} times)" for why, count in self.skipped.items()]
+        return (*left, *told_apart(self.sae, self.model))
+
+    def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:
         """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
         texts = Texts(open_texts(self.texts, self.column))
         number = tokens = 0

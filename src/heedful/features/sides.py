@@ -24,7 +24,7 @@ def before_after(
     plain = model.answer(x, **writing)
     with steer(model, by, how, **(steering or {})) as applied:
         steered = model.answer(x, **writing)
-    before, after = (_side(model, x, ids) for ids in (plain, steered))
+    before, after = (judged(model, x, ids) for ids in (plain, steered))
     said = {str(k): str(v) for k, v in how.items()} if isinstance(how, Mapping) else how
     positions = (steering or {}).get("positions", "all")
     positions = positions if isinstance(positions, str) else list(positions)
@@ -33,6 +33,7 @@ def before_after(
     return Sides(x.text, before, after, applied.size, plain == steered, facts, settings)
 
 
-def _side(model: Any, x: Any, ids: list[int]) -> Side:
+def judged(model: Any, x: Any, ids: list[int]) -> Side:
+    """What was written after x, as the model finds it that is not steered now."""
     text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
     return Side(text, perplexity(model, x, ids), repetition(ids))

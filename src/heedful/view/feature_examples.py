@@ -13,7 +13,7 @@ from heedful.view.sections import esc, level
 def tops(one: Page, size: int) -> str:
     return (
         f'<div class="examples"><h{size} class="name">Strongest examples</h{size}>'
-        f"{_lines(one.reading.top, one.reading.greatest)}</div>"
+        f"{lines(one.reading.top, one.reading.greatest)}</div>"
     )
 
 
@@ -24,7 +24,7 @@ def quantiles(one: Page, size: int) -> str:
         share = f"{100 * number / len(r.quantiles):.0f} to {100 * (number + 1) / len(r.quantiles):.0f} %"
         drawn.append(
             f'<p class="quantile">{share} of its firings: {short(q.low)} to {short(q.high)}</p>'
-            f"{_lines(q.examples, r.greatest)}"
+            f"{lines(q.examples, r.greatest)}"
         )
     lead = "Drawn at random from every part of its activations: the strongest alone can hide other meanings."
     return (
@@ -38,10 +38,11 @@ def own(one: Page, size: int) -> str:
         return ""
     greatest = max(one.reading.greatest, *(max(s.values, default=0.0) for s in one.own))
     title = f'<h{size} class="name">Your own text</h{size}>'
-    return f'<div class="examples">{title}{_lines(one.own, greatest)}</div>'
+    return f'<div class="examples">{title}{lines(one.own, greatest)}</div>'
 
 
-def _lines(snippets: Sequence[Snippet], greatest: float) -> str:
+def lines(snippets: Sequence[Snippet], greatest: float) -> str:
+    """Examples, one a line; `greatest` is the activation of the deepest colour."""
     items = "".join(
         f'<li><span class="strength">{short(s.value)}</span>'
         f'<span class="tokens" dir="auto">{"".join(_tokens(s, greatest))}</span></li>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 from heedful.features.interpret import Interpretation, Scores, together
 from heedful.features.logits import Effect, Effects, Pushed
@@ -37,7 +38,8 @@ def body(pages: FeaturePages, size: int) -> str:
     drawn = [_answer(pages, size)]
     if len(pages) > 1:
         drawn.append(_overview(pages, size + 1))
-    drawn += [_feature(one, size + 1) for one in pages]
+    here = {one.feature for one in pages}
+    drawn += [feature(one, size + 1, here) for one in pages]
     drawn += [_test_box(pages, size + 1), _made(pages, size + 1)]
     return "\n".join(drawn)
 
@@ -108,19 +110,20 @@ def _known(score: Score) -> bool:
     return math.isfinite(score.low) and math.isfinite(score.high)
 
 
-def _feature(one: Page, size: int) -> str:
+def feature(one: Page, size: int, linked: Container[int] = ()) -> str:
+    """One feature; its neighbours that are `linked` lead to #feature-N."""
     r = one.reading
     name = f'<h{size} class="name">Feature {one.feature}</h{size}>'
     if not r.fired:
         text = f"It never fired on {r.tokens:,} tokens: dead, or rarer than that."
-        inside = f'<p class="about">{text}</p><div class="figures">{_near(one, size + 1)}</div>'
+        inside = f'<p class="about">{text}</p><div class="figures">{_near(one, size + 1, linked)}</div>'
         return _section(one, f"{name}{inside}{examples.own(one, size + 1)}")
     about = (
         f"fires on {100 * r.rate:.3g} % of tokens ({r.fired:,} of {r.tokens:,}) · greatest activation "
         f"{short(r.greatest)} · decoder row of length {short(one.length)}"
     )
     figures = [_bars(one, size + 1), _pushes(one.effects, size + 1), _ablation(one.effects, size + 1),
-               _near(one, size + 1), _scores(one.interpretation, size + 1)]  # fmt: skip
+               _near(one, size + 1, linked), _scores(one.interpretation, size + 1)]  # fmt: skip
     drawn = [
         name, f'<p class="about">{about}</p>', _meaning(one.interpretation),
         f'<div class="figures">{"".join(figures)}</div>', examples.own(one, size + 1),
@@ -201,16 +204,20 @@ def _line(name: str, value: float, interval: tuple[float, float]) -> str:
     return f'<tr><th scope="row">{name}</th><td>{signed(value)}</td><td>{span}</td></tr>'
 
 
-def _near(one: Page, size: int) -> str:
+def _near(one: Page, size: int, linked: Container[int]) -> str:
     near = one.neighbours
     rows = [
-        f'<tr><th scope="row">{feature}</th><td>{short(cosine)}</td></tr>'
-        for feature, cosine in zip(near.features, near.cosines, strict=True)
+        f'<tr><th scope="row">{_named(number, linked)}</th><td>{short(cosine)}</td></tr>'
+        for number, cosine in zip(near.features, near.cosines, strict=True)
     ]
     lead = (
         f"By the cosine of decoder rows. A random direction reaches {short(near.chance)} at most, on average."
     )
     return _box("Nearest features", lead, table(["feature", "cosine"], rows, "Nearest features"), size)
+
+
+def _named(number: int, linked: Container[int]) -> str:
+    return f'<a href="#feature-{number}">{number}</a>' if number in linked else str(number)
 
 
 def _scores(said: Interpretation | None, size: int) -> str:
