@@ -67,6 +67,8 @@ def test_two_workers_of_torchrun_equal_one(tmp_path: Path):
         assert torch.allclose(together.W_dec, alone.W_dec, atol=2e-4), kind
         if alone.threshold is not None:
             assert torch.allclose(together.threshold, alone.threshold, rtol=1e-3)
+        assert together.config.source["maxima"] == pytest.approx(alone.config.source["maxima"], rel=1e-2)
+        assert together.config.source["maxima_rows"] == alone.config.source["maxima_rows"] == 640
 
 
 def test_alone_without_torchrun():

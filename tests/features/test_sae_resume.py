@@ -75,6 +75,8 @@ def test_a_resumed_run_equals_the_unbroken_one(kind: str, tmp_path: Path):
     assert all(torch.equal(getattr(unbroken, name), getattr(resumed, name)) for name in WEIGHTS)
     if unbroken.threshold is not None:
         assert torch.equal(unbroken.threshold, resumed.threshold)
+    for fact in ("maxima", "maxima_rows"):
+        assert unbroken.config.source[fact] == resumed.config.source[fact]
 
 
 def test_without_resume_it_begins_anew(tmp_path: Path):
@@ -91,6 +93,7 @@ def test_a_finished_run_is_only_read(tmp_path: Path):
     assert told == []
     assert torch.equal(first.W_dec, again.W_dec)
     assert torch.equal(first.W_dec, heedful.SAE.load(tmp_path).W_dec)
+    assert first.config.source["maxima"] == again.config.source["maxima"]
 
 
 def test_other_settings_are_refused(tmp_path: Path):

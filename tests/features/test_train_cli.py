@@ -41,6 +41,12 @@ def test_one_json_document(acts: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     )
     assert [t["step"] for t in found["told"]] == [10, 20, 30]
     sae = heedful.SAE.load(tmp_path)
+    assert sae.config.source["maxima"] == found["source"]["maxima"]
+    model: Any = heedful.load("zoo:lm")
+    one = max(range(32), key=lambda feature: found["source"]["maxima"][feature])
+    with heedful.steer(model, sae, {one: "5x"}) as applied:  # no texts are needed
+        model.logits(model.encode("The sea was").ids)
+    assert applied.size > 0
     x = next(iter(heedful.features.store.Acts.load(acts).batches(64)))
     assert ((sae.encode(x) > 0).sum(1) <= 4).all()
 

@@ -130,4 +130,5 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
         f"{last['dead']:.1%}", f"{last['loss']:.4g}", f"{last['step']:,}",
     )  # fmt: skip
     console().print(table)
-    note(f"on the last batch; in {out}, {duration(seconds)}")
+    seen = sae.config.source["maxima_rows"]
+    note(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")

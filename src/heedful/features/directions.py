@@ -1,12 +1,15 @@
-"""Directions in activation space from texts: difference of means, and what features reach on texts.
+"""Directions in activation space from texts: difference of means, and what features reach on texts or rows.
 
     v = mean over texts A of mean over tokens of x  -  the same over texts B
 
 The plain baseline that every steer by a dictionary is held to: it needs no dictionary. Beside its length
 stands the length that the same texts give when their labels are drawn at random.
 
-Cost: one forward up to the site a text. Needs: a site of the model. Belrose 2023 (difference of means);
-Wu et al. 2025 (AxBench), where it detects concepts better than dictionaries do.
+    m_i = max over rows of f_i(x)        what "5x" is a multiple of; training records it, see `row_maxima`
+
+Cost: one forward up to the site a text; of `row_maxima` one encoding a row. Needs: a site of the model.
+Belrose 2023 (difference of means); Wu et al. 2025 (AxBench), where it detects concepts better than
+dictionaries do.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ import torch
 from torch import Tensor
 
 from heedful.errors import HeedfulError
+from heedful.features.dictionary import Alone, Crew
+from heedful.features.rows import Rows
 from heedful.features.sae import SAE
 from heedful.models.base import Inputs
 from heedful.models.sites import read
 from heedful.types import Encoded
 
 SHUFFLES = 100
+ENCODED = 1 << 23  # activations of all features held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +139,37 @@ def feature_maxima(model: Any, sae: SAE, texts: Sequence[str], *, site: str | No
     return best
 
 
+def row_maxima(
+    sae: SAE, rows: Rows, wanted: int, *, batch: int, seed: int = 0, crew: Crew | None = None
+) -> tuple[Tensor, int]:
+    """(F,) the greatest activation of each feature on `wanted` different rows, and how many were looked at.
+
+    The first batches of the order that `seed` settles: whole ones, at least one, at most one time through.
+    Workers share each batch, and all get the same answer.
+    """
+    workers = crew or Alone()
+    number = max(1, min(-(-wanted // batch), rows.rows // batch))
+    best = torch.zeros(sae.config.width, dtype=sae.W_enc.dtype)
+    with torch.inference_mode():
+        for _, x in zip(range(number), rows.batches(batch, seed), strict=False):
+            for part in torch.split(x[workers.rank :: workers.world], max(1, ENCODED // sae.config.width)):
+                torch.maximum(best, sae.encode(part).amax(0), out=best)
+    return workers.gather(best[None].clone()).amax(0), min(number * batch, rows.rows)
+
+
 def known_maxima(sae: SAE) -> Any:
     """What the autoencoder's config says, None where it says nothing."""
     return sae.config.source.get("maxima")
 
 
-def with_maxima(sae: SAE, maxima: Tensor) -> SAE:
-    """The same autoencoder with maxima in its config: saved with it, "5x" needs no texts any more."""
-    source = {**sae.config.source, "maxima": [round(float(v), 6) for v in maxima]}
+def with_maxima(sae: SAE, maxima: Tensor, rows: int | None = None) -> SAE:
+    """The same autoencoder with maxima in its config, and on how many rows they were seen, where known.
+
+    Saved with it, "5x" needs no texts any more.
+    """
+    before = {name: value for name, value in sae.config.source.items() if name != "maxima_rows"}
+    seen = {} if rows is None else {"maxima_rows": rows}
+    source = {**before, "maxima": [float(f"{float(v):.7g}") for v in maxima], **seen}
     return replace(sae, config=replace(sae.config, source=source))
 
 

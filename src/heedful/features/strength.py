@@ -90,7 +90,7 @@ def greatest(wanted: Sequence[Strength], maxima: Any) -> dict[int, float]:
             )
         if not float(known) > 0:
             raise HeedfulError(
-                f"feature {one.feature} never fired on the texts its maximum was measured on",
+                f"feature {one.feature} never fired where its maximum was measured",
                 f"so {one.said!r} is no strength",
                 "Give more texts, or an absolute value",
             )
