@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.features.planted import on_tokens
 from torch import Tensor
 
 import heedful
 from heedful.features import directions, train
-from heedful.features.directions import row_maxima
+from heedful.features.directions import feature_maxima, row_maxima
 from heedful.features.rows import Table
 from heedful.features.settings import KINDS
 
@@ -76,3 +78,14 @@ def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
     assert torch.allclose(torch.stack(found).amax(0), alone, rtol=1e-5)
     monkeypatch.setattr(directions, "ENCODED", 32 * 7)
     assert torch.allclose(row_maxima(sae, Table(x), 1000, batch=256, seed=5)[0], alone, rtol=1e-5)
+
+
+def test_long_texts_count_to_their_last_token(shared: Callable[[str], Any]):
+    """Each word alone at one end of a text that is many windows long: cut anywhere, one of them is lost."""
+    model = shared("llama").model
+    sae = on_tokens(model, ["cat", "mat", "lo"])
+    alone = feature_maxima(model, sae, ["a cat", "a mat", "a low"])
+    fill = " a dog ran" * model.window
+    assert (alone > 0).all()
+    assert torch.allclose(feature_maxima(model, sae, [f"a cat{fill} low{fill} mat"]), alone, rtol=1e-5)
+    assert not feature_maxima(model, sae, [f"a cat{fill}"])[1:].any()

@@ -26,8 +26,10 @@ from heedful.errors import HeedfulError
 from heedful.features.dictionary import Alone, Crew
 from heedful.features.rows import Rows
 from heedful.features.sae import SAE
+from heedful.models import encode as encoding
 from heedful.models.base import Inputs
 from heedful.models.sites import read
+from heedful.text import windows
 from heedful.types import Encoded
 
 SHUFFLES = 100
@@ -130,13 +132,24 @@ def _own(x: Encoded) -> Tensor:
 
 
 def feature_maxima(model: Any, sae: SAE, texts: Sequence[str], *, site: str | None = None) -> Tensor:
-    """(F,) the greatest activation of each feature on the texts' own tokens; 0 where it never fired."""
+    """(F,) the greatest activation of each feature on the texts' own tokens; 0 where it never fired.
+
+    A text longer than the model reads is read in windows, so that each of its tokens counts.
+    """
     if isinstance(texts, str) or not texts:
         raise HeedfulError("maxima are measured on texts", "none were given", "Give a list of texts")
     best = torch.zeros(sae.config.width, dtype=sae.W_enc.dtype)
-    for x, acts in activations(model, site_of(sae, site), texts):
-        best = torch.maximum(best, sae.encode(acts[_own(x)]).amax(0))
+    place = site_of(sae, site)
+    for x in (piece for text in texts for piece in _read_whole(model, text)):
+        best = torch.maximum(best, sae.encode(at_site(model, x, place)[_own(x)]).amax(0))
     return best
+
+
+def _read_whole(model: Any, text: str) -> list[Encoded]:
+    x = encoding.encode(model.tokenizer, text)
+    if model.window is None or len(x) <= model.window:
+        return [x]
+    return [piece for piece, _ in windows(x, model.window)]
 
 
 def row_maxima(
