@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from heedful.heads.atlas import Atlas, attention
     from heedful.heads.importance import head_importance
     from heedful.heads.pruning import prune_heads
+    from heedful.labs.frame import run_lab
+    from heedful.labs.report import LabReport
     from heedful.models import load
     from heedful.planning import plan
     from heedful.run import explain
@@ -57,6 +59,8 @@ _HOME = {
     "head_means": "heedful.heads.ablation",
     "head_importance": "heedful.heads.importance",
     "prune_heads": "heedful.heads.pruning",
+    "run_lab": "heedful.labs.frame",
+    "LabReport": "heedful.labs.report",
     "audit": "heedful.auditing",
     "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
@@ -84,6 +88,7 @@ __all__ = [
     "Evidence",
     "FeaturePages",
     "HeedfulError",
+    "LabReport",
     "Target",
     "Trace",
     "Trial",
@@ -103,6 +108,7 @@ __all__ = [
     "plan",
     "prune_heads",
     "read_features",
+    "run_lab",
     "steer",
     "train_sae",
     "trial",

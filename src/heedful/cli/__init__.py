@@ -18,6 +18,7 @@ from heedful.cli.audit import audit
 from heedful.cli.features import app as features_app
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
+from heedful.cli.lab import app as lab_app
 from heedful.cli.steer import steer
 from heedful.cli.trial import trial
 from heedful.cli.zoo import app as zoo_app
@@ -30,6 +31,7 @@ app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enabl
 app.add_typer(zoo_app, name="zoo")
 app.add_typer(heads_app, name="heads")
 app.add_typer(features_app, name="features")
+app.add_typer(lab_app, name="lab")
 app.command()(audit)
 app.command()(attention)
 app.command()(trial)
@@ -190,7 +192,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
 
 @app.command()
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved explanation, audit or trial; neither the model nor torch is needed.
+    """Make the page of a saved explanation, audit, trial or lab; neither the model nor torch is needed.
 
     \b
     heedful explain "the service is not bad" --save run/
@@ -209,12 +211,13 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for a user's mistake, 130 after Ctrl-C."""
+    """Run a command and return its exit code: 0, 1 after a claim that failed, 2 for a user's mistake, 130
+    after Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
     words = sys.argv[1:] if arguments is None else arguments
-    words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"]) else words
+    words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"], ["lab"]) else words
     try:
         result = app(args=words, prog_name="heedful", standalone_mode=False)
         sys.stdout.flush()

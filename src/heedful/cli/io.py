@@ -194,7 +194,7 @@ def _every(seconds: float) -> Say:
 
 
 def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:
-    """A saved explanation, audit or trial: its document, and the page it makes."""
+    """A saved explanation, audit, trial or lab: its document, and the page it makes."""
     if (run / "shards").is_dir():
         from heedful.auditing.result import load
         from heedful.view import audit_page
@@ -207,6 +207,12 @@ def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:
 
         trial = Trial.load(run)
         return trial.to_dict(), lambda: trial_page.page(trial)
+    if (run / "lab.json").is_file():
+        from heedful.labs.report import LabReport
+        from heedful.view import lab_page
+
+        lab = LabReport.load(run)
+        return lab.to_dict(), lambda: lab_page.page(lab)
     from heedful.types import Comparison
     from heedful.view import html
 

@@ -85,7 +85,7 @@ def forest(lines: Sequence[Line], unit: str, title: str) -> str:
             drawn.append(_mark("diamond", across.at(line.control), y, "control"))
         if math.isfinite(line.value):
             drawn.append(_mark("circle", across.at(line.value), y, "s0"))
-    return _svg(width, bottom + 42, title, drawn)
+    return image(width, bottom + 42, title, drawn)
 
 
 def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
@@ -104,10 +104,11 @@ def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
     if len(series) > 1:
         drawn += _legend([one.name for one in series], left, height)
         height += 24
-    return _svg(width, height, title, drawn)
+    return image(width, height, title, drawn)
 
 
-def _svg(width: float, height: float, title: str, drawn: Iterable[str]) -> str:
+def image(width: float, height: float, title: str, drawn: Iterable[str]) -> str:
+    """The frame of a plot; its elements are drawn already."""
     inside = f"<title>{esc(title)}</title>" + "".join(drawn)
     return f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img">{inside}</svg>'
 
