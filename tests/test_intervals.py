@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.intervals import bootstrap, max_t, sign_flips, student
+from heedful.intervals import bootstrap, max_t, mean_of, sign_flips, student
 
 RNG = np.random.default_rng(3)
 
@@ -27,6 +27,13 @@ def test_student_for_many_claims_is_bonferroni() -> None:
     low, high = stats.t.interval(1 - 0.05 / 40, 8, values.mean(), values.std(ddof=1) / 3)
     assert student(values, claims=40).low[0] == pytest.approx(low)
     assert student(values, claims=40).high[0] == pytest.approx(high)
+
+
+def test_the_mean_of_one_row_of_draws() -> None:
+    values = np.array([1.0, 2.0, 4.0])
+    mean, span = mean_of(values)
+    assert mean == pytest.approx(7 / 3)
+    assert span == pytest.approx(stats.t.interval(0.95, 2, values.mean(), stats.sem(values)))
 
 
 def test_one_draw_says_nothing() -> None:

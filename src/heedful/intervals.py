@@ -46,6 +46,12 @@ def student(values: Floats, claims: int) -> Band:
     return Band(mean, mean - reach, mean + reach)
 
 
+def mean_of(values: npt.ArrayLike) -> tuple[float, Interval]:
+    """(mean, 95 %) of independent draws (n,), as a claim of a lab wants them."""
+    band = student(np.asarray(values, dtype=np.float64)[:, None], 1)
+    return float(band.mean[0]), (float(band.low[0]), float(band.high[0]))
+
+
 def _bonferroni(n: int, claims: int) -> float:
     return float(special.stdtrit(n - 1, 1 - (1 - LEVEL) / max(claims, 1) / 2))
 

@@ -9,6 +9,7 @@ phi_i = p exp(-x g1_i) + (1 - p) exp(-x g0_i) and mu_i = p n1_i exp(-x g1_i) + (
     E_p[f]             = int exp(-x D0) prod_i phi_i (N0 + sum_i mu_i / phi_i) dx
     E_p[f | z_j = 1]   = the same with phi_j = exp(-x g1_j), mu_j = n1_j phi_j       (z_j = 0: g0_j, n0_j)
     Shapley phi_j      = int_0^1 (E_p[f | z_j = 1] - E_p[f | z_j = 0]) dp                       (Owen 1972)
+    Banzhaf            = the integrand at p = 1/2
 
 x = e^y by the trapezoid rule, which converges geometrically; p by Gauss-Legendre, exact for polynomials.
 Cost O(d n_x n_p): 0.1 s for d = 100 where LIME runs the model 5,000 times.
@@ -110,6 +111,12 @@ def coin_means(game: RatioGame, p: Floats) -> tuple[Floats, Floats, Floats]:
 def shapley(game: RatioGame) -> Floats:
     """Shapley values (d,): they sum to f(all present) - f(all absent)."""
     return lime_limit.shapley_of_coins(partial(coin_means, game), len(game.g1))
+
+
+def banzhaf(game: RatioGame) -> Floats:
+    """Banzhaf values (d,): a word's mean effect when every other one is kept by the toss of a fair coin."""
+    _, with_j, without_j = coin_means(game, np.array([0.5]))
+    return np.asarray((with_j - without_j)[0])
 
 
 def lime(game: RatioGame, nu: float = lime_limit.PUBLISHED) -> Floats:
