@@ -1,4 +1,4 @@
-"""Brute force against the closed forms of games whose values are known by hand, and against the quadrature."""
+"""Brute force against games whose values are known by hand, and against the quadrature."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_a_linear_function_is_its_own_explanation(d: int) -> None:
     values = 0.7 + enumeration.every_mask(d) @ weights
     np.testing.assert_allclose(enumeration.shapley(values), weights, atol=1e-12)
     np.testing.assert_allclose(enumeration.banzhaf(values), weights, atol=1e-12)
-    for nu in (0.1, 0.25, np.inf):
+    for nu in (0.25, 1.0, np.inf):
         intercept, slopes = enumeration.lime(values, nu)
         assert intercept == pytest.approx(0.7, abs=1e-9)
-        np.testing.assert_allclose(slopes, weights, atol=1e-9)  # normal equations of a narrow kernel
+        np.testing.assert_allclose(slopes, weights, atol=1e-9)
 
 
 def test_shapley_is_the_mean_over_all_orders() -> None:

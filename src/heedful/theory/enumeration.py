@@ -4,8 +4,8 @@
 
     Shapley   phi_j = sum over z without j of  1 / (d C(d-1, |z|))  (f(z + j) - f(z))
     Banzhaf   mean over z without j of  f(z + j) - f(z)
-    LIME      weighted least squares of f on (1, z); a mask that removes s words weighs psi(s/d) / (d C(d, s)),
-              s = 1 .. d: LIME never draws the whole text
+    LIME      weighted least squares of f on (1, z); a mask that removes s = 1 .. d words weighs
+              psi(s/d) / (d C(d, s)): LIME never draws the whole text
 
 Cost: 2^d values. What heedful.theory.ratio_game gets without them is held against this.
 Shapley 1953; Banzhaf 1965; Mardaoui & Garreau 2021 (LIME for text).
@@ -26,9 +26,7 @@ MOST = 20  # words: a million rows
 def every_mask(d: int) -> Masks:
     """(2^d, d) in counting order: nothing kept first, everything last."""
     if not 1 <= d <= MOST:
-        raise HeedfulError(
-            f"{d} words have too many subsets to run", f"at most {MOST} words can be enumerated"
-        )
+        raise HeedfulError(f"{d} words have too many subsets to run", f"{MOST} words are the most")
     return ((np.arange(1 << d)[:, None] >> np.arange(d)[::-1]) & 1).astype(bool)
 
 
