@@ -34,6 +34,7 @@ from heedful.models.base import Inputs, missing
 from heedful.models.scoped import untouched
 from heedful.models.tokens import TokenModel
 from heedful.models.torch import TorchBackend
+from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as minimise
@@ -116,7 +117,7 @@ def copied(model: Any) -> Any:
 
 def _behind_the_door(module: nn.Module, model: Any) -> Any:
     module.eval().requires_grad_(True)
-    if not isinstance(module, OneLayerClassifier):
+    if not isinstance(module, Mixes):
         return load((module, model.tokenizer))
     backend = TorchBackend(
         module,
@@ -133,7 +134,7 @@ def settings(model: Any, config: TrainConfig | None) -> TrainConfig:
     """The given budget, or one that suits the depth."""
     if config is not None:
         return config
-    return ONE_LAYER if isinstance(model.module, OneLayerClassifier) else DEEPER
+    return ONE_LAYER if isinstance(model.module, Mixes) else DEEPER
 
 
 # --- passes ------------------------------------------------------------------------------------------------
@@ -142,9 +143,7 @@ def settings(model: Any, config: TrainConfig | None) -> TrainConfig:
 def run(model: Any, inputs: Inputs, frozen: bool = False, look: bool = True) -> Passed:
     """One pass in the module's own mode, with a graph where there is one; without `look`, no maps."""
     mask = inputs.mask.bool()
-    if isinstance(
-        model.module, OneLayerClassifier
-    ):  # which never forms its values: put weights where it mixes
+    if isinstance(model.module, Mixes):  # which never forms its values: put weights where it mixes
         with _flat_mixing(model.module) if frozen else nullcontext():
             out = model.module.attend(inputs.ids, inputs.mask)
         return Passed(out.logits, (out.attention[:, :, None],), mask)
@@ -161,7 +160,7 @@ def run(model: Any, inputs: Inputs, frozen: bool = False, look: bool = True) -> 
     return Passed(logits, tuple(seen[layer] for layer in sorted(seen)), mask)
 
 
-def _flat_mixing(module: OneLayerClassifier) -> AbstractContextManager[Any]:
+def _flat_mixing(module: Mixes) -> AbstractContextManager[Any]:
     def even(_module: nn.Module, args: Any) -> tuple[Any, ...]:
         alpha, e, value, mask = args
         allowed = mask.to(e.dtype)  # (B, T)
@@ -186,7 +185,7 @@ def answers(model: Any, data: Rows, frozen: bool = False) -> Floats:
 
 def place_of(model: Any, data: Rows) -> str:
     """Where the answer is read: at the "first" token, the "last", or "all"; by the gradient of one text."""
-    if isinstance(model.module, OneLayerClassifier):
+    if isinstance(model.module, Mixes):
         return "first"
     with torch.enable_grad():
         output = model.backend.traced(data.pick(torch.tensor([0])))

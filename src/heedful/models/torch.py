@@ -22,6 +22,7 @@ from heedful.models.attending import Edit, Seen, Site
 from heedful.models.base import Attended, Inputs, Output
 from heedful.models.hf_config import UNLIMITED, fingerprint
 from heedful.models.scoped import first_broken_layer, hooked, relus, untouched
+from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
 
 Embed = Callable[[Tensor], Tensor]
@@ -138,11 +139,11 @@ class TorchBackend:
 
     @contextmanager
     def attending(self, edit: Edit) -> Iterator[None]:
-        """Heads of the textbook classifier are changed where it mixes its values."""
-        if not isinstance(self.module, OneLayerClassifier):
+        """Heads are changed where the module mixes its values."""
+        if not isinstance(self.module, Mixes):
             raise HeedfulError(
                 f"the attention of {type(self.module).__name__} cannot be changed as it runs",
-                "only transformers models and heedful.nn.OneLayerClassifier show where",
+                "only transformers models and modules that mix through heedful.nn.Mixing show where",
             )
 
         def change(_module: nn.Module, args: Any, output: Any) -> tuple[Tensor, Tensor]:
@@ -176,7 +177,7 @@ class TorchBackend:
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
         found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
         found |= {"relu"} if relus(self.module) else set()
-        found |= {"edits"} if isinstance(self.module, OneLayerClassifier) else set()
+        found |= {"edits"} if isinstance(self.module, Mixes) else set()
         found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
         return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
 

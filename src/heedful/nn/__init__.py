@@ -1,6 +1,6 @@
 """The reference transformer: readable in one sitting; tests hold it equal to the production one.
 
-Read in this order: attention, embeddings, blocks, gpt2, one_layer, train, bpe, decode.
+Read in this order: attention, embeddings, blocks, gpt2, mixing, one_layer, train, bpe, decode.
 """
 
 from heedful.nn.attention import (
@@ -18,7 +18,8 @@ from heedful.nn.bpe import BPE, train_bpe
 from heedful.nn.decode import STRATEGIES, Beam, beam_search, generate
 from heedful.nn.embeddings import Embeddings, sinusoids
 from heedful.nn.gpt2 import GPT2, GPT2Config
-from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig, OneLayerOutput
+from heedful.nn.mixing import Mixes, Mixing, OneLayerOutput
+from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "Block",
     "Embeddings",
     "GPT2Config",
+    "Mixes",
+    "Mixing",
     "MultiHeadAttention",
     "OneLayerClassifier",
     "OneLayerConfig",

@@ -17,7 +17,6 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from heedful.errors import HeedfulError
 from heedful.nn.attention import additive
 from heedful.nn.embeddings import check_length, sinusoids
+from heedful.nn.mixing import Mixing, OneLayerOutput
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,6 @@ class OneLayerConfig:
     classes: int = 2
     pad_attends: bool = False  # True: padding is attended to like any word unless an attention_mask says no
     pad_id: int | None = 0  # hidden from attention when no attention_mask is given; None: nothing is hidden
-
-
-class OneLayerOutput(NamedTuple):
-    """Logits, and the attention of the CLS query."""
-
-    logits: Float[Tensor, "B classes"]
-    attention: Float[Tensor, "B K T"]
-
-
-class Mixing(nn.Module):
-    """Values averaged by attention. A module, so that a hook can put other weights or head outputs in."""
-
-    def forward(self, alpha: Tensor, e: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """alpha (B, K, T) and sum_t alpha_t v_t (B, K, d_out)"""
-        return alpha, torch.einsum("kod,bkd->bko", value, alpha @ e)
 
 
 class OneLayerClassifier(nn.Module):
