@@ -52,10 +52,21 @@ class Sheet:
 def page(atlas: Atlas) -> str:
     """A self-contained HTML5 document."""
     levels, sheets = _levels(atlas), _sheets(atlas)
-    script = '(() => {\n"use strict";\n' + "\n".join(map(component, SCRIPTS)) + "\n})();"
+    script = '(() => {\n"use strict";\n' + component("atlas_own.js") + scripts() + "\n})();"
     numbers = _numbers(_title(atlas), sheets, levels)
     data = json.dumps(numbers, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
     return document(_title(atlas), _body(atlas, sheets, 1, levels), script, data, component("atlas.css"))
+
+
+def scripts() -> str:
+    """What draws an atlas, given `root`, `data` and `address`."""
+    return "\n".join(map(component, SCRIPTS))
+
+
+def parts(atlas: Atlas, size: int = 2) -> tuple[str, dict[str, Any]]:
+    """What stands in the page, and the numbers that `scripts` draws from: for a page that has more."""
+    levels, sheets = _levels(atlas), _sheets(atlas)
+    return _body(atlas, sheets, size, levels), _numbers(_title(atlas), sheets, levels)
 
 
 def fragment(atlas: Atlas) -> str:

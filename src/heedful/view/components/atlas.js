@@ -1,6 +1,5 @@
-// The page of an atlas: tabs, choices, saving. Everything else of the page is readable without this.
-const root = document.querySelector("main.heedful");
-const data = JSON.parse(document.getElementById("heedful-data").textContent);
+// The page of an atlas: tabs, choices, saving. Everything else of the page is readable without this. Its root,
+// its data and its address come from atlas_own.js, or from whoever shows an atlas among other things.
 const grids = root.querySelector(".grids");
 const STACKS = { self: "self-attention", decoder: "decoder self-attention", cross: "cross-attention" };
 for (const level of data.levels) {
@@ -12,7 +11,7 @@ for (const level of data.levels) {
   }
 }
 
-const asked = new URLSearchParams(location.hash.slice(1));
+const asked = new URLSearchParams(address.read());
 const state = { title: data.title, view: "links", level: data.levels[0], stack: data.levels[0].stacks[0], layer: 0, head: 0, heads: new Set(), dim: false, colours: theme(root) };
 const allHeads = () => Array.from({ length: state.stack.shape[1] }, (_, i) => i);
 const place = () => state.layer * state.stack.shape[1] + state.head;
@@ -163,6 +162,7 @@ const saver = (ending) => action(`Save ${ending.toUpperCase()}`, async () => dow
 
 // State
 const open = (change, done = () => {}) => {
+  if (!root.isConnected) return;  // another atlas has taken its place
   if (change.level && !change.stack) change.stack = change.level.stacks.find(({ stack }) => stack === state.stack.stack) || change.level.stacks[0];
   const before = state.stack;
   Object.assign(state, change);
@@ -180,7 +180,7 @@ const open = (change, done = () => {}) => {
   describe();
   if (state.view === "grid") tell("");
   const link = { view: state.view, stack: state.stack.stack, unit: state.level.unit, layer: state.layer, head: state.head };
-  try { history.replaceState(null, "", `#${new URLSearchParams(link)}`); } catch { /* a page without an address */ }
+  address.write(new URLSearchParams(link));
   views[state.view].show(done).catch((error) => tell(`The numbers of this page could not be opened: ${error.message || error}`));
 };
 
