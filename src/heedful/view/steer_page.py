@@ -28,7 +28,7 @@ def fragment(sweep: Sweep) -> str:
 
 def sides_page(sides: Sides) -> str:
     title = f"{sides.model.get('name')}: before and after"
-    return document(title, _sides(sides), style=STYLE)
+    return document(title, sides_body(sides, 1), style=STYLE)
 
 
 def body(sweep: Sweep, size: int) -> str:
@@ -100,19 +100,20 @@ def _made(sweep: Sweep, size: int) -> str:
     return part("made", "How this was made", "", f"<ul>{items}</ul>", size)
 
 
-def _sides(sides: Sides) -> str:
+def sides_body(sides: Sides, size: int) -> str:
+    """Before beside after; `size` is the heading level of the headline."""
     kicker = f'<p class="kicker"><b>{esc(sides.model.get("name"))}</b> after “{esc(sides.prompt)}”</p>'
     notes = list(sides.notes) + (["The steer changed no token."] if sides.same else [])
     lines = "".join(f"<li>{esc(line)}</li>" for line in notes)
-    title = '<h1 class="verdict">Before and after</h1>'
+    title = f'<h{size} class="verdict">Before and after</h{size}>'
     head = f'<header>{kicker}{title}<ul class="sentences">{lines}</ul></header>'
-    drawn = "".join(_side(name, getattr(sides, name)) for name in ("before", "after"))
+    drawn = "".join(_side(name, getattr(sides, name), size + 1) for name in ("before", "after"))
     made = "".join(f"<li>{esc(name)}: {esc(value)}</li>" for name, value in sides.settings.items())
     made += f"<li>mean length of what was added to a position: {short(sides.size)}</li>"
-    how = part("made", "How this was made", "", f"<ul>{made}</ul>", 2)
+    how = part("made", "How this was made", "", f"<ul>{made}</ul>", size + 1)
     return f'{head}\n<div class="sides">{drawn}</div>\n{how}'
 
 
-def _side(name: str, side: Side) -> str:
+def _side(name: str, side: Side, size: int) -> str:
     lead = f"Perplexity under the unsteered model {short(side.perplexity)}, repeats {side.repetition:.0%}."
-    return part(name, name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', 2)
+    return part(name, name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size)
