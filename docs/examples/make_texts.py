@@ -14,14 +14,9 @@ made here: sentences with slots, filled by a fixed seed. They are ours (Apache-2
 from __future__ import annotations
 
 import csv
-import hashlib
-import io
 import random
 import re
-import subprocess
 import sys
-import tarfile
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -30,10 +25,6 @@ import data  # noqa: E402  zoo/data.py: the sentences zoo:sentiment learnt from
 
 EACH = 100  # texts a label
 SEED = 0
-SDIST = "vaderSentiment==3.3.2"
-SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
-INNER = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
-RATED = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 CLEAR = 2.0  # the mean rating, of -4 to 4, from which a label is clear
 
 INJECTIONS = [
@@ -142,37 +133,14 @@ SLOTS = {
 }  # fmt: skip
 
 
-def rated() -> list[tuple[float, str]]:
-    """Mean rating and text of every snippet; the archive is downloaded, checked and read, not installed."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["--quiet", "--no-deps", "--no-binary", ":all:", "-d", folder]
-        subprocess.run([sys.executable, "-m", "pip", "download", *options, SDIST], check=True)
-        raw = (Path(folder) / "vaderSentiment-3.3.2.tar.gz").read_bytes()
-    if hashlib.sha256(raw).hexdigest() != SHA256:
-        raise ValueError(f"{SDIST} is not the archive with SHA-256 {SHA256}")
-    with (
-        tarfile.open(fileobj=io.BytesIO(raw)) as outer,
-        tarfile.open(fileobj=outer.extractfile(INNER)) as inner,
-    ):
-        lines = inner.extractfile(RATED).read().decode("utf-8", errors="replace").splitlines()
-    fields = [line.split("\t", 2) for line in lines]
-    return [(float(mean), data.clean(text)) for _, mean, text in fields]
-
-
-def runs(text: str) -> set[tuple[str, ...]]:
-    """All sequences of six successive words, letters only."""
-    words = re.findall(r"[a-z]+", text.lower())
-    return {tuple(words[i : i + 6]) for i in range(len(words) - 5)}
-
-
 def fits(text: str, most: int = 30) -> bool:
     return 8 <= len(text.split()) <= most and "\ufffd" not in text
 
 
 def reviews(rng: random.Random) -> list[tuple[str, str]]:
-    known = set().union(*(runs(text) for part in data.sentences().values() for text, _ in part))
-    clear = [(mean, text) for mean, text in rated() if fits(text) and abs(mean) >= CLEAR]
-    fresh = [(mean, text) for mean, text in clear if not runs(text) & known]
+    known = set().union(*(data.runs(text) for part in data.sentences().values() for text, _ in part))
+    clear = [(mean, text) for mean, text in data.graded() if fits(text) and abs(mean) >= CLEAR]
+    fresh = [(mean, text) for mean, text in clear if not data.runs(text) & known]
     positive = sorted({text for mean, text in fresh if mean > 0})
     negative = sorted({text for mean, text in fresh if mean < 0})
     print(
