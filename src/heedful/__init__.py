@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from heedful.planning import plan
     from heedful.run import explain
     from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Target, Trace, Word
+    from heedful.web.server import serve
 
 _HOME = {
     "load": "heedful.models",
@@ -61,6 +62,7 @@ _HOME = {
     "prune_heads": "heedful.heads.pruning",
     "run_lab": "heedful.labs.frame",
     "LabReport": "heedful.labs.report",
+    "serve": "heedful.web.server",
     "audit": "heedful.auditing",
     "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
@@ -109,6 +111,7 @@ __all__ = [
     "prune_heads",
     "read_features",
     "run_lab",
+    "serve",
     "steer",
     "train_sae",
     "trial",

@@ -19,6 +19,7 @@ from heedful.cli.features import app as features_app
 from heedful.cli.heads import app as heads_app
 from heedful.cli.io import calm, console, form, note, put_json, read_input, read_text, working, write
 from heedful.cli.lab import app as lab_app
+from heedful.cli.serve import serve
 from heedful.cli.steer import steer
 from heedful.cli.trial import trial
 from heedful.cli.zoo import app as zoo_app
@@ -36,6 +37,7 @@ app.command()(audit)
 app.command()(attention)
 app.command()(trial)
 app.command()(steer)
+app.command()(serve)
 
 
 def _version(wanted: bool) -> bool:

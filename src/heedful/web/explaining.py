@@ -1,0 +1,88 @@
+"""The long way: methods one after the other, each shown when it is finished, then weighed; kept as a run.
+
+What was found while typing is not run again. What removing words did is read from the memory of the run
+(heedful.inside), so the report that is stored has it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from heedful.evidence.one_text import weighed
+from heedful.inside import Asked, seen
+from heedful.planning import Plan
+from heedful.run import Run
+from heedful.types import CONTROL, Attribution, Comparison, Evidence, Step
+from heedful.web import asks
+from heedful.web.jobs import Job
+from heedful.web.looking import Memory, costs, parts, planned, predicted, run_some
+
+
+def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job) -> Comparison:
+    """All methods that were asked for, and the evidence; `job` is shown what is finished."""
+    job.tell("planning")
+    made, refused = planned(model, ask, ask.weigh)
+    have = memory.of(ask.key)
+    run, left = Run(model), [e for e in made.order if e.name not in have]
+    total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
+    before = 0
+
+    def progress(step: Step) -> None:
+        job.tell(step.method, min(before + step.done, total), total)
+
+    for entry in left:
+        job.tell(entry.name, before, total)
+        found = run_some(run, made, [entry.name], progress)
+        memory.add(ask.key, found.attributions)
+        have, refused = have | dict(found), refused | dict(found.refused)
+        before += made.rows[entry.name][1]
+        job.show(_drawn(_compared(made, have, refused), made, have, refused))
+    comparison = _compared(made, have, refused)
+    if ask.weigh and _can_weigh(made, comparison):
+        job.tell("weighing", before, total)
+        run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
+        run.begin(Step("weighing", 1, 1, total=made.weighing))
+        evidence = _weighed(run, made, comparison)
+        inside = seen(run, Asked(comparison.attributions, ask.unit, ask.seed))
+        comparison = replace(comparison, evidence=evidence, inside=inside)
+    job.show(_drawn(comparison, made, have, refused))
+    return comparison
+
+
+def _can_weigh(made: Plan, comparison: Comparison) -> bool:
+    return bool(made.weighing) and len(made.pieces) == 1 and any(name != CONTROL for name in comparison)
+
+
+def _weighed(run: Run, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
+    items = [item for item in comparison.attributions if item.method != CONTROL]
+    settings = made.settings
+    return weighed(run, items, made.metrics, settings["unit"], settings["seed"])  # type: ignore[arg-type]
+
+
+def _compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
+    """What is there, in the order of asking."""
+    items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
+    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
+    seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
+    return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
+
+
+def _drawn(
+    comparison: Comparison, made: Plan, have: dict[str, Attribution], refused: dict[str, str]
+) -> dict[str, Any]:
+    html = parts(comparison)
+    told = [cost.model_dump() for cost in costs(made, have, [], refused)]
+    for cost in told:
+        if cost["method"] in have:
+            cost["state"] = "done"
+    shown = [found.model_dump() for found in predicted(comparison)]
+    return {"html": html, "methods": told, "prediction": shown, "weighed": bool(comparison.evidence)}
+
+
+def stored(comparison: Comparison, root: Path, name: str) -> str:
+    """As a run folder that `heedful report` opens."""
+    comparison.save(root / name)
+    return name

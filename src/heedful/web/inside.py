@@ -1,0 +1,230 @@
+"""Inside the model: the attention of every head, features on a text, one feature's page, steering.
+
+The dictionary of a model is opened once, and read on its texts once (heedful.web.codes) when the first page
+of a feature is asked for. Everything drawn here is drawn by the code of the report.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful.errors import HeedfulError
+from heedful.types import Comparison
+from heedful.web import asks
+from heedful.web.codes import Codes, read_codes
+from heedful.web.jobs import Job
+from heedful.web.looking import predicted
+from heedful.web.seats import Stock
+
+TOP = 24  # features shown of a text
+ROWS = 20_000  # tokens on which features are read
+ATTENTION = 2_000_000  # weights an atlas in the page may have, all heads
+
+
+class Dictionary:
+    """Features of one model; opened when first asked for."""
+
+    def __init__(self, stock: Stock) -> None:
+        self.stock = stock
+        self._lock = threading.Lock()
+        self._sae: Any = None
+        self._codes: Codes | None = None
+
+    @property
+    def there(self) -> bool:
+        return self.stock.dictionary is not None
+
+    @property
+    def sae(self) -> Any:
+        from heedful.features.sae import SAE
+
+        if not self.there:
+            raise HeedfulError(
+                f"{self.stock.name} has no dictionary here", fix="Start with --sae FOLDER, or use zoo:lm"
+            )
+        with self._lock:
+            if self._sae is None:
+                given = self.stock.dictionary
+                self._sae = given if isinstance(given, SAE) else SAE.load(given)
+        return self._sae
+
+    def site(self, model: Any) -> str:
+        from heedful.features.reading import site_of
+
+        return site_of(self.sae, model, None)
+
+    def check(self, feature: int) -> None:
+        if feature >= self.sae.config.width:
+            raise HeedfulError(
+                f"there is no feature {feature:,}", f"the dictionary has 0 to {self.sae.config.width - 1:,}"
+            )
+
+    def codes(self, model: Any, job: Job) -> Codes:
+        """What features do on the texts; one pass, the first time."""
+        if self._codes is None:
+            if self.stock.texts is None:
+                raise HeedfulError("there are no texts to read features on", fix="Start with --texts FILE")
+            self._codes = read_codes(model, self.sae, self.site(model), self.stock.texts, ROWS, job.tell)
+        return self._codes
+
+    def greatest(self, feature: int) -> float | None:
+        """Its greatest activation, as training recorded it or as the texts show."""
+        from heedful.features.directions import known_maxima
+
+        known = known_maxima(self.sae)
+        if known is not None and len(known) > feature and float(known[feature]) > 0:
+            return float(known[feature])
+        if self._codes is not None and self._codes.firing.most[feature] > 0:
+            return float(self._codes.firing.most[feature])
+        return None
+
+
+# --- attention -------------------------------------------------------------------------------------
+
+
+def attended(model: Any, ask: asks.Attend, job: Job) -> dict[str, Any]:
+    """The static part and the numbers of the page of an atlas."""
+    from heedful.heads.atlas import attention, encoded
+    from heedful.view import atlas_page
+
+    job.tell("reading every head")
+    x = encoded(model, ask.text, "error")
+    config = getattr(getattr(model, "module", None), "config", None)
+    heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
+    if heads * len(x) ** 2 > 40 * ATTENTION:
+        raise HeedfulError(
+            f"{heads} heads on {len(x):,} tokens are too many weights for a page",
+            fix="Shorten the text, or write a file: heedful attention TEXT --html heads.html",
+        )
+    atlas = attention(model, ask.text)
+    job.tell("drawing")
+    html, data = atlas_page.parts(atlas)
+    return {"html": html, "data": data}
+
+
+# --- features --------------------------------------------------------------------------------------
+
+
+def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> asks.Firing:
+    """The features that are strongest on a text, by activation x length of the decoder row."""
+    from heedful.features.pages import own_text
+    from heedful.view.sections import level
+
+    sae, site = dictionary.sae, dictionary.site(model)
+    context, values = own_text(model, sae, site, ask.text)  # (T, F)
+    most = values.max(0)
+    lengths = sae.W_dec.norm(dim=1).numpy()
+    order = np.argsort(-most * lengths, kind="stable")[:TOP]
+    pieces = context.pieces
+    out = []
+    for feature in (int(f) for f in order if most[f] > 0):
+        own, at = values[:, feature], int(values[:, feature].argmax())
+        top = dictionary.greatest(feature)
+        shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
+        out.append(
+            asks.Fired(
+                feature=feature, most=float(own.max()), share=None if top is None else float(own.max() / top),
+                token=pieces[at], at=at, html=_shaded(pieces, shades, at),
+            )
+        )  # fmt: skip
+    return asks.Firing(
+        features=out, site=site, width=sae.config.width, active=float((values > 0).sum(1).mean()),
+        notes=[*sae.config.notes],
+    )  # fmt: skip
+
+
+def _shaded(pieces: Any, shades: list[int], here: int) -> str:
+    from heedful.view.sections import esc
+
+    out = []
+    for at, (piece, shade) in enumerate(zip(pieces, shades, strict=True)):
+        shown = esc(piece.replace("\n", "↵"))
+        out.append(
+            f'<mark class="any l{shade}{" here" if at == here else ""}">{shown}</mark>' if shade else shown
+        )
+    return "".join(out)
+
+
+def feature_page(model: Any, ask: asks.Feature, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+    """What it fires on, what it does, what is near, and what rules say it means."""
+    from heedful.features.interpret import interpret
+    from heedful.features.pages import page_of
+    from heedful.features.reading import Kept
+    from heedful.features.rules import Rules
+    from heedful.view import feature_page as view
+
+    dictionary.check(ask.feature)
+    codes, sae = dictionary.codes(model, job), dictionary.sae
+    job.tell("looking at its examples")
+    (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model.tokenizer)
+    said = interpret([found], Rules(), Rules(), progress=job.tell)
+    job.tell("measuring what it does")
+    one = page_of(model, sae, dictionary.site(model), found, said[0])
+    about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
+    near = range(sae.config.width)
+    return {"html": view.feature(one, 3, near), "about": about, "feature": ask.feature}
+
+
+# --- steering --------------------------------------------------------------------------------------
+
+
+def nexts(model: Any, ask: asks.Steer, dictionary: Dictionary) -> asks.Next:
+    """The next token, base beside steered."""
+    from heedful.features.steer import steer
+
+    how = strength(ask, dictionary)
+    x = model.encode(ask.text)
+    base = model.predict(x, 8)
+    with steer(model, dictionary.sae, {ask.feature: how}) as applied:
+        steered = model.predict(x, 8)
+    return asks.Next(
+        base=_next(model, base), steered=_next(model, steered),
+        greatest=dictionary.greatest(ask.feature), moved=applied.size,
+    )  # fmt: skip
+
+
+def _next(model: Any, found: Any) -> list[asks.Prediction]:
+    facts = {"kind": model.kind, "prediction": [list(pair) for pair in found]}
+    return predicted(Comparison((), model=facts))
+
+
+def strength(ask: asks.Steer, dictionary: Dictionary) -> float:
+    """So many times the greatest activation."""
+    dictionary.check(ask.feature)
+    top = dictionary.greatest(ask.feature)
+    if top is None:
+        raise HeedfulError(
+            f"the greatest activation of feature {ask.feature:,} is not known",
+            "it never fired where that was measured",
+            "Open its page first, or choose another",
+        )
+    return ask.strength * top
+
+
+def steered(model: Any, ask: asks.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+    """What it writes, base | steered; greedily, so that the steer alone makes the difference."""
+    from heedful.features.sides import before_after
+
+    job.tell("writing")
+    how = {ask.feature: strength(ask, dictionary)}
+    writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
+    found = before_after(model, dictionary.sae, how, ask.text, **writing)
+    sides = {name: asdict(getattr(found, name)) for name in ("before", "after")}
+    return {**found.to_dict(), **sides, "feature": ask.feature, "strength": ask.strength}
+
+
+def store_sides(result: dict[str, Any], root: Path, name: str) -> str:
+    """As a run folder with one file."""
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"format": 1, **result}, ensure_ascii=False, allow_nan=False, indent=1)
+    beside = folder / ".steer.json.tmp"
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(folder / "steer.json")
+    return name

@@ -1,0 +1,166 @@
+"""As one types: the prediction, the methods that cost little, and what the others would cost.
+
+What is cheap is decided by the plan (heedful.planning): methods are taken in their order of cost until
+together they would take `LIVE` seconds; those that read one trace count once. Explanations are remembered by
+text, target, unit and seed, so a job does not run again what was found while typing.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from heedful import registry
+from heedful.cli.explain import FEW
+from heedful.planning import Plan, plan
+from heedful.run import Run, carry_out
+from heedful.types import CONTROL, Attribution, Comparison
+from heedful.view import inside_sections, sections
+from heedful.view.html import weighed
+from heedful.view.summary import explained, notes, predictions
+from heedful.web import asks
+
+LIVE = 0.2  # seconds that the methods together may take while one types
+REMEMBERED = 64  # texts whose explanations are kept
+Parts = dict[str, str]
+
+
+class Memory:
+    """Explanations by what they depend on; the oldest are forgotten."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
+        self._lock = threading.Lock()
+
+    def of(self, key: Any) -> dict[str, Attribution]:
+        with self._lock:
+            found = self._found.pop(key, {})
+            self._found[key] = found
+            return dict(found)
+
+    def add(self, key: Any, items: Sequence[Attribution]) -> None:
+        with self._lock:
+            found = self._found.pop(key, {})
+            self._found[key] = found | {item.method: item for item in items}
+            while len(self._found) > self.most:
+                self._found.popitem(last=False)
+
+
+def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
+    """(methods to plan, method -> why not) of those asked for; None: one of each kind."""
+    able = {s.method: s for s in registry.support(model)}
+    wanted = [name for name in FEW if able[name].ok] if methods is None else list(dict.fromkeys(methods))
+    for name in wanted:
+        registry.get(name)
+    refused = {name: able[name].why for name in wanted if not able[name].ok}
+    return [name for name in wanted if name not in refused], refused
+
+
+def planned(model: Any, ask: asks.Look, weigh: bool = True) -> tuple[Plan, dict[str, str]]:
+    names, refused = chosen(model, ask.methods)
+    weigh = weigh and "rows" in model.capabilities
+    made = plan(
+        model, ask.text, names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
+        evidence=weigh, timed=False,
+    )  # fmt: skip
+    settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.text, "params": {}}
+    return replace(made, settings=settings, named=False), refused
+
+
+def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
+    """Methods that run while one types, or are known already."""
+    live: list[str] = []
+    spent, traced = 0.0, False
+    for entry in made.order:
+        cost = 0.0 if entry.name in known else made.seconds_of(entry)
+        if entry.counts is None and traced:
+            cost = 0.0
+        if spent + cost > LIVE and live:
+            continue
+        live.append(entry.name)
+        spent += cost
+        traced = traced or entry.counts is None
+    return live
+
+
+def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
+    made, refused = planned(model, ask)
+    known = memory.of(ask.key)
+    names = cheap(made, known)
+    found = run_some(Run(model), made, [n for n in names if n not in known])
+    memory.add(ask.key, [*found.attributions])
+    have = known | dict(found)
+    shown = [have[entry.name] for entry in made.chosen if entry.name in have]
+    comparison = Comparison(tuple(shown), found.model, found.settings)
+    refused |= found.refused
+    return asks.Looked(
+        prediction=predicted(comparison),
+        target=made.target.name,
+        explained=explained(comparison),
+        words=words_of(made.x),
+        methods=costs(made, have, names, refused),
+        weighing=made.weighing * made.seconds_a_row,
+        weighing_rows=made.weighing,
+        html=parts(comparison),
+        notes=[f"{who}: {what}" for who, what in notes(comparison)],
+        operators=list(model.operators),
+    )
+
+
+def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
+    """Some methods of a plan, without weighing."""
+    entries = [entry for entry in made.chosen if entry.name in names]
+    return carry_out(replace(made, chosen=entries, metrics=()), progress, keep_partial=False, run=run)
+
+
+def parts(comparison: Comparison) -> Parts:
+    """Sections of the report, drawn by the report's own code."""
+    drawn = {
+        "methods": sections.methods, "numbers": sections.numbers, "evidence": weighed,
+        "what-if": inside_sections.what_if, "agreement": sections.agreement, "cost": sections.cost,
+        "remarks": sections.remarks, "made": sections.made,
+    }  # fmt: skip
+    found = {name: draw(comparison, 2) for name, draw in drawn.items()}
+    return found | {"verdict": sections.verdict(comparison)}
+
+
+def predicted(comparison: Comparison) -> list[asks.Prediction]:
+    return [
+        asks.Prediction(label=label, shown=shown, share=None if math.isnan(share) else share)
+        for label, shown, share in predictions(comparison)
+    ]
+
+
+def words_of(x: Any) -> list[asks.Piece]:
+    return [asks.Piece(text=x.text[start:end], start=start, end=end) for start, end in x.word_spans]
+
+
+def costs(
+    made: Plan, have: dict[str, Attribution], live: Sequence[str], refused: dict[str, str]
+) -> list[asks.Cost]:
+    """Every method that was asked for, with its state."""
+    out = []
+    for entry in made.chosen:
+        least, most = made.rows[entry.name]
+        state = "live" if entry.name in live else "waits"
+        if entry.name in refused:
+            state = "refused"
+        elif entry.name in have and made.seconds_of(entry) > LIVE:
+            state = "done"
+        out.append(
+            asks.Cost(
+                method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
+                seconds=made.seconds_of(entry), why=refused.get(entry.name, ""), summary=entry.summary,
+            )
+        )  # fmt: skip
+    names = {cost.method for cost in out}
+    out += [
+        asks.Cost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
+        for name, why in refused.items()
+        if name not in names
+    ]
+    return out

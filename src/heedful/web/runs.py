@@ -1,0 +1,232 @@
+"""Run folders under one root, found by looking and opened by number: a client never sends a path.
+
+A number is the hash of the folder's place in the root. Folders that lead out of the root (links) are not
+there, nothing is unpickled, and what is found is drawn by the code of `heedful report`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedful.errors import HeedfulError
+from heedful.web import asks
+
+DEEP = 3  # folders below the root that are looked into
+LISTED = 500
+SEEN = 20_000  # folders looked at
+LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened
+MADE = 2_000  # runs that the page itself may store
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run folder."""
+
+    id: str
+    path: Path
+    name: str
+    kind: str
+    when: float
+
+
+class Runs:
+    """What is in the root now: looked up at every call, so a run that has just ended is there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def found(self) -> list[Place]:
+        """Newest first."""
+        if not self.root.is_dir():
+            return []
+        root = self.root.resolve()
+        places = [place for folder in _folders(root) if (place := _place(root, folder)) is not None]
+        return sorted(places, key=lambda place: -place.when)
+
+    def listed(self) -> asks.RunList:
+        places = self.found()
+        entries = [
+            asks.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
+            for p in places[:LISTED]
+        ]
+        return asks.RunList(
+            root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - LISTED)
+        )
+
+    def get(self, number: str) -> Place | None:
+        return next((place for place in self.found() if place.id == number), None)
+
+    def named(self, name: str) -> Place | None:
+        """A run that the page stored, by the name of its job."""
+        return next((place for place in self.found() if place.name == name), None)
+
+    def room(self) -> None:
+        """Refuse to store more than a disk should hold."""
+        if self.root.is_dir() and sum(1 for _ in os.scandir(self.root)) >= MADE:
+            raise HeedfulError(
+                f"{self.root.name} holds {MADE:,} folders", "more are not written", "Move some of them away"
+            )
+
+
+def number(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """The root's folders, level by level; links are not followed."""
+    level, seen = [root], 0
+    for _ in range(DEEP):
+        below: list[Path] = []
+        for folder in level:
+            try:
+                with os.scandir(folder) as entries:
+                    inside = sorted(
+                        e.name for e in entries if e.is_dir(follow_symlinks=False) and e.name[0] != "."
+                    )
+            except OSError:
+                continue
+            below += [folder / name for name in inside]
+        for folder in below:
+            seen += 1
+            if seen > SEEN:
+                return
+            yield folder
+        level = [folder for folder in below if not (folder / "shards").is_dir()]
+
+
+def _place(root: Path, folder: Path) -> Place | None:
+    kinds = (
+        ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
+        ("steer", "steer.json", ""), ("explanation", "comparison.json", "manifest.json"),
+    )  # fmt: skip
+    for kind, mark, when in kinds:
+        held = folder / mark
+        if not held.exists():
+            continue
+        for file in (held, folder / when):
+            if file.is_symlink():
+                return None
+        name = str(folder.relative_to(root))
+        shown = name.encode("utf-8", "replace").decode()
+        dated = folder / when if when and (folder / when).is_file() else held
+        return Place(number(name), folder, shown, kind, dated.stat().st_mtime)
+    return None
+
+
+def _title(place: Place) -> str:
+    """A line about it, without opening what is large."""
+    try:
+        if place.kind == "explanation":
+            data = _json(place.path / "comparison.json")
+            label = (data["model"].get("prediction") or [[""]])[0][0]
+            return f"{str(label).strip()}: {str(data['x']['text'])[:80]}"
+        if place.kind == "steer":
+            data = _json(place.path / "steer.json")
+            return f"feature {data['feature']} at {data['strength']:g}×: {str(data['prompt'])[:60]}"
+        if place.kind == "lab":
+            return str(_json(place.path / "lab.json").get("title", ""))[:100]
+        manifest = place.path / "manifest.json"
+        if place.kind == "audit" and manifest.is_file():
+            made = _json(manifest)
+            return str((made.get("made") or made.get("settings") or {}).get("model") or "")[:100]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, HeedfulError):
+        pass
+    return ""
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise HeedfulError(f"{path.name} is larger than {LARGEST // 2**20} MB")
+    with path.open(encoding="utf-8") as file:
+        data = json.load(file)
+    if not isinstance(data, dict):
+        raise HeedfulError(f"{path.name} is damaged")
+    return data
+
+
+def opened(place: Place) -> tuple[asks.RunPage, Callable[[], str]]:
+    """What stands in the page, and the whole report as a file."""
+    for file in place.path.iterdir():
+        if file.is_file() and file.stat().st_size > LARGEST:
+            raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
+    draw, ask = _DRAWN[place.kind], None
+    html, whole, settings = draw(place.path)
+    if place.kind == "explanation":
+        ask = settings
+    page = asks.RunPage(id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=ask)
+    return page, whole
+
+
+Drawn = tuple[str, Callable[[], str], dict[str, Any] | None]
+
+
+def _explanation(path: Path) -> Drawn:
+    from heedful.types import Comparison
+    from heedful.view import html
+
+    found = Comparison.load(path)
+    settings, text = (
+        found.settings,
+        found.settings.get("text") or (found.x.text if found.attributions else ""),
+    )
+    ask = None
+    if isinstance(text, str) and isinstance(settings.get("source"), str):
+        wish = settings.get("target") or {}
+        ask = {"model": settings["source"], "text": text, "methods": [m for m in found if m != "random"],
+               "target": wish.get("label"), "contrast": wish.get("contrast"),
+               "unit": settings.get("unit", "word"), "seed": settings.get("seed", 0)}  # fmt: skip
+    return html.body(found, 2), lambda: html.page(found), ask
+
+
+def _audit(path: Path) -> Drawn:
+    from heedful.auditing.result import load
+    from heedful.view import audit_page
+
+    found = load(path)
+    return audit_page.body(found, 2), lambda: audit_page.page(found), None
+
+
+def _trial(path: Path) -> Drawn:
+    from heedful.debate.result import Trial
+    from heedful.view import trial_page
+
+    found = Trial.load(path)
+    return trial_page.body(found, 2), lambda: trial_page.page(found), None
+
+
+def _lab(path: Path) -> Drawn:
+    from heedful.labs.report import LabReport
+    from heedful.view import lab_page
+
+    found = LabReport.load(path)
+    return lab_page.body(found, 2), lambda: lab_page.page(found), None
+
+
+def _steer(path: Path) -> Drawn:
+    from heedful.features.swept import Side, Sides
+    from heedful.view import steer_page
+
+    data = _json(path / "steer.json")
+    try:
+        before, after = (Side(**_numbers(data[name])) for name in ("before", "after"))
+        told = {name: data[name] for name in ("size", "same", "model", "settings")}
+        found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), **told)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HeedfulError("steer.json is damaged", str(error), "Steer again") from None
+    return steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found), None
+
+
+def _numbers(side: Any) -> Any:
+    """JSON has no NaN."""
+    return {name: float("nan") if value is None else value for name, value in side.items()}
+
+
+_DRAWN: dict[str, Callable[[Path], Drawn]] = {
+    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab, "steer": _steer,
+}  # fmt: skip

@@ -1,0 +1,216 @@
+"""`heedful.serve`: a page on this machine that explains, tests and opens models.
+
+FastAPI answers, uvicorn listens, heedful.web.security stands before both. Components of the report are served
+as they are: there is no build step, and nothing is loaded from the network.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from heedful._version import __version__
+from heedful.errors import HeedfulError
+from heedful.web import security as secure
+from heedful.web.api import House, NotThere, router
+from heedful.web.files import FILES
+from heedful.web.runs import Runs
+from heedful.web.seats import Seats
+from heedful.web.worker import Busy, Gone
+
+PORT = 8765
+CONNECTIONS = 512
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the server is to be."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    runs: Path = Path("runs")
+    models: Path | None = None  # a folder of model folders that may be loaded by name
+    allow_load: bool = False
+    token: str | None = None
+    names: tuple[str, ...] = ()  # host names it also answers to
+    dictionaries: Mapping[str, Any] = field(default_factory=dict)  # model -> SAE or its folder
+    texts: Mapping[str, Any] = field(default_factory=dict)  # model -> texts to read features on
+    allow_pickle: bool = False
+
+
+def house(models: Sequence[Any], wish: Wish) -> House:
+    """Load what was given."""
+    seats = Seats(wish.allow_load, wish.models)
+    for source in models:
+        name = str(source) if isinstance(source, str | Path) else ""
+        more = {"dictionary": wish.dictionaries.get(name), "texts": wish.texts.get(name)}
+        seats.add(source, allow_pickle=wish.allow_pickle, **more)
+    return House(seats, Runs(wish.runs))
+
+
+def application(inside: House, wish: Wish) -> Any:
+    """The ASGI application behind its guard."""
+    app = FastAPI(
+        title="heedful", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        lifespan=_closing,
+    )  # fmt: skip
+    app.state.house = inside
+    app.include_router(router)
+    for place, (kind, content) in FILES.items():
+        app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
+    app.add_exception_handler(HeedfulError, _mistake)
+    app.add_exception_handler(NotThere, _missing)
+    app.add_exception_handler(Busy, _busy)
+    app.add_exception_handler(Gone, _gone)
+    app.add_exception_handler(RequestValidationError, _wrong)
+    app.add_exception_handler(HTTPException, _refused)
+    return secure.Guarded(app, secure.guard_of(wish.host, wish.token, wish.names))
+
+
+@asynccontextmanager
+async def _closing(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.house.close()
+
+
+def _file(kind: str, content: bytes) -> Any:
+    async def answer() -> Response:
+        return Response(content, media_type=kind)
+
+    return answer
+
+
+async def _mistake(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": _clean(str(error))}, 400)
+
+
+async def _missing(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 404)
+
+
+async def _busy(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 503, {"retry-after": "2"})
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=499)
+
+
+async def _wrong(_request: Request, error: Exception) -> Response:
+    """Which field, and why; what was sent is not sent back."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "path", "query"))
+    return JSONResponse({"error": _clean(f"{place or 'the request'}: {first['msg']}.")}, 422)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": _clean(str(error.detail))}, error.status_code, error.headers)
+
+
+def _clean(sentence: str) -> str:
+    """Half a surrogate pair cannot be sent."""
+    return sentence.encode("utf-8", "replace").decode()[:2000]
+
+
+# --- start -----------------------------------------------------------------------------------------
+
+
+def serve(
+    *models: Any,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    runs: str | Path = "runs",
+    allow_load: bool = False,
+    dictionaries: Mapping[str, Any] | None = None,
+    texts: Mapping[str, Any] | None = None,
+    open_browser: bool = False,
+) -> None:
+    """Serve the page until Ctrl-C.
+
+    models        whatever `heedful.load` takes; none: zoo:sentiment and zoo:lm
+    host          on any but the loopback address a token is needed, which is printed
+    runs          where results are stored and run folders are browsed
+    allow_load    clients may load other models that are on this machine
+    dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
+    """
+    wish = Wish(
+        host, port, Path(runs), None, allow_load, secure.new_token(host), dictionaries=dictionaries or {},
+        texts=texts or {},
+    )  # fmt: skip
+    stay(ready(models or ("zoo:sentiment", "zoo:lm"), wish), open_browser)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Loaded and bound; nothing is answered yet."""
+
+    wish: Wish
+    house: House
+    socket: socket.socket
+
+
+def ready(models: Sequence[Any], wish: Wish) -> Ready:
+    """The port first: that it is taken is told before anything is loaded."""
+    bound = listen(wish.host, wish.port)
+    try:
+        return Ready(wish, house(models, wish), bound)
+    except BaseException:
+        bound.close()
+        raise
+
+
+def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
+    """Say where, and answer until Ctrl-C."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        application(at.house, at.wish), log_level="warning", access_log=False, server_header=False,
+        limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
+    )  # fmt: skip
+    where = address(at.wish, at.socket.getsockname()[1])
+    say(where, flush=True)
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(where)
+    try:
+        uvicorn.Server(config).run([at.socket])
+    except KeyboardInterrupt:  # uvicorn has ended everything by now
+        pass
+    finally:
+        at.socket.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Before anything is loaded: a port that is taken is told at once."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(2048)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise HeedfulError(f"cannot listen on {host} port {port}", why, f"Try: --port {port + 1}") from None
+    return found
+
+
+def address(wish: Wish, port: int) -> str:
+    host = "localhost" if wish.host in ("0.0.0.0", "::") else wish.host
+    host = f"[{host}]" if ":" in host else host
+    token = f"/?token={wish.token}" if wish.token else "/"
+    return f"http://{host}:{port}{token}"
+
+
+__all__ = ["Ready", "Wish", "application", "house", "ready", "serve", "stay"]

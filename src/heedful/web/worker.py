@@ -1,0 +1,79 @@
+"""One thread for a model: its calls come one after the other, and other requests are answered meanwhile.
+
+A queue of limited length stands before it: when it is full, one is told so at once instead of waiting. A
+question whose asker has left is not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, Full, Queue
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+Found = TypeVar("Found")
+GLANCE = 0.5  # seconds between looks whether the asker is still there
+
+
+class Busy(Exception):
+    """The queue is full."""
+
+
+class Gone(Exception):
+    """The asker has left."""
+
+
+class Worker:
+    """Runs jobs in the order in which they came."""
+
+    def __init__(self, name: str, waiting: int) -> None:
+        self.name = name
+        self.queue: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue(waiting)
+        self.thread = threading.Thread(target=self._work, name=f"heedful {name}", daemon=True)
+        self.thread.start()
+
+    def put(self, job: Callable[[], Found]) -> Future[Found]:
+        future: Future[Found] = Future()
+        try:
+            self.queue.put_nowait((future, job))
+        except Full:
+            raise Busy(
+                f"{self.name} has {self.queue.maxsize} questions waiting already. Try again in a moment."
+            ) from None
+        return future
+
+    async def run(self, request: Request, job: Callable[[], Found]) -> Found:
+        """The job's result; taken out of the queue if the asker leaves before it has begun."""
+        future = asyncio.wrap_future(self.put(job))
+        while not (await asyncio.wait({future}, timeout=GLANCE))[0]:
+            if await request.is_disconnected():
+                future.cancel()
+                raise Gone
+        return future.result()
+
+    def close(self) -> None:
+        """What waits is dropped; what runs comes to its end."""
+        while True:
+            try:
+                item = self.queue.get_nowait()
+            except Empty:
+                break
+            if item is not None:
+                item[0].cancel()
+        self.queue.put(None)
+
+    def _work(self) -> None:
+        while (item := self.queue.get()) is not None:
+            future, job = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                found = job()
+            except BaseException as error:  # told to whoever asked; the thread lives on
+                future.set_exception(error)
+            else:
+                future.set_result(found)
