@@ -146,10 +146,10 @@ def test_batchtopk_looks_at_whole_rows_where_its_candidates_do_not_suffice():
     values, active = batchtopk.strongest_of_batch(x, enc, b_enc, 1, Alone())
     pre = x @ enc.T
     best = pre.flatten().topk(40)
-    assert torch.equal(
-        active.dense(values),
-        torch.zeros_like(pre).flatten().scatter(0, best.indices, best.values).view_as(pre),
-    )
+    expected = torch.zeros_like(pre).flatten().scatter(0, best.indices, best.values).view_as(pre)
+    found = active.dense(values)
+    assert torch.equal(found > 0, expected > 0)
+    assert torch.allclose(found, expected, rtol=1e-14, atol=0)  # some rows are a product of their own
     assert active.starts.diff().max() > 2
 
 

@@ -250,11 +250,11 @@ class Work:
 
     def _add(self, taken: Taken) -> None:
         state = self.scatter.state
+        self.scatter.add(taken.rows)  # first: what it keeps on the way must not count this batch as done
         state.batches += 1
         state.digest = self.asked.popleft()
         state.total = (np.array(state.total or 0.0) + taken.total).tolist()
         state.squares += taken.squares
-        self.scatter.add(taken.rows)
         if time.monotonic() - self.kept >= KEEP:
             self.scatter.keep()
             self.kept = time.monotonic()

@@ -72,6 +72,7 @@ class Progress:
     rows: int = 0
     generation: int = 0
     inside: int = 0  # rows of this generation
+    partly: int = 0  # rows of the batch after these that are stored, too: a generation ended within it
     total: list[float] = field(default_factory=list)  # sum of all rows
     squares: float = 0.0  # sum of all squares
     digest: str = ""  # of what the model read
@@ -116,15 +117,22 @@ class Scatter:
         return f"{self.state.generation:06d}-{bucket:03d}"
 
     def add(self, rows: Array) -> None:
-        """(n, d) in the dtype of the store, in the order in which they come."""
+        """(n, d) in the dtype of the store, in the order in which they come: one batch.
+
+        A generation may end within a batch. What it took of it is kept in `partly`, and passed over when the
+        batch comes again because the harvest was killed before its end.
+        """
+        rows = rows[self.state.partly :]
         while len(rows):
             if not len(self.slots):
                 raise ValueError(f"more than {self.shape.rows} rows")
             now = rows[: len(self.slots) - self.state.inside]
             self._append(np.ascontiguousarray(now))
+            self.state.partly += len(now)
             rows = rows[len(now) :]
             if self.state.inside == len(self.slots) and len(self.slots) == SHARDS * self.shape.shard_rows:
                 self._close()
+        self.state.partly = 0
 
     def _append(self, rows: Array) -> None:
         state, here = self.state, slice(self.state.inside, self.state.inside + len(rows))
