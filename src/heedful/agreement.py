@@ -69,6 +69,11 @@ def unit_scores(item: Attribution, unit: str = "word") -> Floats:
     return np.array([item.scores[list(group)].sum() for group in item.x.units(unit)], dtype=np.float64)
 
 
+def kendall(a: Floats, b: Floats) -> float:
+    """Of two rankings of the same things; nan where one has no ranking."""
+    return _agree(a, b, "kendall", 1)
+
+
 def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar
     if len(a) < 2 or any(not np.isfinite(v).all() or v.min() == v.max() for v in (a, b)):
         return math.nan

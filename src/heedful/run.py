@@ -25,6 +25,7 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.evidence.one_text import weighed
+from heedful.inside import Asked, seen, with_features
 from heedful.models import load
 from heedful.models.base import Masks, Model
 from heedful.planning import Piece, Plan, plan, versions
@@ -37,6 +38,7 @@ from heedful.types import (
     Encoded,
     Evidence,
     Floats,
+    Inside,
     Report,
     Step,
     Target,
@@ -125,6 +127,27 @@ class Run:
         self._tell(0, 0)
         return values
 
+    def remembered(
+        self, x: Encoded, target: Target, keep: Masks, operator: str, unit: str = "word"
+    ) -> list[float]:
+        """Values of rows that were run before, nan for the others; nothing is run, told or counted."""
+        told, asked = self.progress, self.asked
+        self.progress, values = None, []
+        try:
+            with self.at_most(0):
+                for row in keep:
+                    try:
+                        values.append(float(self.rows(x, target, row[None], operator, unit)[0]))
+                    except BudgetSpentError:
+                        values.append(float("nan"))
+        finally:
+            self.progress, self.asked = told, asked
+        return values
+
+    def trace_of(self, x: Encoded, target: Target) -> Trace | None:
+        """A pass that was made before, or None."""
+        return self._traces.get((x, target))
+
 
 def explain(
     model: Any,
@@ -138,6 +161,7 @@ def explain(
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
     evidence: bool | Iterable[str] | None = None,
+    features: Any = None,
     progress: Report | None = None,
     keep_partial: bool = True,
 ) -> Comparison:
@@ -152,6 +176,7 @@ def explain(
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
     evidence  weigh the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
               False; None: when every method runs
+    features  a heedful.SAE of the model: its features that are active on the text, with their effects
     progress  called with a heedful.types.Step as rows are run
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
@@ -161,7 +186,8 @@ def explain(
         run.model, text, methods, target, unit, seed, budget,
         long=long, params=params, evidence=evidence, timed=False,
     )  # fmt: skip
-    return carry_out(made, progress, keep_partial, run)
+    found = carry_out(made, progress, keep_partial, run)
+    return found if features is None or not found.attributions else with_features(found, run.model, features)
 
 
 def carry_out(
@@ -188,7 +214,14 @@ def carry_out(
     facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
     seconds = made.seconds_taken + time.perf_counter() - started
     settings = {**made.settings, "seconds": seconds} | stopped
-    return Comparison(tuple(ordered), facts, settings, refused, evidence)
+    return Comparison(tuple(ordered), facts, settings, refused, evidence, _inside(run, made, ordered))
+
+
+def _inside(run: Run, made: Plan, items: list[Attribution]) -> Inside:
+    """What was seen on the way; of a text in windows nothing is known as a whole."""
+    if not items or len(made.pieces) > 1:
+        return Inside()
+    return seen(run, Asked(items, made.settings["unit"], made.settings["seed"]))
 
 
 def _weighed(

@@ -26,7 +26,20 @@ import numpy as np
 from heedful._version import __version__
 from heedful.agreement import matrices
 from heedful.errors import HeedfulError
-from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Floats, Target
+from heedful.types import (
+    Attribution,
+    Comparison,
+    Cost,
+    Encoded,
+    Evidence,
+    Fired,
+    Firing,
+    Floats,
+    Inside,
+    Looked,
+    Removal,
+    Target,
+)
 
 FORMAT = 1
 FILES = ("comparison.json", "scores.parquet")
@@ -102,6 +115,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "settings": _plain(comparison.settings),
         "refused": _plain(comparison.refused),
         "evidence": [_plain(asdict(found)) for found in comparison.evidence],
+        "inside": _plain(asdict(comparison.inside)),
         "verdict": comparison.verdict if comparison.evidence else None,
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
         "agreement": _plain(matrices(comparison)) if first else None,
@@ -167,6 +181,43 @@ def _evidence(data: Mapping[str, Any]) -> Evidence:
     return Evidence(**{**data, **numbers, **pairs})
 
 
+def _inside(data: Mapping[str, Any]) -> Inside:
+    """Runs of before it was kept have none."""
+    looked, fired = data.get("looked"), data.get("fired")
+    return Inside(
+        tuple(map(_removal, data.get("removals", ()))),
+        looked and Looked(_rows(looked["weights"]), _row(looked["special"]), looked["cross"]),
+        fired and _fired(fired),
+    )
+
+
+def _removal(data: Mapping[str, Any]) -> Removal:
+    curves = {method: _rows(points) for method, points in data["curves"].items()}
+    return Removal(data["operator"], _row(data["alone"]), curves, _rows(data["band"]))
+
+
+def _fired(data: Mapping[str, Any]) -> Fired:
+    together, everything = _row([data["together"], data["everything"]])
+    firings = tuple(map(_firing, data["features"]))
+    band, control = _row(data["band"]), _row(data["control"])
+    return Fired(
+        data["site"], firings, data["active"], together, everything, band, control, tuple(data["notes"])
+    )
+
+
+def _firing(data: Mapping[str, Any]) -> Firing:
+    effect, estimate, strength = _row([data[name] for name in ("effect", "estimate", "strength")])
+    return Firing(data["feature"], effect, estimate, strength, tuple(data["words"]))
+
+
+def _row(values: Any) -> Any:
+    return tuple(_floats(values).tolist())
+
+
+def _rows(values: Any) -> Any:
+    return tuple(map(_row, values))
+
+
 def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
     """The inverse of `comparison_to_dict`."""
     try:
@@ -180,7 +231,8 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
             x, target = _encoded(data["x"]), _target(data["target"])
             items = tuple(_attribution(item, x, target) for item in data["attributions"])
         evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
-        return Comparison(items, dict(data["model"]), dict(data["settings"]), dict(data["refused"]), evidence)
+        model, settings, refused = (dict(data[name]) for name in ("model", "settings", "refused"))
+        return Comparison(items, model, settings, refused, evidence, _inside(data.get("inside") or {}))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
 

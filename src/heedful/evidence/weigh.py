@@ -122,8 +122,8 @@ def _removed(
     """Metrics that remove, under one operator."""
     groups = items[0].x.units(unit)
     vectors = [unit_scores(item, groups) for item in items]
-    rng = np.random.default_rng([seed, CONTROLS])
-    vectors += [rng.normal(size=len(groups)) for _ in range(draws)]
+    rng = control_rng(seed)
+    vectors += random_scores(rng, len(groups), draws)
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
     ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
@@ -141,6 +141,15 @@ def _removed(
             again = (metric.run(rng.permutation(scores), np.random.default_rng(seed)) for _ in range(draws))
             found += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
     return found
+
+
+def control_rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, CONTROLS])
+
+
+def random_scores(rng: np.random.Generator, d: int, draws: int) -> list[Floats]:
+    """The control of metrics that remove: scores that know nothing."""
+    return [rng.normal(size=d) for _ in range(draws)]
 
 
 def ceilings(

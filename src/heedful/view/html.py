@@ -10,15 +10,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import secrets
 from importlib.resources import files
 from typing import Any
 
 from heedful._version import __version__
 from heedful.types import Comparison
-from heedful.view import sections
+from heedful.view import inside_sections, sections
 from heedful.view.summary import predictions
 
+SCRIPTS = ("reading.js", "saving.js", "charts.js")
+DATA = 'JSON.parse(document.getElementById("heedful-data").textContent)'
+ANCHOR = re.compile(r'(?<![-\w])(id|href)="(#?)([\w-]+)"')
 ESCAPES = {
     ord("<"): "\\u003c",
     ord(">"): "\\u003e",
@@ -36,7 +40,8 @@ def body(comparison: Comparison, size: int) -> str:
     """Every section; `size` is the heading level of the prediction (1 on a page, 3 in a notebook)."""
     parts = [sections.answer(comparison, size)]
     if comparison.attributions:
-        drawn = (sections.methods, sections.numbers, sections.evidence, sections.agreement, sections.cost)
+        seen = (inside_sections.what_if, inside_sections.attention, inside_sections.features)
+        drawn = (sections.methods, sections.numbers, weighed, *seen, sections.agreement, sections.cost)
         parts += [draw(comparison, size + 1) for draw in drawn]
     parts.append(sections.remarks(comparison, size + 1))
     if comparison.attributions:
@@ -44,26 +49,28 @@ def body(comparison: Comparison, size: int) -> str:
     return "\n".join(text for text in parts if text)
 
 
+def weighed(comparison: Comparison, size: int) -> str:
+    return sections.evidence(comparison, size, inside_sections.deletion(comparison))
+
+
 def page(comparison: Comparison) -> str:
     """A self-contained HTML5 document."""
     data = json.dumps(_numbers(comparison), allow_nan=False, separators=(",", ":")).translate(ESCAPES)
     found = predictions(comparison)
     title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
-    return document(title, body(comparison, 1), component("report.js"), data)
+    return document(title, body(comparison, 1), f"saving(root, {DATA});", data)
 
 
 def document(title: str, content: str, script: str = "", data: str = "", style: str = "") -> str:
-    """The frame of a page; `content` is HTML, `title` is not. Without a script none may run; `style` is added
-    to the house style."""
+    """The frame of a page; `content` is HTML, `title` is not. `script` is run after the house scripts, with
+    the page's `root`; `style` is added to the house style."""
     style = component("page.css") + component("report.css") + style
-    allowed = f" script-src '{_hash(script)}';" if script else ""
+    script = scripts('document.querySelector("main.heedful")', script)
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}';{allowed} "
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    ending = f"""
-<script type="application/json" id="heedful-data">{data}</script>
-<script>{script}</script>"""
+    held = f'\n<script type="application/json" id="heedful-data">{data}</script>' if data else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -78,10 +85,19 @@ def document(title: str, content: str, script: str = "", data: str = "", style: 
 <body>
 <main class="heedful">
 {content}
-</main>{ending if script else ""}
+</main>{held}
+<script>{script}</script>
 </body>
 </html>
 """
+
+
+def scripts(root: str, more: str = "") -> str:
+    """What makes a page better to use, none of it needed to read; `root` is where it may reach, as an
+    expression."""
+    house = "\n".join(map(component, SCRIPTS))
+    start = f"const root = {root};\nreading(root);\ncharts(root);\n{more}"
+    return f'(() => {{\n"use strict";\n{house}\n{start}\n}})();'
 
 
 def fragment(comparison: Comparison) -> str:
@@ -89,11 +105,14 @@ def fragment(comparison: Comparison) -> str:
 
 
 def cell(content: str, style: str = "") -> str:
-    """A body for a notebook cell: own id, styles that reach nothing else, no script."""
+    """A body for a notebook cell: its own id, which styles and script keep to; readable where no script may
+    run."""
     name = f"heedful-{secrets.token_hex(6)}"
     style = (component("report.css") + style).replace(".heedful", f"#{name}")
     extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
-    return f'<div id="{name}"><style>{style}{extra}</style>\n{content}\n</div>'
+    script = scripts(f'document.getElementById("{name}")')
+    content = ANCHOR.sub(rf'\1="\2{name}-\3"', content)  # an id is one thing on a page of many outputs
+    return f'<div id="{name}"><style>{style}{extra}</style>\n{content}\n<script>{script}</script></div>'
 
 
 def _numbers(comparison: Comparison) -> dict[str, Any]:

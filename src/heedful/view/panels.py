@@ -2,6 +2,7 @@
 
 arrows    vectors of the plane from the origin, one picture a panel, all on one scale
 heat      matrices: blue above zero, orange below, the fuller the larger, all on one scale
+curves    a line a panel before a band that all share, all on one scale
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from heedful.view.plots import image
 from heedful.view.sections import esc
 
-SIDE, GAP, HEAD = 104.0, 14.0, 22.0
+SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
 
 
 @dataclass(frozen=True)
@@ -57,23 +59,70 @@ def heat(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
     return _grid(panels, title, columns, draw)
 
 
-Draw = Callable[[Panel, float, float], Iterator[str]]
+@dataclass(frozen=True)
+class Curve:
+    """A line of (x, y) before a band of (x, low, high)."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float, float]] = ()
+    note: str = ""
 
 
-def _grid(panels: Sequence[Panel], title: str, columns: int, draw: Draw) -> str:
+def curves(panels: Sequence[Curve], title: str, columns: int = 4) -> str:
+    """x from 0 to 1 in each panel; y from the least to the most of all."""
+    seen = [y for panel in panels for _, y in panel.points]
+    seen += [y for panel in panels for _, *pair in panel.band for y in pair]
+    low, high = min(seen, default=0.0), max(seen, default=1.0)
+    room = 0.06 * (high - low) or 1.0
+    low, high = low - room, high + room
+
+    def draw(panel: Curve, left: float, top: float) -> Iterator[str]:
+        def at(x: float, y: float) -> str:
+            return f"{left + x * WIDE:.1f},{top + (high - y) / (high - low) * SIDE:.1f}"
+
+        there, back = [at(x, a) for x, a, _ in panel.band], [at(x, b) for x, _, b in reversed(panel.band)]
+        if there:
+            yield f'<polygon class="band" points="{" ".join([*there, *back])}"/>'
+        if low < 0 < high:
+            ends = f'points="{at(0.0, 0.0)} {at(1.0, 0.0)}"'
+            yield f'<polyline class="zero" {ends}/>'
+        yield f'<polyline class="path s0" points="{" ".join(at(x, y) for x, y in panel.points)}"/>'
+        for x, y in panel.points:
+            a, b = at(x, y).split(",")
+            told = f"{panel.name}: {_number(y)} with {100 * x:.0f} % removed"
+            yield f'<circle class="mark s0" cx="{a}" cy="{b}" r="2.5"><title>{esc(told)}</title></circle>'
+
+    return _grid(panels, title, columns, draw, WIDE)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
+Drawn = TypeVar("Drawn", Panel, Curve)
+
+
+def _grid(
+    panels: Sequence[Drawn],
+    title: str,
+    columns: int,
+    draw: Callable[[Drawn, float, float], Iterator[str]],
+    wide: float = SIDE,
+) -> str:
     columns = max(1, min(columns, len(panels)))
     below = 18.0 if any(panel.note for panel in panels) else 0.0
     high = HEAD + SIDE + below + GAP
     drawn = []
     for number, panel in enumerate(panels):
-        left, top = GAP + (SIDE + GAP) * (number % columns), high * (number // columns) + HEAD
-        middle = left + SIDE / 2
+        left, top = GAP + (wide + GAP) * (number % columns), high * (number // columns) + HEAD
+        middle = left + wide / 2
         drawn.append(
             f'<text class="name" x="{middle:g}" y="{top - 7:g}" text-anchor="middle">{esc(panel.name)}</text>'
         )
-        drawn.append(f'<rect class="frame" x="{left:g}" y="{top:g}" width="{SIDE:g}" height="{SIDE:g}"/>')
+        drawn.append(f'<rect class="frame" x="{left:g}" y="{top:g}" width="{wide:g}" height="{SIDE:g}"/>')
         drawn += draw(panel, left, top)
         drawn.append(
             f'<text x="{middle:g}" y="{top + SIDE + 15:g}" text-anchor="middle">{esc(panel.note)}</text>'
         )
-    return image(GAP + (SIDE + GAP) * columns, high * -(-len(panels) // columns), title, drawn)
+    return image(GAP + (wide + GAP) * columns, high * -(-len(panels) // columns), title, drawn)

@@ -75,6 +75,7 @@ def answer(comparison: Comparison, size: int) -> str:
         lines.append(f'<p class="said" dir="auto">{esc(short)}</p>')
         items = "".join(f"<li>{esc(sentence)}</li>" for sentence in sentences(comparison))
         lines.append(f'<ul class="sentences">{items}</ul>')
+        lines.append(verdict(comparison))
         lines.append(f'<p class="explained">Explained: {esc(explained(comparison))}.</p>')
     return f"<header>{''.join(lines)}</header>"
 
@@ -169,8 +170,9 @@ def numbers(comparison: Comparison, size: int) -> str:
     )
 
 
-def evidence(comparison: Comparison, size: int) -> str:
-    """The verdict, then skill by method and metric beside what random orders reached."""
+def evidence(comparison: Comparison, size: int, drawn: str = "") -> str:
+    """Skill by method and metric beside what random orders reached, then what was drawn of it; the verdict
+    stands in the answer."""
     found = comparison.evidence
     if not found:
         return ""
@@ -185,14 +187,22 @@ def evidence(comparison: Comparison, size: int) -> str:
         cells = "".join(evidence_cell(by_method.get((method, *pair))) for pair in pairs)
         rows.append(f'<tr><th scope="row">{esc(method)}</th>{cells}</tr>')
     heads = ["method", *(f"{esc(metric)}<small>{esc(operator)}</small>" for metric, operator in pairs)]
-    said = "".join(f"<p>{esc(line)}</p>" for line in comparison.verdict.splitlines())
     lead = (
         "Skill: 0 is the mean of random orders, 1 the best value any method or random order reached on this "
         "text. In brackets the measured change of the output, and between which values random orders lay. "
         "✓ is beyond them; c marks a method that was fitted to what is measured."
     )
-    body = f'<div class="said">{said}</div>{table(heads, rows, "Evidence by method and metric")}'
-    return part("evidence", "Which to heed?", lead, body, size)
+    body = table(heads, rows, "Evidence by method and metric") + drawn
+    return part("evidence", "The evidence", lead, body, size)
+
+
+def verdict(comparison: Comparison) -> str:
+    """What one text allows to say; the limits stand last."""
+    if not comparison.evidence:
+        return ""
+    *lines, limits = comparison.verdict.splitlines()
+    said = "".join(f"<p>{esc(line)}</p>" for line in lines)
+    return f'<div class="heed"><p><b>Which to heed?</b></p>{said}<p class="limits">{esc(limits)}</p></div>'
 
 
 def evidence_cell(found: Evidence | None) -> str:
