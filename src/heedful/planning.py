@@ -27,6 +27,7 @@ from heedful.errors import HeedfulError
 from heedful.evidence.one_text import METRICS, rows_of
 from heedful.models import load
 from heedful.models.base import Model, require
+from heedful.notebook import Shown
 from heedful.registry import Explainer, Rows
 from heedful.rows import checked_operator
 from heedful.types import Encoded, Target
@@ -37,7 +38,7 @@ Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens 
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """The methods, the text in pieces, the target, and what each method may ask for."""
 
     model: Model

@@ -24,6 +24,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
+from heedful.notebook import Shown
 from heedful.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
@@ -60,7 +61,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class Explainer:
+class Explainer(Shown):
     """A registered method."""
 
     name: str
@@ -171,7 +172,7 @@ def _kinds(hint: Any) -> tuple[type, ...]:
 
 
 @dataclass(frozen=True)
-class Metric:
+class Metric(Shown):
     """A registered way to weigh an explanation; heedful.evidence.weigh runs it."""
 
     name: str

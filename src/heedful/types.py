@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from heedful.notebook import Shown
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -27,7 +29,7 @@ CONTROL = "random"  # the method that knows nothing, beside which the others sta
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Encoded(Shown):
     """A text as the model sees it, with the way back to the characters.
 
     `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
@@ -61,7 +63,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Shown):
     """Which number is explained. `score` maps the model's logits to one scalar a row.
 
     kind        logits it reads     the number
@@ -128,7 +130,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Shown):
     """What one forward and backward of the user's own model shows.
 
     Q is T for self-attention; a single-query layer (one-layer classifier) has Q = 1.
@@ -153,7 +155,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Shown):
     """What an explanation cost. Rows are model inputs: `forwards` asked for, `unique` really run after
     duplicates and remembered rows were taken out."""
 
@@ -171,7 +173,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Word:
+class Word(Shown):
     """A word of the text with its score: the sum of its tokens' scores."""
 
     text: str
@@ -265,7 +267,7 @@ class Attribution:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Shown):
     """What n texts say about one method by one metric, under one removal operator ("" where none is used)."""
 
     metric: str
@@ -320,7 +322,7 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Fired:
+class Fired(Shown):
     """The strongest features of a dictionary on this text."""
 
     site: str
@@ -334,7 +336,7 @@ class Fired:
 
 
 @dataclass(frozen=True)
-class Inside:
+class Inside(Shown):
     """What a run saw besides scores; see heedful.inside."""
 
     removals: tuple[Removal, ...] = ()

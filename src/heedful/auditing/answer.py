@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from heedful.evidence.verdict import FEW, Verdict
+from heedful.notebook import Shown
 from heedful.wording import listed
 
 CLEAR = Fraction(1, 2)  # a method that leads in no more than this share does not clearly lead
@@ -22,7 +23,7 @@ NONE = "no method clearly leads"
 
 
 @dataclass(frozen=True)
-class AuditVerdict(Sequence[Verdict]):
+class AuditVerdict(Shown, Sequence[Verdict]):
     """One verdict a metric and operator, and what they say together; `str()` is all of it."""
 
     verdicts: tuple[Verdict, ...]

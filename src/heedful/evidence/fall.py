@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from heedful.notebook import Shown
 from heedful.types import CONTROL
 from heedful.wording import listed
 
@@ -76,7 +77,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Roar:
+class Roar(Shown):
     """What retraining shows. `str()` says it in plain words, and no more than the intervals carry."""
 
     shares: tuple[float, ...]

@@ -31,6 +31,7 @@ from heedful.evidence.faithfulness import ranked
 from heedful.evidence.glassbox import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.evidence.subject import unit_scores
 from heedful.models import load
+from heedful.notebook import Shown
 from heedful.run import explain
 from heedful.text import split_words
 from heedful.types import Attribution, Floats
@@ -45,7 +46,7 @@ BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": f
 
 
 @dataclass(frozen=True)
-class Recall:
+class Recall(Shown):
     """How much of what decided a method found, on n held-out texts."""
 
     method: str

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import ranked
 from heedful.evidence.subject import Subject
+from heedful.notebook import Shown
 from heedful.registry import metric
 from heedful.types import Floats, Span
 
@@ -133,7 +134,7 @@ def _share(part: int, whole: int) -> float:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Shown):
     """One method on n texts, as ERASER reports it."""
 
     auprc: float

@@ -50,6 +50,7 @@ from heedful.models.base import Model
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as train_on
+from heedful.notebook import Shown
 from heedful.registry import metric
 from heedful.types import Attribution, Floats
 
@@ -144,7 +145,7 @@ Fit = Callable[[Sequence[str], Sequence[int], int], Model]  # (texts, labels, se
 
 
 @dataclass(frozen=True)
-class LabelTest:
+class LabelTest(Shown):
     """Explanations of a model with the true labels and one with shuffled labels, text by text."""
 
     stages: tuple[Stage, ...]  # one a text

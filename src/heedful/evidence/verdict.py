@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy import special
 
 from heedful.errors import HeedfulError
+from heedful.notebook import Shown
 from heedful.types import CONTROL, Floats
 from heedful.wording import listed
 
@@ -39,7 +40,7 @@ PRESENT = (
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """What can be said, and no more. `str()` is the verdict in plain words."""
 
     methods: tuple[str, ...]  # by mean, highest first, without the control

@@ -23,6 +23,7 @@ from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import Ends, Plan
 from heedful.evidence.subject import Again, Subject, unit_scores
 from heedful.models.base import Model, missing
+from heedful.notebook import Shown
 from heedful.registry import Metric
 from heedful.types import CONTROL, Attribution, Encoded, Floats, Target
 
@@ -37,7 +38,7 @@ ASKED = 8  # draws of the control where each explains again
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Shown):
     """One metric of one method under one operator ("" where nothing is removed), on one text."""
 
     metric: str

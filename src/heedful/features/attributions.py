@@ -35,6 +35,7 @@ from heedful.features.sae import SAE
 from heedful.models.base import require
 from heedful.models.sites import changing, reading, width
 from heedful.models.tokens import wide
+from heedful.notebook import Shown
 from heedful.types import Attribution, Encoded, Floats, Target
 
 DRAWS = 20  # random sets of features that are removed together
@@ -53,7 +54,7 @@ class Feature:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureExplanation:
+class FeatureExplanation(Shown):
     """The features of one text, strongest first."""
 
     x: Encoded

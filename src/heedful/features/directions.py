@@ -29,6 +29,7 @@ from heedful.features.sae import SAE
 from heedful.models import encode as encoding
 from heedful.models.base import Inputs
 from heedful.models.sites import read
+from heedful.notebook import Shown
 from heedful.text import windows
 from heedful.types import Encoded
 
@@ -37,7 +38,7 @@ ENCODED = 1 << 23  # activations of all features held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
+class Direction(Shown):
     """A vector at a site."""
 
     vector: Tensor  # (d,)

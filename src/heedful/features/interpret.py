@@ -31,6 +31,7 @@ from heedful.errors import HeedfulError
 from heedful.features.reading import Reading, cut_in
 from heedful.features.scoring import Score, detection, pearson, spearman
 from heedful.features.snippets import Context, Snippet
+from heedful.notebook import Shown
 
 HELD = 5  # held-out firings of each quantile
 LEAST = 4  # examples of a kind, below which nothing is scored
@@ -72,7 +73,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Interpretation:
+class Interpretation(Shown):
     """A feature, what is said about it, and how well that predicts it beside the controls."""
 
     feature: int

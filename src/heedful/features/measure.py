@@ -35,10 +35,11 @@ from heedful.features.losses import MEASURED, edits_of, losses_of
 from heedful.features.recovery import random_dictionary
 from heedful.features.sae import SAE
 from heedful.models.sites import width
+from heedful.notebook import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(Shown):
     """What was measured of one dictionary."""
 
     figures: dict[str, Figure]
@@ -123,7 +124,7 @@ def _loss_of(model: Any, found: Corpus) -> str | None:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Shown):
     """One figure over dictionaries that differ in their seed alone."""
 
     values: tuple[float, ...]

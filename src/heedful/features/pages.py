@@ -25,10 +25,11 @@ from heedful.features.neighbours import Neighbours, nearest
 from heedful.features.reading import Progress, Reading, Readings, Stream, read_features
 from heedful.features.rules import Rules
 from heedful.features.snippets import Context, Snippet, pieces_of
+from heedful.notebook import Shown
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(Shown):
     """One feature."""
 
     reading: Reading

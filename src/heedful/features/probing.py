@@ -27,6 +27,7 @@ from heedful.errors import HeedfulError
 from heedful.features.corpus import activations, corpus, site_of
 from heedful.features.counts import Figure, ratio
 from heedful.features.sae import SAE
+from heedful.notebook import Shown
 from heedful.types import Floats
 
 KS = (1, 2, 5)
@@ -36,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Probed:
+class Probed(Shown):
     """Accuracies by k, with controls."""
 
     features: dict[int, Figure]

@@ -29,6 +29,7 @@ from heedful.features.keeping import Keeper, Quantile, Reading, Values, cut_in
 from heedful.features.windows import Batch, Cut, Texts, batches, cut_for, first_of, open_texts, windows
 from heedful.models.base import Inputs
 from heedful.models.sites import read, width
+from heedful.notebook import Shown
 
 BATCH_TOKENS = 2048
 ENCODED = 1 << 23  # activations of all features held at once
@@ -39,7 +40,7 @@ Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batc
 
 
 @dataclass(frozen=True)
-class Readings:
+class Readings(Shown):
     """Of several features, from one pass."""
 
     features: tuple[Reading, ...]

@@ -29,6 +29,7 @@ from heedful.features.sae import SAE, Config
 from heedful.features.settings import settle
 from heedful.features.synthetic import Synthetic
 from heedful.features.train import begin
+from heedful.notebook import Shown
 from heedful.types import Floats
 
 FOUND = 0.9  # cosine
@@ -43,7 +44,7 @@ class Matched:
 
 
 @dataclass(frozen=True, eq=False)
-class Recovery:
+class Recovery(Shown):
     """What a dictionary found, feature by feature."""
 
     latent: Tensor  # (N,)

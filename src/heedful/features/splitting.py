@@ -27,6 +27,7 @@ from torch import Tensor
 from heedful.errors import HeedfulError
 from heedful.features.counts import Figure, ratio
 from heedful.features.sae import SAE
+from heedful.notebook import Shown
 
 ALIKE = 0.5
 CHUNK = 4096  # features of the wider at a time
@@ -46,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Splitting:
+class Splitting(Shown):
     """A forest over widths."""
 
     widths: tuple[int, ...]

@@ -27,12 +27,13 @@ from heedful.features.directions import Direction, feature_maxima, known_maxima,
 from heedful.features.positions import check, watching
 from heedful.features.sae import SAE
 from heedful.models.sites import changing, width
+from heedful.notebook import Shown
 
 Push = Callable[[Tensor], Tensor]  # activations (n, d) -> what is added (n, d)
 
 
 @dataclass(eq=False)
-class Applied:
+class Applied(Shown):
     """What a steer did so far: how many positions it reached, and by how much it moved them."""
 
     positions: int = 0

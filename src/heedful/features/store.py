@@ -29,6 +29,7 @@ from torch import Tensor
 
 from heedful._version import __version__
 from heedful.errors import HeedfulError
+from heedful.notebook import Shown
 from heedful.store import parse
 
 FORMAT = 1
@@ -40,7 +41,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Acts:
+class Acts(Shown):
     """A harvested store."""
 
     folder: Path

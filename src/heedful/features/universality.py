@@ -31,6 +31,7 @@ from heedful.features.counts import Figure
 from heedful.features.recovery import random_dictionary
 from heedful.features.sae import SAE
 from heedful.models.sites import site_names
+from heedful.notebook import Shown
 from heedful.types import Floats
 
 DRAWS = 1000
@@ -98,7 +99,7 @@ def likeness(correlations: Tensor) -> Likeness:
 
 
 @dataclass(frozen=True, eq=False)
-class Universality:
+class Universality(Shown):
     """Medians of the best correlation, each with its interval."""
 
     figures: dict[str, Figure]  # features, back, neurons, random, shuffled

@@ -22,6 +22,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heedful.errors import HeedfulError
+from heedful.notebook import Shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +59,7 @@ Anatomy = Mapping[str, tuple[int, ...]]  # stack -> number of heads of each of i
 
 
 @dataclass(frozen=True, eq=False)
-class Means:
+class Means(Shown):
     """Mean output of every head."""
 
     values: Mapping[Site, Tensor]  # (H, d) a layer

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from heedful.errors import HeedfulError
 from heedful.heads.templates import Template, Variant, variant
 from heedful.intervals import Interval, max_t, sign_flips
+from heedful.notebook import Shown
 from heedful.types import Encoded, Floats, Progress, Span
 
 ROUNDING = 1e-6  # of a share: weights are float32, and what differs by less is the same
@@ -70,7 +71,7 @@ class Preference:
 
 
 @dataclass(frozen=True)
-class Bias:
+class Bias(Shown):
     model: str
     templates: int
     seed: int

@@ -31,6 +31,7 @@ import numpy as np
 from heedful.errors import HeedfulError
 from heedful.heads.kinds import HasStacks
 from heedful.heads.maps import Maps
+from heedful.notebook import Shown
 from heedful.types import Floats
 
 SMOOTH = 0.001
@@ -77,7 +78,7 @@ def head_distance(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self")
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(Shown):
     """Heads as points in the plane."""
 
     points: Floats  # (L H, 2)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.intervals import Band, Interval, student
+from heedful.notebook import Shown
 from heedful.types import Floats, Progress
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition
@@ -67,7 +68,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Induction:
+class Induction(Shown):
     """Every head's scores, layer by layer."""
 
     model: str

@@ -43,6 +43,7 @@ import numpy.typing as npt
 from heedful.errors import HeedfulError
 from heedful.heads.maps import Flags, Maps, Side
 from heedful.heads.words import asked, reachable
+from heedful.notebook import Shown
 from heedful.types import Floats
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
@@ -60,7 +61,7 @@ STOPS = frozenset([".", ",", "。", "，", "、", "．", "،", "۔", "।"])
 
 
 @dataclass(frozen=True)
-class HeadKind:
+class HeadKind(Shown):
     """What one head does. Over several texts, scores are means and have intervals."""
 
     layer: int

@@ -29,6 +29,7 @@ from heedful.heads.importance import checked_metric, differences, units_of
 from heedful.heads.tasks import Heads, Task, measure, prepare
 from heedful.heads.worth import plain
 from heedful.intervals import Interval, max_t
+from heedful.notebook import Shown
 from heedful.types import Floats, Progress
 
 NONE: Heads = frozenset()
@@ -50,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pruning:
+class Pruning(Shown):
     """The curve, on texts that had no part in the choice."""
 
     model: str

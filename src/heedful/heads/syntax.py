@@ -35,6 +35,7 @@ import numpy.typing as npt
 from heedful.errors import HeedfulError
 from heedful.heads.conllu import Sentence
 from heedful.intervals import Interval, bootstrap
+from heedful.notebook import Shown
 from heedful.types import Encoded, Floats, Progress, Span
 
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
@@ -72,7 +73,7 @@ class Relation:
 
 
 @dataclass(frozen=True, eq=False)
-class Syntax:
+class Syntax(Shown):
     """Accuracy of every head, and the best for each relation."""
 
     model: str

@@ -19,6 +19,7 @@ from heedful.heads.ablation import Anatomy, Means, ablated, anatomy, check_how, 
 from heedful.heads.tasks import NAMES, Heads, Task, measure, prepare
 from heedful.heads.worth import plain
 from heedful.intervals import Interval
+from heedful.notebook import Shown
 from heedful.types import Encoded
 
 DRAWS = 10
@@ -27,7 +28,7 @@ Prediction = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Without:
+class Without(Shown):
     """What removing some heads did to one text."""
 
     heads: tuple[str, ...]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heedful.intervals import Interval
+from heedful.notebook import Shown
 
 SURE = 0.05
 
@@ -52,7 +53,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(Shown):
     """Every head's (or layer's) worth on these texts."""
 
     model: str
