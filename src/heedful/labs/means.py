@@ -1,0 +1,36 @@
+"""Claims about a mean: its Student interval, over texts, models or draws, lies beyond a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heedful.intervals import student
+from heedful.labs.frame import LabRun
+from heedful.types import Floats
+
+
+def claim_mean(
+    run: LabRun,
+    sentence: str,
+    values: Floats | Sequence[float],
+    *,
+    above: float = -np.inf,
+    below: float = np.inf,
+    against: float | None = None,
+    control: str = "",
+) -> None:
+    """The whole 95 % interval of the mean lies above one bound and below the other."""
+    if above == -np.inf and below == np.inf:
+        raise ValueError(f"{sentence!r}: without a bound it cannot fail")
+    band = student(np.asarray(values, dtype=np.float64)[:, None], 1)
+    low, high = float(band.low[0]), float(band.high[0])
+    run.claim(
+        sentence,
+        value=float(band.mean[0]),
+        interval=(low, high),
+        holds=above < low and high < below,
+        against=against,
+        control=control,
+    )
