@@ -1,0 +1,109 @@
+"""Runs labs in full and writes their pages: docs/labs/NAME.md, its figures, and the list of all labs.
+
+    python docs/write_labs.py                 every lab, about an hour and a half on two cores
+    python docs/write_labs.py dyck solu       these; the list is written anew
+
+What a page says is what the run said; nothing is edited by hand. `make labs` runs all.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from heedful.labs import Claim, Figure, LabReport, Said, Table, labs, run_lab
+from heedful.view.lab_terminal import number, shown
+from heedful.view.svg_file import standalone
+
+FOLDER = Path(__file__).parent / "labs"
+LIST = """# Labs
+
+What the field teaches, run on two cores, each lab checking its own claims: `heedful lab run NAME` prints
+tables, `--out` writes a page with figures, and the exit code is 1 when a claim fails. `--fast` is a smaller
+run within a minute; another `--seed` changes the digits and not the conclusions. In Python:
+`heedful.run_lab(name)`.
+
+| lab | minutes | what it shows | after |
+|---|---|---|---|
+"""
+
+
+def page(report: LabReport) -> str:
+    """A lab's page."""
+    settings = report.settings
+    command = f"heedful lab run {report.lab} --seed {settings['seed']}"
+    head = f"# {report.title}\n\n*After {escaped(report.cite)}.* {report.answer} The numbers below are of\n"
+    head += f"`{command}`, which took {settings['seconds'] / 60:.1f} minutes here.\n\n"
+    claims = "\n".join(map(line, report.claims))
+    body = "\n\n".join(part for given in report.parts if (part := told(report.lab, given)))
+    return f"{head}{claims}\n\n{body}\n"
+
+
+def line(claim: Claim) -> str:
+    mark = "✓" if claim.holds else "✗"
+    return wrapped(f"- {mark} {escaped(claim.sentence)} *{escaped(number(claim))}*", "  ")
+
+
+def told(lab: str, given: Said | Table | Figure | Claim) -> str:
+    """Claims stand at the top."""
+    if isinstance(given, Said):
+        return wrapped(escaped(given.text))
+    if isinstance(given, Table):
+        return "\n".join([f"**{escaped(given.title)}**", "", *rows(given)])
+    if isinstance(given, Figure):
+        alt = escaped(given.caption).replace("[", "(").replace("]", ")")
+        return f"![{alt}]({lab}/{given.name}.svg)\n\n*{escaped(given.caption)}*"
+    return ""
+
+
+def rows(table: Table) -> Iterator[str]:
+    def cells(values: tuple[object, ...]) -> str:
+        return "| " + " | ".join(escaped(str(value)) for value in values) + " |"
+
+    yield cells(table.columns)
+    yield "|---" * len(table.columns) + "|"
+    for row in table.rows:
+        yield cells(tuple(map(shown, row)))
+
+
+def escaped(text: str) -> str:
+    """Markdown and HTML signs stand for themselves."""
+    for sign in "\\`*_{}[]<>|":
+        text = text.replace(sign, f"\\{sign}" if sign != "<" else "&lt;")
+    return text
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def write(name: str) -> None:
+    report = run_lab(
+        name, progress=lambda what, done, total: print(f"{name}: {what} {done}/{total}", end="\r")
+    )
+    folder = FOLDER / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for figure in report.figures:
+        (folder / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
+    (FOLDER / f"{name}.md").write_text(page(report), encoding="utf-8")
+    print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
+
+
+def main() -> None:
+    known = labs()
+    for name in sys.argv[1:] or known:
+        write(name)
+    written = [each for each in known.values() if (FOLDER / f"{each.name}.md").is_file()]
+    lines = [
+        f"| [`{e.name}`]({e.name}.md) | {e.minutes:g} | {escaped(e.title)} | {escaped(e.cite)} |"
+        for e in written
+    ]
+    (FOLDER / "index.md").write_text(LIST + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Every lab in fast mode, with two seeds: the same sentences, all of them true, and other digits.
+
+Labs in which nothing is drawn say so by having exact claims only; their digits must not change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import heedful
+from heedful.labs import labs
+
+DRAWS_NOTHING = {"sensitivity"}  # arithmetic alone
+
+
+def numpy_state() -> bytes:
+    return bytes(np.random.get_state()[1].tobytes())  # noqa: NPY002  the global one, which must not be used
+
+
+@pytest.mark.parametrize("name", list(labs()))
+def test_another_seed_changes_the_digits_and_not_the_conclusions(name: str) -> None:
+    before = torch.random.get_rng_state(), numpy_state()
+    first, second = (heedful.run_lab(name, fast=True, seed=seed) for seed in (0, 1))
+    for report in (first, second):
+        failed = [
+            f"{claim.sentence} {claim.value} {claim.interval}" for claim in report.claims if not claim.holds
+        ]
+        assert not failed, (report.settings["seed"], failed)
+        assert report.figures, "a lab draws what it shows"
+        assert report.tables, "a lab prints its numbers"
+    assert [claim.sentence for claim in first.claims] == [claim.sentence for claim in second.claims]
+    assert torch.equal(before[0], torch.random.get_rng_state()), "the global random state of torch"
+    assert before[1] == numpy_state(), "the global random state of numpy"
+    same = [claim.value for claim in first.claims] == [claim.value for claim in second.claims]
+    assert same == (name in DRAWS_NOTHING)
+
+
+def test_the_labs_of_the_course_are_all_there() -> None:
+    assert set(labs()) >= {
+        "attention-by-hand", "bpe", "decoding", "gradient-theorem", "lime-theorem", "exact-shapley",
+        "anchors-theory", "disagreement", "histogram", "dyck", "not-explanation", "not-not-explanation",
+        "head-pruning", "gold-features", "sensitivity", "roar", "sanity-checks", "superposition", "solu",
+        "monosemanticity", "bias", "choose-the-classifier", "errata",
+    }  # fmt: skip
