@@ -15,7 +15,7 @@ FEATURE = 'A feature and its value: 268=5x (of its maximum), 268=3, 268=+2, 268=
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "all, last, or places separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "Texts, one a line, on which features' maxima are measured (for 5x)."
+TEXTS = "Texts, one a line, on which maxima (for 5x) and the difference of means beside are measured."
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
@@ -63,8 +63,9 @@ def steer(
     heedful steer "We must" --sae sae/ --feature 268=0 --sweep 1x,5x,10x --texts speeches.txt --html it.html
     heedful steer "We must" --towards war.txt --away peace.txt --site blocks.1.resid --strength 2
 
-    With --sweep the first --feature is set to each strength; texts are judged by the unsteered model, beside
-    a random direction of the same size and, with --towards and --away, a difference of means.
+    Beside every steer by features stands a difference of means of the same size: from --away to --towards,
+    or of the features' own firings on --texts (zoo:lm brings its own). With --sweep the first --feature is
+    set to each strength, beside a random direction, too; texts are judged by the unsteered model.
     """
     said = read_text(prompt, "prompt")
     wish: dict[str, Any] = {
@@ -165,18 +166,27 @@ def _parts(model: Any, wish: dict[str, Any]) -> tuple[Any, Any, Any]:
     return sae, vector, _lines(wish["texts"]) or None
 
 
+def _held_out(sae: Path) -> Path | None:
+    """Texts that come with a dictionary of the zoo."""
+    from heedful.models import zoo
+
+    return zoo.held_out(str(sae)) if str(sae).startswith("zoo:") else None
+
+
 def _written(model: Any, wish: dict[str, Any]) -> Any:
     from dataclasses import replace
 
     from heedful.features.sides import before_after
 
     sae, vector, maxima = _parts(model, wish)
-    by, how = (vector, wish["strength"]) if sae is None else (sae, wish["features"])
     steering = {"positions": wish["positions"], "site": wish["site"], "maxima": maxima}
     writing = {name: wish[name] for name in ("max_new_tokens", "strategy", "seed")}
-    found = before_after(model, by, how, wish["prompts"][0], steering=steering, **writing)
-    if sae is not None or vector is None:
-        return found
+    if sae is not None:
+        return before_after(
+            model, sae, wish["features"], wish["prompts"][0], steering=steering, baseline=vector,
+            texts=maxima or _held_out(wish["sae"]), **writing,
+        )  # fmt: skip
+    found = before_after(model, vector, wish["strength"], wish["prompts"][0], steering=steering, **writing)
     told = (
         f"The difference of means has length {vector.length:.3g}; {vector.chance:.3g} with shuffled labels.",
         *vector.notes,
@@ -192,6 +202,7 @@ def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:
     made = Writing(wish["max_new_tokens"], wish["strategy"], (wish["seed"],), wish["positions"])
     return sweep(
         model, sae, wish["prompts"], feature=next(iter(wish["features"])), strengths=strengths,
-        baseline=vector, threshold=wish["threshold"], writing=made, site=wish["site"], maxima=maxima,
+        baseline=vector, texts=maxima or _held_out(wish["sae"]), threshold=wish["threshold"], writing=made,
+        site=wish["site"], maxima=maxima,
         seed=wish["seed"], progress=say,
     )  # fmt: skip

@@ -1,10 +1,16 @@
-"""Before | after: what a model writes as it is, and what it writes when it is steered."""
+"""Before | after: what a model writes as it is, and what it writes when it is steered.
+
+A steer by features stands beside a difference of means of the same size (heedful.features.contrast).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from heedful.features.contrast import Texts, beside
+from heedful.features.directions import Direction
+from heedful.features.sae import SAE
 from heedful.features.steer import steer
 from heedful.features.sweep import perplexity, repetition
 from heedful.features.swept import Side, Sides
@@ -17,20 +23,39 @@ def before_after(
     prompt: Any,
     *,
     steering: Mapping[str, Any] | None = None,
+    baseline: Direction | None = None,
+    texts: Texts | None = None,
     **writing: Any,
 ) -> Sides:
-    """Write twice with the same settings. `steering`: positions, site, maxima; `writing`: as model.answer."""
-    x = model.encode(prompt)
+    """Write with the same settings, as the model is and steered.
+
+    steering   positions, site, maxima: as `steer` takes them
+    baseline   a difference of means that is pushed beside; None: of the features' own firings on `texts`
+    writing    as model.answer takes it
+    """
+    x, place = model.encode(prompt), dict(steering or {})
+    notes: tuple[str, ...] = ()
     plain = model.answer(x, **writing)
-    with steer(model, by, how, **(steering or {})) as applied:
+    with steer(model, by, how, **place) as applied:
         steered = model.answer(x, **writing)
-    before, after = (judged(model, x, ids) for ids in (plain, steered))
-    said = {str(k): str(v) for k, v in how.items()} if isinstance(how, Mapping) else how
-    positions = (steering or {}).get("positions", "all")
-    positions = positions if isinstance(positions, str) else list(positions)
-    settings = {"how": said, "positions": positions, **writing}
+    if isinstance(by, SAE) and baseline is None and applied.size:
+        baseline, told = beside(model, by, how, texts, place.get("site"))
+        notes = (told,)
+    written = {"before": plain, "after": steered}
+    if baseline is not None and applied.size:
+        place.pop("maxima", None)
+        with steer(model, baseline.scaled(applied.size), 1.0, **place):
+            written["difference of means"] = model.answer(x, **writing)
+    sides = {name: judged(model, x, ids) for name, ids in written.items()}
+    positions = place.get("positions", "all")
+    settings = {
+        "how": {str(k): str(v) for k, v in how.items()} if isinstance(how, Mapping) else how,
+        "positions": positions if isinstance(positions, str) else list(positions),
+        **writing,
+    }
     facts = {"name": model.name, "kind": model.kind}
-    return Sides(x.text, before, after, applied.size, plain == steered, facts, settings)
+    before, after = sides.pop("before"), sides.pop("after")
+    return Sides(x.text, before, after, applied.size, plain == steered, facts, settings, notes, sides)
 
 
 def judged(model: Any, x: Any, ids: list[int]) -> Side:

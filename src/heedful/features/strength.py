@@ -35,6 +35,15 @@ class Strength:
     amount: float
     said: str
 
+    @property
+    def takes_out(self) -> bool:
+        """Whether the feature ends lower than it stands."""
+        return (
+            self.amount < 1
+            if self.form == "own"
+            else self.amount < 0 or (self.form != "add" and self.amount == 0)
+        )
+
     def new(self, old: Tensor, greatest: float | None) -> Tensor:
         """old (n,) -> (n,)"""
         if self.form == "own":

@@ -27,9 +27,11 @@ import numpy as np
 import torch
 
 from heedful.errors import HeedfulError
+from heedful.features.contrast import Texts, beside
 from heedful.features.directions import Direction, feature_maxima, known_maxima, random_direction, site_of
 from heedful.features.sae import SAE
 from heedful.features.steer import steer
+from heedful.features.strength import parse
 from heedful.features.swept import BROKEN, Mean, Point, Sweep, Written, paired
 from heedful.models.base import Inputs
 from heedful.models.sites import read, width
@@ -72,6 +74,7 @@ def sweep(
     feature: int | None = None,
     strengths: Sequence[Any] | None = None,
     baseline: Direction | None = None,
+    texts: Texts | None = None,
     presence: Score | None = None,
     threshold: float = 0.0,
     writing: Writing | None = None,
@@ -83,7 +86,9 @@ def sweep(
     """Write after every prompt at every strength, by a feature of an SAE or along a direction.
 
     by, feature   an SAE and the feature that is set; or a direction, with numbers as strengths
-    baseline      a difference of means, added at the same size as the feature's own push
+    baseline      a difference of means, added at the same size as the feature's own push, and turned round
+                  where the feature is taken out; None: of the feature's own firings on `texts`
+    texts         a list or a file; None: `maxima`, if these are texts
     presence      how much of what is wanted a text has; default: where the feature fires
     """
     place = site_of(by, site)
@@ -95,24 +100,21 @@ def sweep(
     given = tuple(
         strengths if strengths is not None else STRENGTHS if isinstance(by, SAE) else (0.5, 1, 2, 4)
     )
+    own = maxima if _is_texts(maxima) else None
     if isinstance(by, SAE) and any("x" in str(one) for one in given):
         maxima = _maxima(model, by, maxima, place)
+    told = ""
+    if isinstance(by, SAE) and baseline is None and feature is not None:
+        baseline, told = beside(model, by, {feature: 1.0}, texts if texts is not None else own, place)
     base = _point(task, "unsteered", "–", by, {} if isinstance(by, SAE) else 0.0, maxima)
-    points = [base]
     noise = random_direction(width(model, place), place, seed)
+    others = {"difference of means": baseline, "random direction": noise}
+    points = [base]
     for number, one in enumerate(given):
         said(f"strength {one}", number, len(given))
-        how = {feature: one} if isinstance(by, SAE) else one
-        name = f"feature {feature}" if isinstance(by, SAE) else "direction"
-        found = _point(task, name, str(one), by, how, maxima)
-        others = {"difference of means": baseline, "random direction": noise}
-        points.append(found)
-        points += [
-            _point(task, other, str(one), vector.scaled(found.size), 1.0, None)
-            for other, vector in others.items()
-            if vector is not None and found.size > 0
-        ]
-    return _result(task, points, feature, threshold, presence is not None)
+        points += _strength(task, by, feature, one, maxima, others)
+    result = _result(task, points, feature, threshold, presence is not None)
+    return replace(result, notes=(*result.notes, *filter(None, [told])))
 
 
 def _check(model: Any, by: Any, feature: int | None, prompts: Any, presence: Any) -> None:
@@ -134,8 +136,11 @@ def _maxima(model: Any, sae: SAE, given: Any, site: str) -> Any:
     """Measured once, if they are to be measured."""
     if given is None:
         return known_maxima(sae)
-    is_texts = isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
-    return feature_maxima(model, sae, given, site=site) if is_texts else given
+    return feature_maxima(model, sae, given, site=site) if _is_texts(given) else given
+
+
+def _is_texts(given: Any) -> bool:
+    return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
 
 
 # --- judging -----------------------------------------------------------------------------------------
@@ -209,6 +214,21 @@ def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: A
             made.append(Written(number, seed, text, *judged))
     total, positions = (sum(part) for part in zip(*pushed, strict=True))
     return Point(method, strength, total / positions if positions else 0.0, tuple(made))
+
+
+def _strength(
+    task: _Task, by: Any, feature: int | None, one: Any, maxima: Any, others: dict[str, Direction | None]
+) -> list[Point]:
+    """One strength, and the other pushes at its size; these are turned round where a feature is taken out."""
+    how = {feature: one} if isinstance(by, SAE) else one
+    name = f"feature {feature}" if isinstance(by, SAE) else "direction"
+    found = _point(task, name, str(one), by, how, maxima)
+    way = -1.0 if feature is not None and parse(feature, one).takes_out else 1.0
+    return [found] + [
+        _point(task, other, str(one), vector.scaled(found.size), way, None)
+        for other, vector in others.items()
+        if vector is not None and found.size > 0
+    ]
 
 
 def _result(task: _Task, points: Sequence[Point], feature: int | None, threshold: float, own: bool) -> Sweep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +175,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """Two continuations of one prompt, drawn with the same seed."""
+    """Continuations of one prompt, drawn with the same seed."""
 
     prompt: str
     before: Side
@@ -185,10 +185,16 @@ class Sides:
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    beside: Mapping[str, Side] = field(default_factory=dict)  # what another push of the same size writes
+
+    @property
+    def columns(self) -> dict[str, Side]:
+        return {"before": self.before, "after": self.after, **self.beside}
 
     def to_dict(self) -> dict[str, Any]:
         sides = {name: _clean(asdict(getattr(self, name))) for name in ("before", "after")}
-        told = {"size": self.size, "same": self.same, "notes": list(self.notes)}
+        others = {name: _clean(asdict(side)) for name, side in self.beside.items()}
+        told = {"beside": others, "size": self.size, "same": self.same, "notes": list(self.notes)}
         return {
             "model": dict(self.model),
             "prompt": self.prompt,

@@ -11,7 +11,7 @@ from heedful.view.sections import esc, part, table
 from heedful.view.steer_terminal import row, short
 
 STYLE = (
-    ".heedful .sides{display:grid;grid-template-columns:1fr 1fr;gap:1.5em}"
+    ".heedful .sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(16em,1fr));gap:1.5em}"
     ".heedful .said{white-space:pre-wrap}"
 )
 
@@ -107,7 +107,7 @@ def sides_body(sides: Sides, size: int) -> str:
     lines = "".join(f"<li>{esc(line)}</li>" for line in notes)
     title = f'<h{size} class="verdict">Before and after</h{size}>'
     head = f'<header>{kicker}{title}<ul class="sentences">{lines}</ul></header>'
-    drawn = "".join(_side(name, getattr(sides, name), size + 1) for name in ("before", "after"))
+    drawn = "".join(_side(name, side, size + 1) for name, side in sides.columns.items())
     made = "".join(f"<li>{esc(name)}: {esc(value)}</li>" for name, value in sides.settings.items())
     made += f"<li>mean length of what was added to a position: {short(sides.size)}</li>"
     how = part("made", "How this was made", "", f"<ul>{made}</ul>", size + 1)
@@ -116,4 +116,6 @@ def sides_body(sides: Sides, size: int) -> str:
 
 def _side(name: str, side: Side, size: int) -> str:
     lead = f"Perplexity under the unsteered model {short(side.perplexity)}, repeats {side.repetition:.0%}."
-    return part(name, name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size)
+    return part(
+        name.replace(" ", "-"), name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size
+    )

@@ -15,11 +15,11 @@ from heedful.view.columns import visible
 
 def show_sides(sides: Sides, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=True)
-    table.add_column("before", ratio=1, overflow="fold")
-    table.add_column("after", ratio=1, overflow="fold")
-    table.add_row(*(Text(_lines(side.text)) for side in (sides.before, sides.after)))
-    table.add_row("", "")
-    table.add_row(*(Text(_judged(side), "dim") for side in (sides.before, sides.after)))
+    for name in sides.columns:
+        table.add_column(name, ratio=1, overflow="fold")
+    table.add_row(*(Text(_lines(side.text)) for side in sides.columns.values()))
+    table.add_row()
+    table.add_row(*(Text(_judged(side), "dim") for side in sides.columns.values()))
     console.print(table)
     if sides.same:
         console.print(Text("The steer changed no token.", "dim"))
