@@ -14,6 +14,7 @@ import heedful
 from heedful import registry
 from heedful.cli.io import announce, calm, console, duration, note, put_json, working, write
 from heedful.errors import HeedfulError
+from heedful.inside import with_features
 from heedful.planning import Plan, plan
 from heedful.run import carry_out
 from heedful.types import Comparison, Step
@@ -46,6 +47,7 @@ class Wish:
     long: str
     allow_pickle: bool
     evidence: bool = False
+    features: str | None = None  # a dictionary
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
             long=wish.long, params=params, evidence=wish.evidence,
         )  # fmt: skip
-    given = {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
+    given: dict[str, Any] = {"features": wish.features} if wish.features else {}
+    given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
     return replace(made, settings={**made.settings, **given})
 
 
@@ -117,7 +120,13 @@ def run(wish: Wish, out: Output | None = None) -> Comparison:
         def progress(step: Step) -> None:
             say(step.label, step.done, step.total)
 
-        return carry_out(made, progress)
+        found = carry_out(made, progress)
+        if wish.features is None or not found.attributions:
+            return found
+        say("features", 0, 0)
+        from heedful.features.sae import SAE
+
+        return with_features(found, made.model, SAE.load(wish.features, allow_pickle=wish.allow_pickle))
 
 
 def show_plan(made: Plan, form: str) -> None:

@@ -183,14 +183,26 @@ def working(message: str, silent: bool = False) -> Iterator[Say]:
 def _every(seconds: float) -> Say:
     """Plain lines, the first after so many seconds: a short run says nothing."""
     last = time.monotonic()
+    started, before = last, (0, 0)  # when this count began, and where it stood
 
     def say(what: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, started, before
+        if total != before[1] or done < before[0]:
+            started = time.monotonic()
+        before = (done, total)
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            note(f"{what}: {done:,}/{total:,} rows" if total > 1 else what)
+            left = time_left(done, total, last - started)
+            note(f"{what}: {done:,}/{total:,} rows{left}" if total > 1 else what)
 
     return say
+
+
+def time_left(done: int, total: int, seconds: float) -> str:
+    """ ", about 40 s left" at the speed so far; nothing where that is not known."""
+    if not 0 < done < total or seconds < 1:
+        return ""
+    return f", about {duration(seconds * (total - done) / done)} left"
 
 
 def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:

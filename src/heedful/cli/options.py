@@ -42,6 +42,8 @@ BUDGET = "Most model inputs that all methods together may run."
 Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
 EVIDENCE = "Weigh the methods on this text, beside random orders."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
+SAE = "A dictionary of the model: which of its features fired. heedful features train; or zoo:lm."
+Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
 Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]

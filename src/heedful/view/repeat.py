@@ -72,6 +72,7 @@ def command(comparison: Comparison) -> str | None:
         values = {str(params[name]) for params in _params(comparison).values() if name in params}
         words += [f"--{name}", values.pop()] if name == "operator" and len(values) == 1 else []
     words += [] if comparison.evidence else ["--no-evidence"]
+    words += ["--features", str(_sae(comparison))] if _sae(comparison) else []
     return shlex.join(words)
 
 
@@ -91,8 +92,15 @@ def python(comparison: Comparison) -> str:
     lines += [f"    {name}={value!r}," for name, value in _changed(comparison).items()]
     if _params(comparison):
         lines.append(f"    params={_params(comparison)!r},")
+    lines += [f"    features=heedful.SAE.load({_sae(comparison)!r}),"] if _sae(comparison) else []
     lines += [f"    evidence={_metrics(comparison)!r},"] if comparison.evidence else []
     return "\n".join([*lines, ")", 'cmp.to_html("why.html")'])
+
+
+def _sae(comparison: Comparison) -> str | None:
+    """The dictionary whose features are on the page, where it came from a folder or the zoo."""
+    named = comparison.settings.get("features")
+    return named if comparison.inside.fired is not None and isinstance(named, str) else None
 
 
 def _metrics(comparison: Comparison) -> list[str]:

@@ -22,6 +22,7 @@ from rich.text import Text
 from heedful.agreement import matrix, ranked_unit
 from heedful.types import CONTROL, Comparison, Word
 from heedful.view.columns import Column, columns, visible
+from heedful.view.sparkline import reach, sparkline
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -185,16 +186,33 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
     table.add_column("skill")
     for metric, operator in pairs:
         table.add_column(f"{metric}\n{operator}".strip(), justify="right")
+    falls = _falls(comparison)
+    if falls:
+        table.add_column("as its words go,\nbest first", no_wrap=True)
     for method in dict.fromkeys(e.method for e in found):
         row = {(e.metric, e.operator): e for e in found if e.method == method}
         cells = [
             f"{signed(row[p].skill)} {'✓' if row[p].above_chance else ' '}" if p in row else "" for p in pairs
         ]
+        cells += [falls.get(method, "")] if falls else []
         table.add_row(Text(method), *map(Text, cells))
+    if falls:
+        table.add_row(Text("random", "dim"), *[Text("")] * len(pairs), Text(falls[CONTROL], "dim"))
     yield from (Text(""), table)
     yield Text("0 is the mean of random orders, 1 the best found here; ✓ beyond the random orders", "dim")
     yield Text("")
     yield Text(comparison.verdict)
+
+
+def _falls(comparison: Comparison) -> dict[str, str]:
+    """Deletion curves as sparklines on one scale, and the middle of what random orders reach."""
+    found = next((r for r in comparison.inside.removals if r.curves and r.band), None)
+    if found is None:
+        return {}
+    curves = {method: [value for _, value in points] for method, points in found.curves.items()}
+    curves[CONTROL] = [(low + high) / 2 for _, low, high in found.band]
+    ends = reach(curves.values())
+    return {method: sparkline(values, *ends) for method, values in curves.items()}
 
 
 def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
