@@ -15,7 +15,15 @@ from heedful.cli.features_train import train
 from heedful.cli.io import Say, calm, console, duration, note, put_json, working
 
 option, argument = typer.Option, typer.Argument
-app = typer.Typer(help="Features of a model's activations: harvest them, train dictionaries, read them.")
+HELP = """Features of a model's activations: harvest them, train dictionaries, read them.
+
+    \b
+    heedful features sites zoo:lm
+    heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
+    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
+    heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
+"""
+app = typer.Typer(help=HELP)
 app.command()(train)
 app.command()(page)
 app.command()(interpret)
