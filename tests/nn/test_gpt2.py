@@ -135,11 +135,23 @@ def test_output_weights_are_tied_and_gradients_agree() -> None:
 
 
 def test_what_transformers_can_and_we_cannot_is_refused() -> None:
-    for changes in ({"activation_function": "relu"}, {"scale_attn_weights": False}, {"n_inner": 16}):
+    for changes in ({"activation_function": "silu"}, {"scale_attn_weights": False}, {"n_inner": 16}):
         with pytest.raises(HeedfulError, match=next(iter(changes))):
             GPT2.from_transformers(their_model(**changes))
     with pytest.raises(HeedfulError, match="solu"):
         GPT2(GPT2Config(11, 8, 1, 1, 8, activation="solu-ln")).to_transformers()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("relu", "relu"), ("gelu-exact", "gelu"), ("gelu", "gelu_new")])
+def test_activations_convert_there_and_back(ours: str, theirs: str) -> None:
+    model = GPT2(GPT2Config(11, 8, 1, 2, 8, activation=ours), seed=3).eval()
+    for p in model.parameters():
+        p.data.mul_(8)  # away from zero, where activations are alike
+    other, ids = model.to_transformers(), torch.arange(8)[None]
+    assert other.config.activation_function == theirs
+    with torch.no_grad():
+        torch.testing.assert_close(model(ids), other(ids).logits, atol=1e-4, rtol=1e-5)  # float32
+        torch.testing.assert_close(GPT2.from_transformers(other)(ids), model(ids))
 
 
 def test_too_long_is_an_error_and_next_logits_reads_the_tail() -> None:

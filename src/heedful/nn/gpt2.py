@@ -126,7 +126,8 @@ class GPT2(nn.Module):
                 raise HeedfulError(
                     f"this GPT-2 has {field}={value!r}", f"nn.GPT2 computes with {known[0]!r} only"
                 )
-        config = GPT2Config(c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd, c.resid_pdrop)
+        sizes = (c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd)
+        config = GPT2Config(*sizes, c.resid_pdrop, ACTIVATION[c.activation_function])
         ours = cls(config).to(model.dtype)
         ours.load_state_dict(_ours_of(model.state_dict(), config.layers))
         return ours.eval()
@@ -137,15 +138,18 @@ class GPT2(nn.Module):
         from transformers import GPT2LMHeadModel
 
         c = self.config
-        if c.activation != "gelu":
+        known = {ours: name for name, ours in reversed(ACTIVATION.items())}
+        if c.activation not in known:
             raise HeedfulError(
-                f"activation {c.activation!r} is not in transformers' GPT-2", "only 'gelu' converts"
+                f"activation {c.activation!r} is not in transformers' GPT-2",
+                f"only {', '.join(known)} convert",
             )
         sizes = {"vocab_size": c.vocab_size, "n_positions": c.context, "n_layer": c.layers}
         sizes |= {"n_head": c.heads, "n_embd": c.width}
+        named = {"activation_function": known[c.activation], "bos_token_id": None, "eos_token_id": None}
         drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), c.dropout)
         with torch.random.fork_rng(devices=[]):
-            theirs = GPT2LMHeadModel(TheirConfig(**sizes, **drops, bos_token_id=None, eos_token_id=None))
+            theirs = GPT2LMHeadModel(TheirConfig(**sizes, **drops, **named))
         theirs.to(self.token.weight.dtype)
         theirs.load_state_dict(_theirs_of(self.state_dict(), c.layers))
         theirs.eval()
@@ -167,9 +171,11 @@ INNER = {
     "mlp.down": "mlp.c_proj",
 }
 QKV = ("query", "key", "value")
+# their activation -> ours
+ACTIVATION = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu": "gelu-exact", "relu": "relu"}
 EXPECTED = {  # settings of transformers' GPT-2 that this file computes with
     "n_inner": (None,),
-    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+    "activation_function": tuple(ACTIVATION),
     "scale_attn_weights": (True,),
     "scale_attn_by_inverse_layer_idx": (False,),
     "layer_norm_epsilon": (1e-5,),
