@@ -1,0 +1,346 @@
+"""Superposition: a layer keeps more features than it has dimensions, once features are sparse enough.
+
+Toy model: n features, m < n dimensions, the rows of W (n, m) are the directions features are given.
+
+    x_i = 0 with probability S, else uniform in [0, 1]           S: sparsity, p = 1 - S: density
+    x' = ReLU(W Wᵀ x + b),    loss = E sum_i I_i (x_i - x'_i)²   I_i: importance
+    features per dimension    ||W||² / m
+    dimensionality of i       D_i = ||W_i||² / sum_j (W_i·W_j / ||W_i||)²    1 alone, 1/2 in an opposite pair
+
+Two features of importance 1 and r in one dimension have two candidates, whose losses are integrals:
+
+    keep one     W = (1, 0), b = (0, p/2):   loss = r (p/3 - p²/4)
+    opposite     W = (1, -1), b = 0:         loss = (1 + r) p²/6
+    so they share the dimension below the density p* = 4r / (2 + 5r)
+
+Polysemantic without superposition: one neuron that is on or off, four features that exclude each other, each
+followed by its own token. Losses of all 16 ways to wire it are counted. Many toys train at once, one batched
+product. Draws: the directions by density, features per dimension, two features in one dimension.
+
+Elhage et al., Toy Models of Superposition, 2022; Bricken et al. 2023 (the neuron and four features).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.means import claim_mean
+from heedful.view.charts import Curve, curves
+from heedful.view.panels import Panel, arrows
+
+DENSITIES = (1.0, 0.3, 0.1, 0.03, 0.01)
+KEPT = 0.5  # a direction longer than this
+
+
+@dataclass(frozen=True, eq=False)
+class Toys:
+    """M trained models of one shape."""
+
+    directions: Tensor  # W (M, n, m)
+    bias: Tensor  # (M, n)
+
+    @property
+    def per_dimension(self) -> Tensor:
+        """(M,) ||W||² / m"""
+        return self.directions.square().sum((1, 2)) / self.directions.shape[2]
+
+
+@lab(
+    "superposition",
+    title="Toy models of superposition",
+    minutes=2.0,
+    cite="Elhage et al. 2022; Bricken et al. 2023",
+)
+def superposition(run: LabRun) -> None:
+    by_density(run)
+    shapes(run)
+    sweep(run)
+    two_in_one(run)
+    one_neuron(run)
+
+
+# --- the toy model ---------------------------------------------------------------------------------
+
+
+def train(density: Tensor, importance: Tensor, m: int, steps: int, seed: int, batch: int = 256) -> Toys:
+    """density (M,), importance (M, n): every toy its own; Adam, the rate falling to zero."""
+    rng = torch.Generator().manual_seed(seed)
+    count, n = importance.shape
+    w = (torch.randn(count, n, m, generator=rng) / math.sqrt(n)).requires_grad_()
+    b = torch.zeros(count, 1, n, requires_grad=True)
+    adam = torch.optim.Adam([w, b], lr=1e-2, fused=True)
+    p, weight = density[:, None, None], importance[:, None] / density[:, None, None]
+    for step in range(steps):
+        adam.param_groups[0]["lr"] = 5e-3 * (1 + math.cos(math.pi * step / steps))
+        draw = torch.rand(count, batch, n, generator=rng)
+        x = torch.where(draw < p, draw / p, 0.0)  # uniform where it is below p: one draw does for both
+        loss = (weight * (x - output(x, w, b)).square()).sum(2).mean(1)  # (M,)
+        adam.zero_grad()
+        loss.sum().backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    return Toys(w.detach(), b.detach()[:, 0])
+
+
+def output(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """ReLU(W Wᵀ x + b) of rows x (M, B, n)."""
+    return torch.relu(x @ w @ w.mT + b)
+
+
+def dimensionality(w: Tensor) -> Tensor:
+    """W (..., n, m) -> D (..., n); 0 of a feature that is not kept."""
+    length = w.norm(dim=-1, keepdim=True)
+    overlap = (w / length.clamp(min=1e-12)) @ w.mT  # (..., n, n)
+    found: Tensor = length[..., 0].square() / overlap.square().sum(-1).clamp(min=1e-12)
+    return found
+
+
+# --- what is kept, by density ----------------------------------------------------------------------
+
+
+def by_density(run: LabRun) -> None:
+    """Five features of falling importance in two dimensions."""
+    run.say(
+        """Five features share two dimensions; each next one matters 0.8 times as much. Where all are active
+        at once there is room for two. Where they are rarely active together they rarely disturb each other,
+        the ReLU cuts off most of what they do, and more than two are kept."""
+    )
+    run.progress(0, 4, "training toys")
+    toys = 8 if run.fast else 12
+    density = torch.tensor(DENSITIES).repeat_interleave(toys)
+    importance = (0.8 ** torch.arange(5.0)).expand(len(density), 5)
+    found = train(density, importance, 2, 1500 if run.fast else 4000, run.seed)
+    w = found.directions.view(len(DENSITIES), toys, 5, 2)
+    kept = (w.norm(dim=3) > KEPT).sum(2).double()  # (densities, toys)
+    panels = [
+        Panel(f"p = {p:g}", w[k, 0].tolist(), f"{int(kept[k, 0])} kept") for k, p in enumerate(DENSITIES)
+    ]
+    run.figure(
+        "directions",
+        arrows(panels, "Directions of five features in two dimensions"),
+        "The direction each of five features is given, by density p: the share of inputs it is active in.",
+    )
+    share = w.square().sum(3)[..., :2].sum(2) / w.square().sum((2, 3))
+    claim_mean(
+        run,
+        "Dense features: more than nine tenths of ||W||² belong to the two most important",
+        share[0].double().numpy(),
+        above=0.9,
+        against=float(share[-1].mean()),
+        control="the same share when features are sparse",
+    )
+    claim_mean(
+        run,
+        "Sparse features: more are kept than there are dimensions",
+        kept[-1].numpy(),
+        above=3.0,
+        against=float(kept[0].mean()),
+        control="features kept when all are always active",
+    )
+
+
+# --- regular shapes --------------------------------------------------------------------------------
+
+
+def shapes(run: LabRun) -> None:
+    """Features of one importance repel each other: pairs and pentagons."""
+    toys, steps = (6, 800) if run.fast else (20, 4000)
+    run.progress(1, 4, "training toys")
+    six = train(torch.full((toys,), 0.1), torch.ones(toys, 6), 3, steps, run.seed + 1).directions
+    five = train(torch.full((toys,), 0.05), torch.ones(toys, 5), 2, steps, run.seed + 2).directions
+    chance = torch.Generator().manual_seed(run.seed)
+    run.say(
+        """Features of equal importance spread as far as they can. The dimensionality that is left to each is
+        a fraction that tells the shape: a half in opposite pairs, two fifths in a pentagon."""
+    )
+    claim_mean(
+        run,
+        "Six sparse features in three dimensions stand in opposite pairs: cosine to the partner near -1",
+        opposite(six).double().numpy(),
+        below=-0.95,
+        against=float(opposite(torch.randn(200, 6, 3, generator=chance)).mean()),
+        control="six random directions",
+    )
+    claim_mean(
+        run,
+        "Each feature in such a pair has half a dimension: none is off by more than a hundredth",
+        (dimensionality(six) - 1 / 2).abs().amax(1).double().numpy(),
+        below=0.01,
+    )
+    claim_mean(
+        run,
+        "Five sparse features in two dimensions make a pentagon: no angle is far from 72 degrees",
+        unevenness(five).double().numpy(),
+        below=5.0,
+        against=float(unevenness(torch.randn(200, 5, 2, generator=chance)).mean()),
+        control="degrees off, at most, of five random directions",
+    )
+    claim_mean(
+        run,
+        "Each feature in the pentagon has two fifths of a dimension: none is off by more than a hundredth",
+        (dimensionality(five) - 2 / 5).abs().amax(1).double().numpy(),
+        below=0.01,
+    )
+
+
+def opposite(w: Tensor) -> Tensor:
+    """(M, n, m) -> (M,) mean over features of the cosine with the most opposed other one."""
+    unit = torch.nn.functional.normalize(w, dim=2)
+    return (unit @ unit.mT).amin(2).mean(1)
+
+
+def unevenness(w: Tensor) -> Tensor:
+    """(M, n, 2) -> (M,) by how many degrees the angle between neighbours is off 360/n, at most."""
+    angles = torch.atan2(w[..., 1], w[..., 0]).sort(1).values
+    gaps = torch.cat([angles, angles[:, :1] + 2 * math.pi], 1).diff(dim=1)
+    return (gaps.rad2deg() - 360 / w.shape[1]).abs().amax(1)
+
+
+# --- many features ---------------------------------------------------------------------------------
+
+
+def sweep(run: LabRun) -> None:
+    """Features per dimension as they get sparser."""
+    n, m, toys, steps = (20, 5, 3, 600) if run.fast else (40, 10, 3, 3000)
+    levels = torch.logspace(0, -2, 7 if run.fast else 15)
+    run.progress(2, 4, "training toys")
+    density = levels.repeat_interleave(toys)
+    found = train(density, torch.ones(len(density), n), m, steps, run.seed + 3)
+    each = found.per_dimension.view(len(levels), toys)
+    points = list(zip((1 / levels).tolist(), each.mean(1).tolist(), strict=True))
+    low, high = each.amin(1).tolist(), each.amax(1).tolist()
+    run.figure(
+        "features-per-dimension",
+        curves(
+            [Curve("trained toys", points, low, high)],
+            "1 / density",
+            "features per dimension",
+            "Features per dimension by sparsity",
+            log="x",
+        ),
+        f"{n} equal features in {m} dimensions: ||W||²/m by sparsity, with the range of {toys} toys. "
+        "A direction may be longer than one.",
+    )
+    claim_mean(
+        run,
+        "Dense features of equal importance: one a dimension",
+        each[0].double().numpy(),
+        above=0.9,
+        below=1.1,
+    )
+    claim_mean(
+        run,
+        "Sparse features of equal importance: several a dimension",
+        each[-1].double().numpy(),
+        above=2.5,
+        against=float(each[0].mean()),
+        control="features per dimension at density 1",
+    )
+
+
+# --- two features, one dimension -------------------------------------------------------------------
+
+
+def two_in_one(run: LabRun) -> None:
+    """Of several toys the one of least loss shares the dimension below p*, and drops a feature above."""
+    run.say(
+        """Two features want one dimension; the second has importance r. Either it is dropped, or it takes the
+        opposite direction and the two disturb each other whenever both are active. The losses of these two
+        candidates are integrals, and meet at the density p* = 4r/(2 + 5r)."""
+    )
+    run.progress(3, 4, "training toys")
+    groups, again = (3, 8) if run.fast else (6, 10)
+    ratios = (0.2, 0.4, 0.6)
+    scale = torch.linspace(0.6, 1.5, 13 if run.fast else 19)  # of p*
+    shape = (len(ratios), len(scale), groups, again)
+    wanted = torch.tensor([shared_below(r) for r in ratios])[:, None] * scale
+    density = wanted[..., None, None].expand(shape).flatten()
+    second = torch.tensor(ratios)[:, None, None, None].expand(shape).flatten()
+    importance = torch.stack([torch.ones_like(second), second], 1)
+    found = train(density, importance, 1, 500 if run.fast else 2000, run.seed + 4, batch=128)
+    least = exact_loss(found, density, importance).view(shape).argmin(3, keepdim=True)
+    weaker = found.directions[:, 1, 0].abs().view(shape).gather(3, least)[..., 0]  # (ratios, scale, groups)
+    lines = [
+        Curve(f"r = {r:g}", list(zip(scale.tolist(), weaker[k].mean(1).tolist(), strict=True)))
+        for k, r in enumerate(ratios)
+    ]
+    run.figure(
+        "two-in-one",
+        curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
+        "Length of the weaker feature's direction, in the best of several toys, by density over p*.",
+    )
+    both = (weaker > KEPT) * scale[:, None]
+    claim_mean(
+        run,
+        "The weaker feature is dropped near the density p* at which the two integrals meet",
+        both.amax(1).flatten().double().numpy(),
+        above=0.8,
+        below=1.3,
+        against=1.0,
+        control="largest density over p* at which both are kept; 1 in theory",
+    )
+
+
+def shared_below(r: float) -> float:
+    """p* = 4r / (2 + 5r)"""
+    return 4 * r / (2 + 5 * r)
+
+
+def exact_loss(toys: Toys, density: Tensor, importance: Tensor, nodes: int = 40) -> Tensor:
+    """(M,) of two features: both, one or none active, each an integral by the midpoint rule."""
+    line, zero = (torch.arange(nodes) + 0.5) / nodes, torch.zeros(1)
+    total = torch.zeros(len(density))
+    for first, second in product((True, False), repeat=2):
+        x = torch.cartesian_prod(line if first else zero, line if second else zero)  # (G, 2)
+        missed = (x - output(x, toys.directions, toys.bias[:, None])).square()  # (M, G, 2)
+        chance = (density if first else 1 - density) * (density if second else 1 - density)
+        total += chance * (missed.mean(1) * importance).sum(1)
+    return total
+
+
+# --- one neuron, four features ---------------------------------------------------------------------
+
+
+def one_neuron(run: LabRun) -> None:
+    """Cross entropy prefers a neuron that fires for two features; squared error does not care."""
+    wirings = list(product((0, 1), repeat=4))
+    entropy = {w: loss_of(w, lambda size: math.log(size)) for w in wirings}
+    squared = {w: loss_of(w, lambda size: 1 - 1 / size) for w in wirings}
+    best = {k: min((w for w in wirings if sum(w) == k), key=entropy.__getitem__) for k in range(5)}
+    run.say(
+        """A neuron is on or off; one of four features is present, each as often, and tells the next token.
+        A neuron for one feature leaves three in doubt: three quarters of log 3. One that fires for two leaves
+        two either way: log 2. Nothing is compressed here, and still a loss of logarithms wants polysemantic
+        neurons. Squared error is the same for both."""
+    )
+    run.table(
+        "A neuron that fires for so many of four features",
+        ("features", "cross entropy", "squared error"),
+        [(k, entropy[w], squared[w]) for k, w in best.items()],
+    )
+    run.claim(
+        "Of all wirings of one neuron, cross entropy is least where it fires for two of four features",
+        value=min(entropy.values()),
+        holds=all((loss > entropy[best[2]] + 1e-9) == (sum(w) != 2) for w, loss in entropy.items()),
+        against=entropy[best[1]],
+        control="a neuron for one feature",
+        exact=True,
+    )
+    run.claim(
+        "Squared error does not tell a neuron for one feature from a neuron for two",
+        value=squared[best[2]] - squared[best[1]],
+        holds=abs(squared[best[2]] - squared[best[1]]) < 1e-12,
+        exact=True,
+    )
+
+
+def loss_of(wiring: Sequence[int], doubt: Callable[[int], float]) -> float:
+    """The neuron's two states leave a group of features in doubt each; `doubt` is the loss of a group."""
+    sizes = [sum(wiring), len(wiring) - sum(wiring)]
+    return sum(size * doubt(size) for size in sizes if size) / len(wiring)
