@@ -46,7 +46,7 @@ FORMULAS: dict[str, Callable[[RatioGame], Floats]] = {
 @lab(
     "lime-theorem",
     title="What LIME converges to on an attention classifier",
-    minutes=2.5,
+    minutes=1.5,
     cite="Lopardo, Precioso & Garreau 2024; Mardaoui & Garreau 2021",
 )
 def lime_theorem(run: LabRun) -> None:

@@ -1,0 +1,338 @@
+"""Anchors without a search: on a linear rule, and on one head of attention, theory says which words do.
+
+An anchor A keeps its words; every other is removed with probability 1/2. With weights w_t towards the answer:
+
+    precision(A) ~ Phi((bias + sum_A w + 1/2 sum_{not A} w) / sqrt(1/4 sum_{not A} w^2))
+
+Linear      TF-IDF and logistic regression: w_t = lambda_j idf_j at each place of word j.
+One head    f = N / D with D > 0: the sign of f is that of N, which is linear, w_t = n_t - n_{h,t} (h: UNK).
+            With several heads, whose denominators differ, it is not.
+
+Shown: predicted against true precision; the error as texts grow (Berry-Esseen); the anchors that the search
+of Ribeiro et al. finds against the words of the largest weights, which are the best anchor of every size.
+
+Lopardo, Precioso & Garreau, A Sea of Words: An In-Depth Analysis of Anchors for Text Data, AISTATS 2023;
+Ribeiro, Singh & Guestrin, Anchors: High-Precision Model-Agnostic Explanations, AAAI 2018.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from scipy import optimize, sparse, stats
+from scipy.special import expit
+
+import heedful
+from heedful import registry
+from heedful.explainers.exact import games
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.means import claim_mean
+from heedful.labs.reviews import reviews
+from heedful.nn import OneLayerClassifier
+from heedful.text import split_words
+from heedful.theory import linear_anchors
+from heedful.theory.lime_limit import Floats
+from heedful.theory.linear_anchors import LinearRule
+from heedful.view.charts import Curve, curves
+from heedful.view.plots import Series, scatter
+
+THRESHOLD = 0.95
+OPEN = 0.85  # texts of whose answer more is sure with every word tossed need no anchor
+FREE = 16  # most words of weight in a text whose precision is counted exactly
+LAWS = (linear_anchors.exact, linear_anchors.gaussian)
+LENGTHS = (10, 20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text, the model, and the linear rule that says when its answer stands."""
+
+    model: Any
+    x: Any
+    target: Any
+    rule: LinearRule
+    operator: str
+
+
+@lab(
+    "anchors-theory",
+    title="Anchors on linear and one-head attention classifiers",
+    minutes=1.0,
+    cite="Lopardo, Precioso & Garreau 2023; Ribeiro, Singh & Guestrin 2018",
+)
+def anchors_theory(run: LabRun) -> None:
+    count = 25 if run.fast else 100
+    rng = np.random.default_rng(run.seed)
+    texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))]
+    bag = fit_tfidf(2000 if run.fast else len(reviews("train")), rng)
+    zoo: Any = heedful.load("zoo:one-layer")
+    single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
+    cases = {
+        "linear": chosen(texts, bag.case, count),
+        "one head": chosen(texts, lambda text: head_case(single, text), count),
+    }
+    run.say(
+        "Two classifiers of film reviews: TF-IDF with logistic regression, trained here, and a model of one"
+        f" head taken out of zoo:one-layer. {count} reviews each, of those whose answer hangs on their words."
+    )
+    same_sign(run, cases["one head"], zoo, rng)
+    precisions(run, cases)
+    growing(run, bag, texts, rng)
+    searched(run, cases)
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A linear rule over counts of words: sign(bias + sum_t weight[word t])."""
+
+    weights: dict[str, float]  # lambda_j idf_j
+    bias: float
+
+    def margins(self, texts: Sequence[str]) -> Floats:
+        return np.array([self.bias + sum(self.weights.get(w, 0.0) for w in words(text)) for text in texts])
+
+    def model(self) -> Any:
+        """As a black box: texts -> scores of both labels."""
+
+        def tfidf(texts: list[str]) -> Floats:
+            found = self.margins(texts)
+            return np.column_stack([-found / 2, found / 2])
+
+        return heedful.load(tfidf)
+
+    def case(self, text: str) -> Case:
+        model = self.model()
+        x = model.encode(text.lower())
+        target = model.target(x)
+        sign = 1 if target.index == 1 else -1
+        weights = np.array([self.weights.get(token, 0.0) for token in x.tokens])
+        return Case(model, x, target, LinearRule(sign * weights, sign * self.bias), "delete")
+
+
+def words(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_words(text)]
+
+
+def fit_tfidf(count: int, rng: np.random.Generator) -> Bag:
+    """Logistic regression with ridge on counts times idf, of `count` training sentences."""
+    sentences = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))[:count]]
+    texts = [Counter(words(sentence.text.lower())) for sentence in sentences]
+    seen = Counter(word for text in texts for word in text)
+    kept = sorted(word for word, n in seen.items() if n >= 3 and word.isalpha())
+    idf = np.array([np.log((1 + count) / (1 + seen[word])) + 1 for word in kept])
+    place = {word: j for j, word in enumerate(kept)}
+    cells = [
+        (i, place[w], n * idf[place[w]])
+        for i, text in enumerate(texts)
+        for w, n in text.items()
+        if w in place
+    ]
+    rows, columns, values = (np.array(part) for part in zip(*cells, strict=True))
+    x = sparse.csr_array((values, (rows, columns)), shape=(count, len(kept)))
+    sign = np.array([2 * sentence.label - 1 for sentence in sentences])
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        margin = sign * (x @ theta[1:] + theta[0])
+        pull = -sign * expit(-margin)
+        slope = np.concatenate([[pull.sum()], x.T @ pull + theta[1:]])
+        return float(np.logaddexp(0, -margin).sum() + theta[1:] @ theta[1:] / 2), slope
+
+    theta = optimize.minimize(
+        loss, np.zeros(len(kept) + 1), jac=True, method="L-BFGS-B", options={"maxiter": 100}
+    ).x
+    return Bag(dict(zip(kept, (theta[1:] * idf).tolist(), strict=True)), float(theta[0]))
+
+
+def one_head(module: OneLayerClassifier, head: int) -> OneLayerClassifier:
+    """A model of one trained head, the others gone."""
+    made = OneLayerClassifier(replace(module.config, heads=1)).eval()
+    state = module.state_dict()
+    for name in ("query", "key", "value", "readout"):
+        state[name] = state[name][head : head + 1]
+    made.load_state_dict(state)
+    return made
+
+
+def head_case(model: Any, text: str) -> Case:
+    """The rule of a one-head model: N of its answer less N of the other class."""
+    x = model.encode(text)
+    target = model.target(x)
+    (game,) = games(model, x, replace(target, contrast=1 - target.index), "word")
+    return Case(model, x, target, linear_anchors.of_head(game), "unk")
+
+
+def chosen(texts: list[str], made: Callable[[str], Case], count: int) -> list[Case]:
+    """The first texts whose precision can be counted, and whose answer hangs on words at all."""
+    found: list[Case] = []
+    for text in texts:
+        case = made(text)
+        free = int(np.count_nonzero(case.rule.weights))
+        if free <= FREE and linear_anchors.exact(case.rule, ()) < OPEN:
+            found.append(case)
+        if len(found) == count:
+            break
+    return found
+
+
+def same_sign(run: LabRun, cases: list[Case], zoo: Any, rng: np.random.Generator) -> None:
+    """Whether the answer follows the linear rule on texts with words removed at random."""
+    wrong, spread = [], []
+    for number, case in enumerate(cases):
+        run.progress(number, len(cases), "signs")
+        keep = rng.random((200, len(case.rule.weights))) < 0.5
+        margin = replace(case.target, contrast=1 - case.target.index)
+        said = case.model.rows(case.x, margin, keep, case.operator, "word")
+        wrong.append(float(np.mean((said > 0) != (case.rule(keep) > 0))))
+        whole = replace(zoo.target(zoo.encode(case.x.text)), contrast=None)
+        whole = replace(whole, contrast=1 - whole.index)
+        heads = games(zoo, case.x, whole, "word")
+        added = sum(linear_anchors.of_head(head)(keep) / (head.always_g + head.g1.sum()) for head in heads)
+        spread.append(float(np.mean((np.mean([head(keep) for head in heads], 0) > 0) != (added > 0))))
+    run.claim(
+        "One head of attention answers as its linear rule does, whatever is removed.",
+        value=max(wrong),
+        exact=True,
+        holds=max(wrong) == 0.0,
+        against=float(np.mean(spread)),
+        control="share of texts answered otherwise with six heads",
+    )
+    claim_mean(
+        run,
+        "With six heads the sum of their rules answers otherwise for some texts with words removed.",
+        spread,
+        above=0.0,
+        against=float(np.mean(wrong)),
+        control="one head",
+    )
+
+
+def precisions(run: LabRun, cases: dict[str, list[Case]]) -> None:
+    """Predicted against counted precision: no anchor, every single word, and the best few."""
+    series, rows = [], []
+    for (name, some), bound in zip(cases.items(), (0.06, 0.12), strict=True):
+        pairs = [precision_pairs(case.rule) for case in some]  # each (anchors, 2): Gaussian, exact
+        off = np.array([np.abs(found[:, 0] - found[:, 1]).mean() for found in pairs])
+        flat = np.array([np.abs(found[:, 1] - np.median(found[:, 1])).mean() for found in pairs])
+        every = np.concatenate(pairs)
+        series.append(Series(name, [(a, b) for a, b in every[:: max(1, len(every) // 300)].tolist()]))
+        alike = float(stats.pearsonr(every[:, 0], every[:, 1]).statistic)
+        rows.append([name, len(every), float(off.mean()), float(flat.mean()), alike])
+        claim_mean(
+            run,
+            f"On the {name} classifier the Gaussian foretells the precision of anchors: mean error below"
+            f" {bound}.",
+            off,
+            below=bound,
+            against=float(flat.mean()),
+            control="one precision for all anchors of a text, the best one",
+        )
+    run.table(
+        "Gaussian against counted precision",
+        ["classifier", "anchors", "mean error", "error of a constant", "correlation"],
+        rows,
+    )
+    run.say(
+        "A head's weights are exponentials of its scores: a few words hold most of the sum, which is then"
+        " less like a Gaussian than the sum of a linear rule."
+    )
+    run.figure(
+        "precision",
+        scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
+        "Every anchor of one word, of none and of the best few, in short reviews.",
+    )
+
+
+def precision_pairs(rule: LinearRule) -> Floats:
+    """(anchors, 2)"""
+    order = np.argsort(-rule.weights).tolist()
+    anchors = [(), *((t,) for t in np.flatnonzero(rule.weights).tolist()), *(order[:k] for k in (2, 3, 4))]
+    return np.array([[linear_anchors.gaussian(rule, a), linear_anchors.exact(rule, a)] for a in anchors])
+
+
+def growing(run: LabRun, bag: Bag, texts: list[str], rng: np.random.Generator) -> None:
+    """How far the sum of what comes and goes is from a normal law, as texts grow: largest gap of the laws."""
+    count, draws = (24, 8000) if run.fast else (60, 40000)
+    known = [bag.weights[w] for text in texts for w in words(text.lower()) if w in bag.weights]
+    gaps = np.empty((count, len(LENGTHS)))
+    for i in range(count):
+        run.progress(i, count, "longer texts")
+        for k, length in enumerate(LENGTHS):
+            start = int(rng.integers(len(known) - length))
+            gaps[i, k] = normal_gap(np.array(known[start : start + length]), draws, rng)
+    mean, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(count)
+    points = list(zip(LENGTHS, mean.tolist(), strict=True))
+    run.figure(
+        "lengths",
+        curves(
+            [Curve("largest gap", points, (mean - 2 * error).tolist(), (mean + 2 * error).tolist())],
+            "words of weight in the text",
+            "gap between the laws",
+            "The Gaussian improves with the length of the text",
+            log="xy",
+        ),
+        "Largest distance between the law of the sum and the normal law of the same mean and variance, mean"
+        f" over texts; {draws} draws cannot show less than about {0.87 / np.sqrt(draws):.3f}.",
+    )
+    claim_mean(
+        run,
+        "The Gaussian is better for longer texts: at 160 words the largest gap is less than half that at 10.",
+        gaps[:, 0] - 2 * gaps[:, -1],
+        above=0.0,
+        against=float(gaps[:, -1].mean()),
+        control="gap at 160 words",
+    )
+
+
+def normal_gap(weights: Floats, draws: int, rng: np.random.Generator) -> float:
+    """Kolmogorov's distance of sum w_t z_t, standardised, from the normal law."""
+    kept = rng.random((draws, len(weights))) < 0.5
+    sums = (kept @ weights - weights.sum() / 2) / np.sqrt(np.square(weights).sum() / 4)
+    return float(stats.kstest(sums, "norm").statistic)
+
+
+def searched(run: LabRun, cases: dict[str, list[Case]]) -> None:
+    """The search that knows nothing of weights, against the words of the largest weights."""
+    rows = []
+    for name, some in cases.items():
+        same, chance, lengths, held = [], [], [], []
+        for number, case in enumerate(some):
+            run.progress(number, len(some), f"anchors ({name})")
+            found = anchor_of(case, 1000 if run.fast else 4000, run.seed)
+            order = np.argsort(-case.rule.weights).tolist()
+            others = np.random.default_rng([run.seed, number]).permutation(len(order)).tolist()
+            same.append(jaccard(found, order[: len(found)]))
+            chance.append(jaccard(found, others[: len(found)]))
+            held.append(linear_anchors.exact(case.rule, found))
+            told = [linear_anchors.shortest(case.rule, THRESHOLD, by) for by in LAWS]
+            lengths.append([len(found), *map(len, told)])
+        rows.append([name, *np.mean(lengths, axis=0).tolist(), *map(fmean, (held, same, chance))])
+        claim_mean(
+            run,
+            f"On the {name} classifier the search finds the words of the largest weights: overlap above 0.4.",
+            same,
+            above=0.4,
+            against=fmean(chance),
+            control="as many words at random",
+        )
+    run.table(
+        "Anchors found and foretold",
+        ["classifier", "words found", "shortest", "by the Gaussian", "precision", "overlap", "at random"],
+        rows,
+    )
+
+
+def anchor_of(case: Case, samples: int, seed: int) -> list[int]:
+    """Positions of the anchor that the search finds."""
+    settings = {"threshold": THRESHOLD, "samples": samples, "operator": case.operator, "seed": seed}
+    found = registry.get("anchors")(case.model, case.x, case.target, **settings)
+    return [u for u, group in enumerate(case.x.units("word")) if found.scores[group].any()]
+
+
+def jaccard(a: Sequence[int], b: Sequence[int]) -> float:
+    """Shared by all; 1 for two that are empty."""
+    return len({*a} & {*b}) / len({*a} | {*b}) if a or b else 1.0

@@ -1,0 +1,213 @@
+"""Seven explainers, one sentence, several answers; and what evidence says about them.
+
+The sentence and the seven methods are those of Lopardo, Precioso & Garreau 2024, figure 1: attention (mean
+and maximum over heads), LIME, and the gradient as mean, L1 norm, L2 norm and times input. The model is
+zoo:one-layer.
+
+    agreement   Kendall's tau between two rankings of the words; signed scores where both have signs, else
+                their sizes
+    evidence    comprehensiveness: how far the logit falls when the best-ranked words are deleted, as skill:
+                (value - random orders) / (best order found - random orders)
+
+One sentence ranks nobody, so agreement and evidence are also measured on held-out film reviews.
+
+Lopardo, Precioso & Garreau, Attention Meets Post-hoc Interpretability, ICML 2024; Krishna et al., The
+Disagreement Problem in Explainable Machine Learning, 2022; Neely et al. 2021 (agreement does not say who is
+right).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+import heedful
+from heedful import agreement
+from heedful.evidence.weigh import weigh
+from heedful.intervals import max_t
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.means import claim_mean
+from heedful.labs.reviews import reviews
+from heedful.types import Comparison, Floats
+from heedful.view.charts import Group, bars
+from heedful.view.panels import Panel, heat
+from heedful.wording import listed
+
+SENTENCE = "attention based explanations are popular but questionable"
+SEVEN = ("attention-avg", "attention-max", "lime", "grad-avg", "grad-l1", "grad-l2", "grad-x-input")
+KINDS = {"attention": SEVEN[:2], "gradient size": SEVEN[4:6], "direction": ("lime", "grad-x-input")}
+METRIC = "comprehensiveness"
+ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 texts, and all are run
+
+
+@lab(
+    "disagreement",
+    title="Seven explainers on one sentence",
+    minutes=0.7,
+    cite="Lopardo, Precioso & Garreau 2024; Krishna et al. 2022",
+)
+def disagreement(run: LabRun) -> None:
+    model = heedful.load("zoo:one-layer")
+    told = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS)
+    one_sentence(run, told)
+    count = 25 if run.fast else 200
+    rng = np.random.default_rng(run.seed)
+    texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))[:count]]
+    found, skills = [], []
+    for number, text in enumerate(texts):
+        run.progress(number, count, "reviews")
+        each = heedful.explain(model, text, SEVEN, seed=run.seed, evidence=False)
+        found.append(matrix_of(each)[np.triu_indices(len(SEVEN), 1)])
+        skills.append(skill(model, each, run.seed))
+    many_agree(run, np.array(found), matrix_of(told))
+    evidence(run, np.array(skills))
+
+
+def one_sentence(run: LabRun, told: Comparison) -> None:
+    """Scores of each method, and the matrix of agreement."""
+    words = [word.text for word in told["lime"].words()]
+    scores = {name: scaled(told, name) for name in SEVEN}
+    run.say(f'"{SENTENCE}": the answer is {told["lime"].target.label}; positive scores speak for it.')
+    run.table(
+        "Scores, each method's largest set to 1",
+        ["word", *SEVEN],
+        [[word, *(float(scores[name][i]) for name in SEVEN)] for i, word in enumerate(words)],
+    )
+    names, values = told.agreement()
+    chosen = [names.index(name) for name in SEVEN]
+    matrix = values[np.ix_(chosen, chosen)]
+    run.table(
+        "Kendall's tau on the sentence",
+        ["", *SEVEN],
+        [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)],
+    )
+    run.figure(
+        "sentence",
+        heat([Panel(name, [[v] for v in scores[name].tolist()]) for name in SEVEN], SENTENCE, columns=7),
+        f"From top to bottom: {listed(words)}. Blue speaks for the answer, orange against it.",
+    )
+    lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
+    run.claim(
+        "'popular' is one of the two words attended to most, and LIME says it speaks against the answer.",
+        value=lime["popular"],
+        exact=True,
+        holds=lime["popular"] < -0.2 and "popular" in [word.text for word in attention],
+        against=scores["attention-avg"][words.index("popular")],
+        control="attention, which has no sign",
+    )
+
+
+def scaled(told: Comparison, name: str) -> Floats:
+    """(words,) scores over the largest."""
+    scores = agreement.unit_scores(told[name])
+    return np.asarray(scores / np.abs(scores).max())
+
+
+def matrix_of(told: Comparison) -> Floats:
+    """(7, 7) Kendall's tau."""
+    names, values = told.agreement()
+    at = [names.index(name) for name in SEVEN]
+    return np.asarray(values[np.ix_(at, at)])
+
+
+def pair_kinds() -> list[tuple[str, str]]:
+    """For each pair of methods, the kinds of the two; grad-avg is of none."""
+    kind = {name: family for family, names in KINDS.items() for name in names}
+    return [(kind.get(a, a), kind.get(b, b)) for a, b in combinations(SEVEN, 2)]
+
+
+def many_agree(run: LabRun, found: Floats, on_sentence: Floats) -> None:
+    """found: (texts, pairs); on_sentence (7, 7)."""
+    found = found[np.isfinite(found).all(1)]
+    means = found.mean(0)
+    matrix = np.eye(len(SEVEN))
+    upper = np.triu_indices(len(SEVEN), 1)  # in the order of combinations
+    matrix[upper] = means
+    matrix += np.triu(matrix, 1).T
+    run.table("Mean tau on reviews", ["", *SEVEN], [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)])
+    run.figure(
+        "agreement",
+        heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
+        f"Agreement of the seven, in the order {listed(SEVEN)}: on the sentence and on {len(found)} reviews.",
+    )
+    within = np.array([a == b for a, b in pair_kinds()])
+    claim_mean(
+        run,
+        "On reviews two of the seven agree more than by chance and far from fully: mean tau between 0 and"
+        " 0.8.",
+        found.mean(1),
+        above=0.0,
+        below=0.8,
+        against=0.0,
+        control="unrelated rankings",
+    )
+    claim_mean(
+        run,
+        "LIME and the mean of the gradient, which both have signs, agree no more than by chance: tau below"
+        " 0.1.",
+        found[:, list(combinations(SEVEN, 2)).index(("lime", "grad-avg"))],
+        below=0.1,
+        against=0.0,
+        control="unrelated rankings",
+    )
+    claim_mean(
+        run,
+        "Methods of one kind (attention, size of the gradient, direction) agree more than those of two kinds,"
+        " by over 0.1.",
+        found[:, within].mean(1) - found[:, ~within].mean(1),
+        above=0.1,
+        against=float(found[:, ~within].mean()),
+        control="tau between kinds",
+    )
+
+
+def skill(model: Any, told: Comparison, seed: int) -> Floats:
+    """(methods,) what each wins over random orders, by deletion; LIME itself removed words by UNK."""
+    items = [told[name] for name in SEVEN]
+    scores = weigh(model, items, [METRIC], ["delete"], seed=seed)
+    by_name = {score.method: score for score in scores}
+    return np.array([by_name[name].skill for name in SEVEN])
+
+
+def evidence(run: LabRun, skills: Floats) -> None:
+    """skills: (texts, methods)."""
+    band = max_t(skills, run.seed)
+    run.figure(
+        "evidence",
+        bars(
+            [Group(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
+            series=["skill"],
+            up="skill (random 0, best found 1)",
+            title="Who finds the words that matter",
+        ),
+        f"Mean skill by {METRIC} under deletion on {len(skills)} reviews; 95 % intervals for all together.",
+    )
+    run.table(
+        f"Skill by {METRIC}, deletion",
+        ["method", "mean", "low", "high"],
+        [[name, band.mean[m], band.low[m], band.high[m]] for m, name in enumerate(SEVEN)],
+    )
+    at = {name: skills[:, m] for m, name in enumerate(SEVEN)}
+    claim_mean(
+        run,
+        "LIME finds more of what matters than mean attention: over 0.2 of the way from random to best.",
+        at["lime"] - at["attention-avg"],
+        above=0.2,
+        against=float(at["attention-avg"].mean()),
+        control="mean attention",
+    )
+    claim_mean(
+        run,
+        "Mean attention is better than a random order.",
+        at["attention-avg"],
+        above=0.0,
+        against=0.0,
+        control="random order",
+    )
+    run.say(
+        "Methods without a sign cannot tell a word that speaks for the answer from one that speaks against"
+        " it, and deletion asks for exactly that. Agreement alone would not have shown who is right: the two"
+        " norms of the gradient agree with each other nearly perfectly."
+    )

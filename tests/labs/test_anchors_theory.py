@@ -1,0 +1,113 @@
+"""The lab on anchors: its classifier and rules against the models themselves, and planted bugs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import heedful
+from heedful.labs import anchors_theory as lab
+from heedful.labs.anchors_theory import Bag, Case
+from heedful.labs.frame import LabRun
+from heedful.labs.report import Claim
+from heedful.labs.reviews import reviews
+from heedful.theory import linear_anchors
+from heedful.theory.linear_anchors import LinearRule
+
+
+@pytest.fixture(scope="module")
+def zoo() -> Any:
+    return heedful.load("zoo:one-layer")
+
+
+@pytest.fixture(scope="module")
+def bag() -> Bag:
+    return lab.fit_tfidf(1500, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def headed(zoo: Any) -> list[Case]:
+    model = heedful.load(lab.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
+    texts = [review.text for review in reviews("held")[300:360]]
+    return lab.chosen(texts, lambda text: lab.head_case(model, text), 8)
+
+
+def held(run: LabRun) -> list[bool]:
+    return [part.holds for part in run.parts if isinstance(part, Claim)]
+
+
+def test_the_bag_learns_and_its_rule_is_what_it_says(bag: Bag) -> None:
+    sentences = reviews("held")
+    right = (bag.margins([s.text.lower() for s in sentences]) > 0) == np.array([s.label for s in sentences])
+    assert right.mean() > 0.65
+    made = bag.case(sentences[200].text)
+    keep = np.random.default_rng(0).random((50, len(made.rule.weights))) < 0.5
+    margin = replace(made.target, kind="margin")
+    said = made.model.rows(made.x, margin, keep, "delete", "word")
+    np.testing.assert_allclose(said, made.rule(keep), atol=1e-9)
+
+
+def test_one_head_is_that_head_of_the_model(zoo: Any) -> None:
+    """The mean of six models of one head is the model of six heads."""
+    import torch
+
+    ids = torch.tensor([zoo.encode("a film that is not bad at all").ids])
+    with torch.inference_mode():
+        heads = [lab.one_head(zoo.module, head)(ids) for head in range(6)]
+        torch.testing.assert_close(torch.stack(heads).mean(0), zoo.module(ids))
+
+
+def test_precisions_are_both_there() -> None:
+    rule = LinearRule(np.array([1.0, -0.5, 0.0, 2.0]), -0.7)
+    found = lab.precision_pairs(rule)
+    assert found.shape == (1 + 3 + 3, 2)
+    assert found[0].tolist() == [linear_anchors.gaussian(rule, ()), linear_anchors.exact(rule, ())]
+
+
+def test_normal_gap_is_kolmogorovs_distance() -> None:
+    """One coin: the standardised sum is -1 or 1, and the gap is Phi(1) - 1/2."""
+    gap = lab.normal_gap(np.array([3.0]), 100_000, np.random.default_rng(0))
+    assert gap == pytest.approx(stats.norm.cdf(1) - 0.5, abs=0.01)
+
+
+def test_jaccard() -> None:
+    assert lab.jaccard([1, 2], [2, 3]) == pytest.approx(1 / 3)
+    assert lab.jaccard([], []) == 1.0
+    assert lab.jaccard([1], []) == 0.0
+
+
+def test_a_wrong_sign_is_found_out(headed: list[Case], zoo: Any) -> None:
+    for shift, holds in ((0.0, True), (1.0, False)):
+        rules = [
+            replace(c, rule=replace(c.rule, bias=c.rule.bias + shift * np.ptp(c.rule.weights)))
+            for c in headed
+        ]
+        run = LabRun(fast=True)
+        lab.same_sign(run, rules, zoo, np.random.default_rng(0))
+        assert held(run)[0] is holds
+
+
+def test_a_wrong_gaussian_is_found_out(bag: Bag, headed: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [review.text for review in reviews("held")[300:500]]
+    cases = {"linear": lab.chosen(texts, bag.case, 20), "one head": headed}
+    run = LabRun(fast=True)
+    lab.precisions(run, cases)
+    assert held(run)[0]
+    right = linear_anchors.gaussian
+    monkeypatch.setattr(linear_anchors, "gaussian", lambda rule, anchor: right(rule, ()))
+    wrong = LabRun(fast=True)
+    lab.precisions(wrong, cases)
+    assert held(wrong)[0] is False
+
+
+def test_a_search_that_finds_other_words_is_found_out(
+    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab, "anchor_of", lambda case, samples, seed: [int(np.argmin(case.rule.weights))])
+    run = LabRun(fast=True)
+    lab.searched(run, {"one head": headed})
+    assert held(run) == [False]

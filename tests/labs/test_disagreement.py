@@ -1,0 +1,73 @@
+"""The lab of seven explainers: pairs by kind, evidence, and planted bugs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import heedful
+from heedful.labs import disagreement as lab
+from heedful.labs.frame import LabRun
+from heedful.labs.report import Claim
+
+
+@pytest.fixture(scope="module")
+def told() -> Any:
+    return heedful.explain(heedful.load("zoo:one-layer"), lab.SENTENCE, lab.SEVEN, params=lab.ALL_TEXTS)
+
+
+def held(run: LabRun) -> list[bool]:
+    return [part.holds for part in run.parts if isinstance(part, Claim)]
+
+
+def test_the_matrix_is_kendalls_tau_of_scores_or_sizes(told: Any) -> None:
+    found = lab.matrix_of(told)
+    scores = {name: np.array([word.score for word in told[name].words()]) for name in lab.SEVEN}
+    for (i, a), (j, b) in combinations(enumerate(lab.SEVEN), 2):
+        signed = told[a].signed and told[b].signed
+        pair = (scores[a], scores[b]) if signed else (np.abs(scores[a]), np.abs(scores[b]))
+        assert found[i, j] == pytest.approx(stats.kendalltau(*pair).statistic)
+
+
+def test_pairs_of_one_kind(told: Any) -> None:
+    same = [pair for pair, (a, b) in zip(combinations(lab.SEVEN, 2), lab.pair_kinds(), strict=True) if a == b]
+    assert same == [("attention-avg", "attention-max"), ("lime", "grad-x-input"), ("grad-l1", "grad-l2")]
+
+
+def test_the_sentence(told: Any) -> None:
+    assert not told["lime"].stderr.any()  # nothing was drawn
+    run = LabRun()
+    lab.one_sentence(run, told)
+    assert held(run) == [True]
+
+
+def test_random_rankings_fail_the_claims_of_agreement(told: Any) -> None:
+    """Taus around zero: no agreement beyond chance, and no kinds."""
+    run = LabRun()
+    lab.many_agree(run, np.random.default_rng(0).normal(0, 0.2, (40, 21)), lab.matrix_of(told))
+    assert held(run)[0] is False
+    assert held(run)[2] is False
+
+
+def test_the_matrix_of_means_is_in_order(told: Any) -> None:
+    run = LabRun()
+    lab.many_agree(run, np.arange(42.0).reshape(2, 21) / 100, lab.matrix_of(told))
+    table = next(part for part in run.parts if getattr(part, "title", "") == "Mean tau on reviews")
+    rows = {row[0]: dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows}  # type: ignore[union-attr]
+    for number, (a, b) in enumerate(combinations(lab.SEVEN, 2)):
+        assert rows[a][b] == rows[b][a] == pytest.approx((2 * number + 21) / 200)
+    assert rows["lime"]["lime"] == 1
+
+
+def test_skill_of_the_best_is_one_and_evidence_can_fail(told: Any) -> None:
+    model = heedful.load("zoo:one-layer")
+    found = lab.skill(model, told, 0)
+    assert found.max() <= 1 + 1e-9
+    assert found[lab.SEVEN.index("lime")] > 0.8
+    run = LabRun()
+    lab.evidence(run, np.random.default_rng(0).normal(0, 0.3, (30, 7)))
+    assert held(run)[0] is False
