@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-real mutants lint format bench docs serve zoo clean
+.PHONY: help demo test test-all test-real mutants lint format bench docs labs serve zoo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,13 +89,21 @@ docs: .venv/.docs  ## build the docs site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html" >&2
 
-serve: demo  ## show the demo report on http://127.0.0.1:8000
-	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(OUT) 8000
+labs: .venv/.dev  ## run every lab in full and write docs/labs (an hour and a half on two cores)
+	@$(BIN)/python docs/write_labs.py
+
+.venv/.serve: .venv/.core
+	@$(PIP) -e '.[serve]'
+	@touch $@
+
+serve: .venv/.serve  ## open the page of the embedded models on http://127.0.0.1:8000
+	@$(BIN)/heedful serve zoo:sentiment zoo:lm
 
 zoo: .venv/.dev  ## train the embedded models again (hours on two cores)
 	@$(BIN)/python zoo/train_one_layer.py
 	@$(BIN)/python zoo/train_sentiment.py
 	@$(BIN)/python zoo/train_lm.py
+	@$(BIN)/python zoo/train_sae.py
 
 clean:  ## remove what the targets made, .venv included
 	@rm -rf .venv $(OUT) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
