@@ -106,6 +106,7 @@ def _model(stock: Stock, house: House) -> asks.Model:
         name=stock.name, kind=model.kind, labels=list(model.labels)[:1000], window=model.window,
         operators=list(model.operators), capabilities=sorted(model.capabilities),
         features=has.sae.config.width if has.there else 0, facts=facts,
+        refused={s.method: s.why for s in registry.support(model) if not s.ok},
     )  # fmt: skip
 
 
@@ -154,6 +155,7 @@ def start_explain(ask: asks.Explain, house: In) -> asks.JobState:
 
     def work(model: Any, job: Job) -> None:
         found = explaining.explain(model, ask, house.memory, job)
+        job.tell("storing")
         job.run = runs.number(explaining.stored(found, house.runs.root, job.id))
 
     return state_of(house.start("explain", ask, work))

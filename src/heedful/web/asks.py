@@ -207,6 +207,7 @@ class Model(BaseModel):
     operators: list[str]
     capabilities: list[str]
     features: int  # of its dictionary; 0: it has none
+    refused: dict[str, str]  # method -> why it cannot explain this model
     facts: dict[str, str | int | float | bool]
 
 

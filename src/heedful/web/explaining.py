@@ -24,7 +24,7 @@ from heedful.web.looking import Memory, costs, parts, planned, predicted, run_so
 def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job) -> Comparison:
     """All methods that were asked for, and the evidence; `job` is shown what is finished."""
     job.tell("planning")
-    made, refused = planned(model, ask, ask.weigh)
+    made, refused = planned(model, ask, memory, ask.weigh)
     have = memory.of(ask.key)
     run, left = Run(model), [e for e in made.order if e.name not in have]
     total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)

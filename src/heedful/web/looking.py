@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from heedful import registry
 from heedful.cli.explain import FEW
+from heedful.errors import HeedfulError
 from heedful.planning import Plan, plan
 from heedful.run import Run, carry_out
 from heedful.types import CONTROL, Attribution, Comparison
@@ -26,15 +29,24 @@ from heedful.web import asks
 
 LIVE = 0.2  # seconds that the methods together may take while one types
 REMEMBERED = 64  # texts whose explanations are kept
+MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
+WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
 
 
 class Memory:
-    """Explanations by what they depend on; the oldest are forgotten."""
+    """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
+        self._paces: dict[str, deque[float]] = {}
         self._lock = threading.Lock()
+
+    def pace(self, model: str) -> float | None:
+        """Seconds a token takes among many rows: the median of what was seen."""
+        with self._lock:
+            seen = self._paces.get(model)
+            return median(seen) if seen else None
 
     def of(self, key: Any) -> dict[str, Attribution]:
         with self._lock:
@@ -43,7 +55,10 @@ class Memory:
             return dict(found)
 
     def add(self, key: Any, items: Sequence[Attribution]) -> None:
+        costs = [item.cost for item in items if item.cost.unique >= MANY and not item.cost.backwards]
         with self._lock:
+            seen = self._paces.setdefault(key[0], deque(maxlen=PACES))
+            seen.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
             found = self._found.pop(key, {})
             self._found[key] = found | {item.method: item for item in items}
             while len(self._found) > self.most:
@@ -60,7 +75,8 @@ def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[s
     return [name for name in wanted if name not in refused], refused
 
 
-def planned(model: Any, ask: asks.Look, weigh: bool = True) -> tuple[Plan, dict[str, str]]:
+def planned(model: Any, ask: asks.Look, memory: Memory, weigh: bool = True) -> tuple[Plan, dict[str, str]]:
+    """What is to be done, and methods that cannot be; timed by what rows took before, where that is known."""
     names, refused = chosen(model, ask.methods)
     weigh = weigh and "rows" in model.capabilities
     made = plan(
@@ -68,7 +84,9 @@ def planned(model: Any, ask: asks.Look, weigh: bool = True) -> tuple[Plan, dict[
         evidence=weigh, timed=False,
     )  # fmt: skip
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.text, "params": {}}
-    return replace(made, settings=settings, named=False), refused
+    pace = memory.pace(ask.model)
+    a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
+    return replace(made, settings=settings, named=False, seconds_a_row=a_row), refused
 
 
 def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
@@ -88,7 +106,7 @@ def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
 
 
 def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
-    made, refused = planned(model, ask)
+    made, refused = planned(model, ask, memory)
     known = memory.of(ask.key)
     names = cheap(made, known)
     found = run_some(Run(model), made, [n for n in names if n not in known])
@@ -109,6 +127,14 @@ def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )
+
+
+def warm(name: str, model: Any, memory: Memory) -> None:
+    """Once after loading: what is slow the first time, and how quick rows are."""
+    with suppress(HeedfulError):
+        ask = asks.Look(model=name, text=WARM, methods=["occlusion", "grad-l2"])
+        made, _ = planned(model, ask, memory, weigh=False)
+        memory.add(ask.key, run_some(Run(model), made, [entry.name for entry in made.chosen]).attributions)
 
 
 def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:

@@ -100,17 +100,14 @@ class Seats:
         self.stocks: dict[str, Stock] = {}
         self._loading = threading.Lock()
 
-    def add(self, source: Any, **more: Any) -> Stock:
+    def add(self, source: Any, allow_pickle: bool = False) -> Stock:
         """A model of the command line or of Python: anything `heedful.load` takes."""
-        pickle = bool(more.pop("allow_pickle", False))
-        options: dict[str, Any] = {"allow_pickle": pickle} if isinstance(source, str) else {}
-        model = load(source, **options)
         named = str(source) if isinstance(source, str | Path) else None
-        name = named or _free(model.name, self.stocks)
-        stock = Stock(name, named, model, options, **more)
-        if stock.dictionary is None:
-            stock.dictionary, stock.texts = _beside(named, stock.texts)
-        self.stocks[name] = stock
+        options: dict[str, Any] = {} if named is None else {"allow_pickle": allow_pickle}
+        model = load(source, **options)
+        stock = Stock(named or _free(model.name, self.stocks), named, model, options)
+        stock.dictionary, stock.texts = _beside(named)
+        self.stocks[stock.name] = stock
         return stock
 
     def get(self, name: str) -> Stock:
@@ -149,7 +146,7 @@ class Seats:
             place = self._place(name)
             options: dict[str, Any] = {"local_only": True}
             stock = Stock(name, place, load(place, **options), options)
-            stock.dictionary, stock.texts = _beside(name, None)
+            stock.dictionary, stock.texts = _beside(name)
             self.stocks[name] = stock
             return stock
 
@@ -184,19 +181,18 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
     return next(free for free in names if free not in taken)
 
 
-def _beside(name: str | None, texts: Any) -> tuple[Any, Any]:
+def _beside(name: str | None) -> tuple[Path | None, Path | None]:
     """The dictionary and the texts that come with an embedded model, where they are there."""
     from heedful.models import zoo
 
     if name is None or not name.startswith("zoo:"):
-        return None, texts
+        return None, None
     try:
-        folder, held = zoo.dictionary(name.removeprefix("zoo:")), zoo.held_out(name.removeprefix("zoo:"))
+        folder, texts = zoo.dictionary(name), zoo.held_out(name)
     except HeedfulError:
-        return None, texts
-    if not (folder / "config.json").is_file():
-        return None, texts
-    return folder, texts if texts is not None else held if held.is_file() else None
+        return None, None
+    there = (folder / "config.json").is_file()
+    return folder if there else None, texts if texts.is_file() else None
 
 
 def paired(given: Sequence[str], models: Sequence[str], option: str) -> dict[str, Path]:

@@ -23,6 +23,7 @@ from heedful.errors import HeedfulError
 from heedful.web import security as secure
 from heedful.web.api import House, NotThere, router
 from heedful.web.files import FILES
+from heedful.web.looking import warm
 from heedful.web.runs import Runs
 from heedful.web.seats import Seats
 from heedful.web.worker import Busy, Gone
@@ -51,10 +52,13 @@ def house(models: Sequence[Any], wish: Wish) -> House:
     """Load what was given."""
     seats = Seats(wish.allow_load, wish.models)
     for source in models:
-        name = str(source) if isinstance(source, str | Path) else ""
-        more = {"dictionary": wish.dictionaries.get(name), "texts": wish.texts.get(name)}
-        seats.add(source, allow_pickle=wish.allow_pickle, **more)
-    return House(seats, Runs(wish.runs))
+        stock = seats.add(source, wish.allow_pickle)
+        stock.dictionary = wish.dictionaries.get(stock.name, stock.dictionary)
+        stock.texts = wish.texts.get(stock.name, stock.texts)
+    found = House(seats, Runs(wish.runs))
+    for stock in seats.stocks.values():
+        warm(stock.name, stock.model, found.memory)
+    return found
 
 
 def application(inside: House, wish: Wish) -> Any:
@@ -194,13 +198,13 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Before anything is loaded: a port that is taken is told at once."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
         found.listen(2048)
     except (OSError, OverflowError) as error:
+        found.close()
         why = getattr(error, "strerror", None) or str(error)
         raise HeedfulError(f"cannot listen on {host} port {port}", why, f"Try: --port {port + 1}") from None
     return found

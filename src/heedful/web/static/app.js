@@ -1,0 +1,245 @@
+// The page: text at the top, then what is said about it, from the answer to the inside of the model.
+import { $, bars, button, copy, count, make, say } from "./dom.js";
+import { get, quick } from "./net.js";
+import { keep, load, onMoved, question, state } from "./state.js";
+import * as attention from "./attention.js";
+import * as features from "./features.js";
+import * as methods from "./methods.js";
+import * as runs from "./runs.js";
+import * as trying from "./try.js";
+
+const PAUSE = 220;  // milliseconds after the last key
+const EXAMPLES = {
+  classifier: ["the service is not bad", "the selection on the menu is great and so is the food, the service is not bad", "I wanted to like it, but the plot is a mess"],
+  "causal-lm": ["The state of the union is", "My fellow citizens, we must"],
+};
+const PARTS = { methods: "Methods", evidence: "Evidence", try: "Try it", attention: "Attention", features: "Features", made: "How it was made" };
+let here = null;
+
+export const model = () => here.models.find(({ name }) => name === state.model) || here.models[0];
+
+const problem = (text = "") => {
+  $("problem").textContent = text;
+  $("problem").hidden = !text;
+};
+
+// --- the text and what the model says of it ---------------------------------------------------------
+
+const input = $("text-input");
+const grow = () => {
+  input.style.blockSize = "auto";
+  input.style.blockSize = `${Math.min(input.scrollHeight + 4, 0.5 * innerHeight)}px`;
+};
+
+const answer = (found) => {
+  const what = model().kind === "causal-lm" ? "Next token according to" : "Prediction of";
+  const [first] = found.prediction;
+  const kicker = make("p", { className: "kicker" }, `${what} `, make("b", { textContent: state.model }));
+  const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), make("span", { className: "chance", textContent: first.shown }));
+  const links = make("p", { className: "acts" },
+    button("Copy as Python", (event) => copy(methods.repeat("Python"), event.target)),
+    button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target)),
+    button("Copy link", (event) => copy(location.href, event.target)));
+  const other = found.prediction.length > 1 || first?.share !== null;
+  $("answer").replaceChildren(make("div", {}, kicker, verdict || ""), make("div", { className: "shares" }, other ? bars(found.prediction) : ""), links);
+};
+
+const empty = () => {
+  $("answer").replaceChildren(make("p", { className: "kicker" }, "What would ", make("b", { textContent: state.model }), " say, and why? Type a text, or take one of these."));
+  for (const panel of [methods, trying, attention, features]) panel.clear();
+  $("verdict").replaceChildren();
+};
+
+const ask = async () => {
+  keep();
+  if (!state.text.trim()) { empty(); return; }
+  document.body.classList.add("asking");
+  try {
+    const wish = { ...question(), methods: state.methods };
+    const found = await quick("look", "/api/look", wish);
+    if (!found) return;
+    problem();
+    answer(found);
+    targets();
+    methods.show(found, wish);
+    trying.show(found);
+    attention.stale();
+    features.stale();
+    say(found.prediction.length ? `${found.prediction[0].label} ${found.prediction[0].shown}` : "");
+  } catch (error) {
+    problem(error.message);
+    tooLong(error.message);
+  } finally {
+    document.body.classList.remove("asking");
+  }
+};
+
+// A text longer than the model reads: the way out is a click away.
+const tooLong = (told) => {
+  if (!/long='?(truncate|window)/i.test(told) && !/--long/.test(told)) return;
+  const ways = model().kind === "causal-lm" ? [["truncate", "Read the end of it"]] : [["truncate", "Read the start of it"], ["window", "Read it in windows"]];
+  for (const [long, name] of ways) $("problem").append(" ", button(name, () => { state.long = long; ask(); }));
+};
+
+let pause = 0;
+export const refresh = () => { clearTimeout(pause); pause = setTimeout(ask, PAUSE); };
+
+export const setText = (text) => {
+  input.value = text;
+  changed();
+};
+
+const changed = () => {
+  if (state.text !== input.value) { state.edits = {}; state.job = ""; }
+  state.text = input.value;
+  grow();
+  counted();
+  refresh();
+};
+
+const counted = () => {
+  const size = [...state.text].length;
+  $("count").textContent = size > 0.8 * here.limit ? `${size.toLocaleString("en")} of ${count(here.limit, "character")}` : "";
+};
+
+input.addEventListener("input", changed);
+addEventListener("resize", grow);
+
+const examples = () => {
+  const known = EXAMPLES[model().kind] || EXAMPLES.classifier;
+  $("examples").replaceChildren("Try: ", ...known.map((text) => button(text.length > 44 ? `${text.slice(0, 42)}…` : text, () => { setText(text); input.focus(); }, { className: "link", title: text })));
+};
+
+// --- which number is explained ----------------------------------------------------------------------
+
+const picker = (options, chosen, change, label) => {
+  const select = make("select", { aria: { label }, on: { change: () => change(select.value) } });
+  for (const [value, text] of options) select.append(make("option", { value, textContent: text, selected: value === chosen }));
+  return select;
+};
+
+const field = (name, control) => make("label", { className: "field" }, make("span", { textContent: name }), control);
+
+const typed = (name, label, hint) => {
+  const box = make("input", { type: "text", value: state[name], placeholder: hint, maxLength: 200, size: 12, aria: { label }, on: { change: () => { state[name] = box.value; state.job = ""; ask(); } } });
+  return box;
+};
+
+const targets = () => {
+  if ($("targets").contains(document.activeElement)) return;
+  const { labels } = model();
+  const choose = (name) => (value) => { state[name] = value; state.job = ""; ask(); };
+  const own = [["", "the prediction"], ...labels.map((label) => [label, label])];
+  const other = [["", "–"], ...labels.map((label) => [label, label])];
+  const controls = labels.length
+    ? [field("Explain", picker(own, state.target, choose("target"), "What is explained"))]
+    : [field("Explain", typed("target", "The token that is explained", "the prediction")), field("rather than", typed("contrast", "The token it is contrasted with", "–"))];
+  if (labels.length > 2) controls.push(field("rather than", picker(other, state.contrast, choose("contrast"), "What it is contrasted with")));
+  const units = [["word", "words"], ["token", "tokens"], ["sentence", "sentences"]];
+  controls.push(field("by", picker(units, state.unit, choose("unit"), "What is removed as one")));
+  const seed = make("input", { type: "number", min: 0, max: 2 ** 31 - 1, value: state.seed, on: { change: () => { state.seed = Math.max(0, Math.trunc(Number(seed.value) || 0)); state.job = ""; ask(); } } });
+  controls.push(field("seed", seed));
+  if (state.long !== "error") controls.push(field("long text", picker([["error", "refuse"], ["truncate", "truncate"], ["window", "windows"]], state.long, choose("long"), "A text longer than the model reads")));
+  $("targets").replaceChildren(...controls);
+};
+
+// --- models, views, colours -------------------------------------------------------------------------
+
+const modelPicker = () => {
+  const select = $("model");
+  const groups = here.models.map(({ name }) => make("option", { value: name, textContent: name, selected: name === state.model }));
+  if (here.offered.length) groups.push(make("optgroup", { label: "Load" }, ...here.offered.map((name) => make("option", { value: name, textContent: name }))));
+  select.replaceChildren(...groups);
+};
+
+const chooseModel = async (name) => {
+  if (!here.models.some((known) => known.name === name)) {
+    say(`Loading ${name}`);
+    try {
+      const { post } = await import("./net.js");
+      await post("/api/models", { model: name });
+      here = await get("/api/here");
+    } catch (error) { problem(error.message); modelPicker(); return; }
+  }
+  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1 });
+  settled();
+  ask();
+};
+
+const settled = () => {  // what depends on the model alone
+  const known = model();
+  state.model = known.name;
+  if (!known.operators.includes(state.operator)) state.operator = known.operators.includes("delete") ? "delete" : known.operators[0];
+  modelPicker();
+  examples();
+  targets();
+  features.offer(known);
+  attention.offer(known);
+  const shown = Object.entries(PARTS).filter(([id]) => !$(id).hidden);
+  $("jump").replaceChildren(...shown.map(([id, name]) => make("button", { type: "button", textContent: name, data: { to: id }, on: { click: () => jump(id) } })));
+};
+
+const jump = (id) => {
+  $(id).scrollIntoView({ block: "start" });
+  const title = $(id).querySelector("h2");
+  if (title) { title.tabIndex = -1; title.focus({ preventScroll: true }); }
+};
+
+export const view = (name) => {
+  state.view = name === "runs" ? "runs" : "explain";
+  $("view-explain").hidden = state.view !== "explain";
+  $("view-runs").hidden = state.view !== "runs";
+  for (const tab of document.querySelectorAll("[data-view]")) {
+    if (tab.dataset.view === state.view) tab.setAttribute("aria-current", "page"); else tab.removeAttribute("aria-current");
+  }
+  keep();
+  if (state.view === "runs") runs.show();
+  else grow();
+};
+
+const THEMES = { "": ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
+const theme = (name) => {
+  if (name) document.documentElement.setAttribute("theme", name); else document.documentElement.removeAttribute("theme");
+  $("theme").textContent = THEMES[name][0];
+  $("theme").setAttribute("aria-label", `Colours: ${THEMES[name][1]}`);
+  $("theme").title = `Colours: ${THEMES[name][1]}`;
+  try { localStorage.setItem("heedful-theme", name); } catch { /* a browser that keeps nothing */ }
+};
+const lastTheme = () => {
+  try { return localStorage.getItem("heedful-theme") || ""; } catch { return ""; }
+};
+$("theme").addEventListener("click", () => {
+  const names = Object.keys(THEMES);
+  theme(names[(names.indexOf(lastTheme()) + 1) % names.length]);
+});
+
+const open = () => {  // from the address
+  load();
+  state.model = model().name;
+  input.value = state.text;
+  settled();
+  view(state.view);
+  grow();
+  counted();
+  ask();
+};
+
+export const explain = (wish) => {  // from a run
+  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
+  if (!here.models.some(({ name }) => name === state.model)) problem(`${state.model} is not served here.`);
+  input.value = state.text;
+  settled();
+  view("explain");
+  ask();
+};
+
+for (const tab of document.querySelectorAll("[data-view]")) tab.addEventListener("click", () => view(tab.dataset.view));
+$("model").addEventListener("change", (event) => chooseModel(event.target.value));
+theme(lastTheme());
+try {
+  here = await get("/api/here");
+  methods.begin(here);
+  onMoved(open);
+  open();
+} catch (error) { problem(error.message); }
+document.body.dataset.ready = "true";

@@ -1,0 +1,140 @@
+// Features of a dictionary: which fire on the text, what one of them is, and what the model says when it is set.
+import { $, bars, button, code, heading, make, parts, shell } from "./dom.js";
+import { cancel, ENDED, follow, quick, start } from "./net.js";
+import { keep, state } from "./state.js";
+
+const MOST = 10;  // times its maximum, at the end of the slider
+let width = 0, list = null, near = false, asked = "", stopPage = null, stopSteer = null;
+const fires = make("div", { className: "fires" }), one = make("div", { className: "one" });
+const key = () => JSON.stringify([state.model, state.text]);
+
+export const clear = () => { list = null; asked = ""; fires.replaceChildren(); };
+
+export const offer = (known) => {
+  width = known.features;
+  $("features").hidden = !width;
+  clear();
+  one.replaceChildren();
+  if (!width) return;
+  $("features").replaceChildren(...heading("Features and steering", `Directions of a dictionary of ${width.toLocaleString("en")} features that are active on this text, strongest first. Open one to see what it fires on, and set it to see what the model then says.`), finder(), fires, one);
+};
+
+const finder = () => {
+  const number = make("input", { type: "number", min: 0, max: width - 1, placeholder: "number", aria: { label: "Number of a feature" } });
+  const go = () => { if (number.value !== "") choose(Number(number.value)); };
+  number.addEventListener("keydown", (event) => { if (event.key === "Enter") go(); });
+  return make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Feature" }), number), button("Open", go));
+};
+
+new IntersectionObserver((seen) => { near = seen.some(({ isIntersecting }) => isIntersecting); if (near) stale(); }, { rootMargin: "300px" }).observe($("features"));
+
+export const stale = async () => {
+  if (!width || !state.text.trim() || asked === key()) return;
+  if (!near && state.feature < 0) return;
+  const mine = asked = key();
+  try {
+    const found = await quick("features", "/api/features", { model: state.model, text: state.text });
+    if (!found || mine !== key()) return;
+    list = found;
+    drawList();
+    if (state.feature >= 0) choose(state.feature);
+  } catch (error) { asked = ""; fires.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
+};
+
+const drawList = () => {
+  const row = (found) => {
+    const tokens = make("td", { className: "tokens wrap", dir: "auto" });
+    tokens.innerHTML = found.html;
+    const bar = make("i", { className: "fill any l9" });
+    bar.style.inlineSize = `${100 * Math.min(1, found.share ?? 0)}%`;
+    return make("tr", { className: found.feature === state.feature ? "chosen" : "" },
+      make("th", { scope: "row" }, button(String(found.feature), () => choose(found.feature), { className: "link", aria: { label: `Open feature ${found.feature}` } })),
+      make("td", { textContent: found.most.toFixed(2) }), make("td", {}, make("span", { className: "track small", title: found.share === null ? "its greatest is not known" : `${Math.round(100 * found.share)} % of its greatest` }, bar)), tokens);
+  };
+  const names = ["feature", "activation", "of its greatest", "where"];
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col", textContent: name })))), make("tbody", {}, ...list.features.map(row)));
+  fires.replaceChildren(make("p", { className: "lead", textContent: `At ${list.site}, ${list.active.toFixed(1)} of ${list.width.toLocaleString("en")} features are active on a token, on average. The ${list.features.length} strongest by activation times the length of their direction:` }),
+    make("div", { className: "scroll short", role: "region", tabIndex: 0, aria: { label: "Features active on this text" } }, table));
+};
+
+const choose = (feature) => {
+  state.feature = feature;
+  keep();
+  if (list) drawList();
+  const about = make("div", { className: "about-feature" });
+  one.replaceChildren(make("h3", { className: "feature-name", textContent: `Feature ${feature}` }), steering(feature), about);
+  invite(feature, about);
+};
+
+// --- its page ---------------------------------------------------------------------------------------
+
+const invite = (feature, about, note = "") => {
+  about.replaceChildren(note && make("p", { className: "lead", textContent: note }),
+    make("p", { className: "acts" }, button("What does it fire on? · reads texts the first time", () => page(feature, about), { className: "act go" })));
+};
+
+const page = async (feature, about) => {
+  stopPage?.();
+  const line = make("span", { className: "lead", textContent: "starting" }), meter = make("progress", { max: 1, aria: { label: "Progress" } });
+  try {
+    const begun = await start("feature", { model: state.model, feature });
+    about.replaceChildren(make("div", { className: "job" }, meter, line, button("Cancel", () => cancel(begun.id).catch(() => {}))));
+    stopPage = follow(begun.id, (told) => {
+      line.textContent = told.total ? `${told.label}: ${told.done.toLocaleString("en")} of ${told.total.toLocaleString("en")}` : told.label;
+      if (told.total) meter.value = told.done / told.total;
+      if (told.state === "done" && told.result) {
+        const drawn = parts(told.result.html);
+        for (const link of drawn.querySelectorAll('a[href^="#feature-"]')) link.addEventListener("click", (event) => { event.preventDefault(); choose(Number(link.hash.slice(9))); });
+        about.replaceChildren(make("p", { className: "lead", textContent: told.result.about }), drawn);
+      } else if (ENDED.includes(told.state)) invite(feature, about, told.error || "Cancelled.");
+    });
+  } catch (error) { invite(feature, about, error.message); }
+};
+
+// --- steering ---------------------------------------------------------------------------------------
+
+const steering = (feature) => {
+  const slider = make("input", { type: "range", min: 0, max: MOST, step: 0.25, value: state.strength, id: "strength" });
+  const value = make("output", { htmlFor: "strength" }), sides = make("div", { className: "sides next" }), texts = make("div", { className: "sides written" });
+  const write = button("Write 40 tokens, base and steered", () => written(feature, texts, write), { className: "act go" });
+  const told = () => { value.textContent = `${state.strength} × its greatest`; slider.setAttribute("aria-valuetext", value.textContent); };
+  const next = async () => {
+    if (!state.text.trim()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text to go on from." })); return; }
+    try {
+      const found = await quick("next", "/api/next", { model: state.model, text: state.text, feature, strength: state.strength });
+      if (!found) return;
+      const side = (name, list) => make("div", {}, make("h4", { className: "name", textContent: name }), bars(list));
+      sides.replaceChildren(side("Base: the next token", found.base), side(`Steered at ${state.strength} ×`, found.steered));
+    } catch (error) { sides.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
+  };
+  slider.addEventListener("input", () => { state.strength = Number(slider.value); told(); keep(); next(); });
+  told();
+  next();
+  const repeat = make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }));
+  repeat.addEventListener("toggle", () => { if (repeat.open) repeat.replaceChildren(repeat.firstChild, commands(feature)); });
+  return make("div", { className: "steer" }, make("p", { className: "slide" }, make("label", { htmlFor: "strength", textContent: "Set it to" }), slider, value), sides, make("p", { className: "acts" }, write), texts, repeat);
+};
+
+const commands = (feature) => {
+  const box = make("div");
+  box.append(code("Command line", shell("heedful", "steer", state.text, "--model", state.model, "--feature", `${feature}=${state.strength}x`)),
+    code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\nsae = heedful.SAE.load(${JSON.stringify(state.model)})\nwith heedful.steer(model, sae, {${feature}: "${state.strength}x"}):\n    print(model.generate(${JSON.stringify(state.text)}))`));
+  return parts(box.innerHTML);
+};
+
+const written = async (feature, texts, write) => {
+  stopSteer?.();
+  const { strength } = state;
+  try {
+    const begun = await start("steer", { model: state.model, text: state.text, feature, strength, tokens: 40 });
+    texts.replaceChildren(make("div", { className: "job" }, make("progress", { aria: { label: "Progress" } }), make("span", { className: "lead", textContent: "writing" }), button("Cancel", () => cancel(begun.id).catch(() => {}))));
+    stopSteer = follow(begun.id, ({ state: how, result, error }) => {
+      if (how === "done" && result) {
+        const side = (name, found) => make("div", {}, make("h4", { className: "name", textContent: name }), make("p", { className: "said", dir: "auto" }, make("span", { className: "prompt", textContent: result.prompt }), found.text),
+          make("p", { className: "explained", textContent: `perplexity ${found.perplexity?.toFixed(1) ?? "–"} to the unsteered model, repeats ${Math.round(100 * found.repetition)} %` }));
+        texts.replaceChildren(side("Base", result.before), side(`Steered at ${strength} ×`, result.after), result.same ? make("p", { className: "lead", textContent: "The steer changed no token." }) : "");
+        write.focus({ preventScroll: true });
+      } else if (ENDED.includes(how)) texts.replaceChildren(make("p", { className: how === "failed" ? "problem" : "lead", textContent: error || "Cancelled." }));
+    });
+  } catch (error) { texts.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
+};

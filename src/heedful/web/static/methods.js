@@ -1,0 +1,182 @@
+// Methods and evidence: cheap methods are there as one types; dear ones say what they cost and wait for a click.
+// A job brings them one by one, and weighs them; it goes on when the page is closed.
+import { $, button, count, duration, heading, make, parts, say } from "./dom.js";
+import { cancel, ENDED, follow, get, start } from "./net.js";
+import { keep, question, state } from "./state.js";
+import { model, refresh } from "./app.js";
+import * as trying from "./try.js";
+
+let here = null, looked = null, wish = null, job = null, stop = null, result = null;
+
+export const begin = (found) => { here = found; };
+
+export const clear = () => {
+  looked = result = job = null;
+  stop?.();
+  for (const id of ["methods", "evidence", "made"]) $(id).replaceChildren();
+};
+
+const html = (name) => (result?.html[name] ?? looked?.html[name] ?? "");
+const costs = () => result?.methods ?? looked?.methods ?? [];
+const running = () => job !== null && !ENDED.includes(job.state);
+const isDone = (cost) => cost.state === "live" || cost.state === "done";
+
+export const repeat = (name) => {
+  for (const block of $("made").querySelectorAll(".code")) {
+    if (block.querySelector(".bar").firstChild.textContent === name) return block.querySelector("pre").textContent;
+  }
+  return "";
+};
+
+// What was found as one typed.
+export const show = (found, asked) => {
+  const same = wish && JSON.stringify(wish) === JSON.stringify(asked) && result;
+  looked = found;
+  wish = asked;
+  if (!same) {
+    result = null;
+    stop?.();
+    job = null;
+  }
+  draw();
+  if (state.job && !job) resume(state.job);
+};
+
+const draw = () => {
+  methods();
+  evidence();
+  $("made").replaceChildren(parts(html("made") + html("cost") + html("remarks")));
+  $("verdict").replaceChildren(parts(html("verdict")));
+  trying.claims();
+};
+
+// --- methods ----------------------------------------------------------------------------------------
+
+const methods = () => {
+  const open = $("methods").querySelector("details.choose")?.open;
+  const drawn = parts(html("methods"));
+  const list = drawn.querySelector(".methods");
+  for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
+  const numbers = make("details", { className: "more" }, make("summary", { textContent: "The numbers" }), parts(html("numbers")));
+  $("methods").replaceChildren(drawn, progress("methods"), bar(), choose(open), numbers);
+};
+
+const price = (cost) => {
+  const rows = cost.least === cost.rows ? count(cost.rows, "model input") : `${cost.least.toLocaleString("en")} to ${count(cost.rows, "model input")}`;
+  return `${duration(cost.seconds)} · ${rows}`;
+};
+
+const waits = (cost) => {
+  const name = make("h3", { className: "name", textContent: cost.method });
+  if (cost.state === "refused") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not here: ${cost.why}.` }));
+  const now = running() && job.label === cost.method;
+  const act = running() ? make("span", { className: "lead", textContent: now ? "running" : "" })
+    : button("Run", () => run([cost.method], false), { className: "act go", aria: { label: `Run ${cost.method}, ${price(cost)}` } });
+  return make("article", { className: "method waits", data: { method: cost.method } }, make("div", {}, name, make("p", { className: "facts", textContent: price(cost) })),
+    make("div", { className: "wait" }, act, make("p", { className: "lead", textContent: cost.summary })));
+};
+
+const bar = () => {
+  const left = costs().filter((cost) => cost.state === "waits");
+  if (running() || !left.length) return "";
+  const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (looked?.weighing ?? 0);
+  return make("p", { className: "acts" }, button(`Run all and weigh them · ${duration(seconds)}`, () => run(left.map(({ method }) => method), true), { className: "act go" }));
+};
+
+const choose = (open = false) => {
+  const chosen = new Set(state.methods ?? here.few);
+  const { refused } = model();
+  const box = (method) => {
+    const why = refused[method.name];
+    const tick = make("input", { type: "checkbox", checked: chosen.has(method.name) && !why, disabled: Boolean(why), on: { change: () => {
+      if (tick.checked) chosen.add(method.name); else chosen.delete(method.name);
+      state.methods = here.methods.map(({ name }) => name).filter((name) => chosen.has(name));
+      state.job = "";
+      refresh();
+    } } });
+    return make("label", { className: `pick${why ? " off" : ""}`, title: why || method.cite }, tick, make("span", {}, make("b", { textContent: method.name }), make("small", { textContent: why ? `Not here: ${why}` : method.summary })));
+  };
+  const known = here.methods.filter(({ name }) => name !== "random");
+  const usual = button("The usual ones", () => { state.methods = null; state.job = ""; refresh(); });
+  return make("details", { className: "more choose", open }, make("summary", { textContent: `Choose methods (${[...chosen].filter((name) => !refused[name]).length} of ${known.length})` }),
+    make("div", { className: "picks" }, ...known.map(box)), make("p", { className: "acts" }, usual));
+};
+
+// --- evidence ---------------------------------------------------------------------------------------
+
+const evidence = () => {
+  const weighed = html("evidence");
+  const out = [];
+  if (weighed) out.push(parts(weighed + html("what-if") + html("agreement")));
+  else {
+    const can = model().capabilities.includes("rows") && looked?.weighing_rows;
+    const lead = "Words are removed, the best first by each method and in random orders: does the model follow what the methods say?";
+    out.push(...heading("The evidence", lead));
+    const cost = `${duration(looked?.weighing ?? 0)} · ${count(looked?.weighing_rows ?? 0, "model input")}`;
+    if (!can) out.push(make("p", { className: "lead", textContent: "It cannot be weighed here: words of this text cannot be removed one by one." }));
+    else if (!running()) out.push(make("p", { className: "acts" }, button(`Weigh the methods above · ${cost}`, () => run([], true), { className: "act go" })));
+    out.push(parts(html("agreement")));
+  }
+  $("evidence").replaceChildren(...out.slice(0, weighed ? 1 : 2), progress("evidence"), ...out.slice(weighed ? 1 : 2));
+};
+
+// --- the job ----------------------------------------------------------------------------------------
+
+const progress = () => {
+  if (!job || job.state === "done") return "";
+  if (ENDED.includes(job.state)) {
+    const told = job.state === "cancelled" ? "Cancelled. What was finished is shown." : job.error;
+    return make("p", { className: job.state === "failed" ? "problem" : "lead job-end", textContent: told });
+  }
+  const meter = make("progress", { max: 1, aria: { label: "Progress of the job" } });
+  if (job.total) meter.value = job.done / job.total;
+  const left = job.left ? `, ${duration(job.left)} left` : "";
+  const rows = job.total ? ` · ${job.done.toLocaleString("en")} of at most ${count(job.total, "model input")}${left}` : "";
+  return make("div", { className: "job", data: { job: job.id } }, meter, make("span", { className: "lead", textContent: `${job.state === "waiting" ? "waiting for a worker" : job.label || "starting"}${rows}` }),
+    button("Cancel", async () => { await cancel(job.id).catch(() => {}); }));
+};
+
+const run = async (more, weigh) => {
+  const have = costs().filter((cost) => isDone(cost) && cost.method !== "random").map(({ method }) => method);
+  const asked = { ...question(), methods: [...new Set([...have, ...more])], weigh };
+  const order = here.methods.map(({ name }) => name);
+  const wanted = state.methods ?? here.few;
+  asked.methods.sort((a, b) => (wanted.indexOf(a) - wanted.indexOf(b)) || (order.indexOf(a) - order.indexOf(b)));
+  try {
+    const begun = await start("explain", asked);
+    state.job = begun.id;
+    keep();
+    listen(begun);
+    const [first] = document.querySelectorAll(".job button");
+    first?.focus();
+  } catch (error) { job = { state: "failed", error: error.message }; draw(); }
+};
+
+const listen = (begun) => {
+  stop?.();
+  job = begun;
+  draw();
+  stop = follow(begun.id, (told) => {
+    const before = job?.label;
+    job = told;
+    if (told.result) {
+      const waiting = (looked?.methods ?? []).filter((cost) => cost.state !== "live" && !told.result.methods.some(({ method }) => method === cost.method));
+      result = { ...told.result, methods: [...told.result.methods, ...waiting] };
+    }
+    if (told.result || ENDED.includes(told.state) || before !== told.label) draw();
+    else for (const box of document.querySelectorAll(".job")) box.replaceWith(progress());
+    if (told.state === "done") say("The methods are finished");
+  });
+};
+
+// A job of an earlier visit: shown if it was about this text.
+const resume = async (id) => {
+  try {
+    const found = await get(`/api/jobs/${id}`);
+    const same = found.kind === "explain" && ["model", "text", "target", "contrast", "unit", "seed"].every((name) => found.ask[name] === question()[name]);
+    if (same) { listen(found); return; }
+    if (found.run && found.result === null) {
+      $("methods").append(make("p", { className: "lead" }, "What was found before is stored: ", button("open it", () => import("./app.js").then(({ view }) => { state.run = found.run; view("runs"); }), { className: "link" })));
+    }
+  } catch { state.job = ""; keep(); }
+};

@@ -1,0 +1,85 @@
+// Questions to the server. A quick one replaces the same question that is still on its way; a long one is a job,
+// which is listened to and found again by its number.
+const going = new Map();
+
+export class Refused extends Error {}
+
+const read = async (answer) => {
+  let data = null;
+  try { data = await answer.json(); } catch { /* told below */ }
+  if (!answer.ok) throw new Refused((data && data.error) || `The server answered ${answer.status}.`);
+  return data;
+};
+
+const reached = async (place, options) => {
+  try {
+    return await fetch(place, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer. Is heedful serve still running?");
+  }
+};
+
+export const get = async (place) => read(await reached(place, { headers: { accept: "application/json" } }));
+
+export const post = async (place, ask, signal) => read(await reached(place, {
+  method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(ask), signal,
+}));
+
+// The newest question of a name; null where a newer one has taken its place.
+export const quick = async (name, place, ask) => {
+  going.get(name)?.abort();
+  const mine = new AbortController();
+  going.set(name, mine);
+  try {
+    const found = await post(place, ask, mine.signal);
+    return going.get(name) === mine ? found : null;
+  } catch (error) {
+    if (error.name === "AbortError" || going.get(name) !== mine) return null;
+    throw error;
+  }
+};
+
+export const owner = (() => {
+  const key = "heedful-owner";
+  try {
+    const found = localStorage.getItem(key) || crypto.getRandomValues(new Uint32Array(3)).join("-");
+    localStorage.setItem(key, found);
+    return found;
+  } catch { return "nobody"; }
+})();
+
+export const start = (kind, ask) => post(`/api/jobs/${kind}`, { ...ask, owner });
+export const cancel = (id) => post(`/api/jobs/${id}/cancel`, {});
+
+export const ENDED = ["done", "failed", "cancelled"];
+
+// Calls `told` with every state until the job ends; returns a function that stops listening, not the job.
+export const follow = (id, told) => {
+  let stream = null, over = false;
+  const end = () => { over = true; stream?.close(); };
+  const hear = (state) => {
+    if (over) return;
+    if (ENDED.includes(state.state)) end();
+    told(state);
+  };
+  const look = async () => {  // the stream broke: ask, and listen again
+    if (over) return;
+    try {
+      const state = await get(`/api/jobs/${id}`);
+      hear(state);
+      if (!ENDED.includes(state.state)) setTimeout(listen, 1000);
+    } catch (error) {
+      end();
+      told({ id, state: "failed", error: error.message, label: "", done: 0, total: 0, result: null });
+    }
+  };
+  const listen = () => {
+    if (over) return;
+    stream = new EventSource(`/api/jobs/${id}/events`);
+    stream.onmessage = (event) => hear(JSON.parse(event.data));
+    stream.onerror = () => { stream.close(); setTimeout(look, 400); };
+  };
+  listen();
+  return end;
+};

@@ -1,0 +1,48 @@
+// What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
+const LISTS = ["methods"];
+const NUMBERS = ["seed", "feature", "strength"];
+const DEFAULTS = { view: "explain", model: "", text: "", target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 3 };
+
+export const state = { ...DEFAULTS };
+
+const written = () => {
+  const out = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (JSON.stringify(value) === JSON.stringify(DEFAULTS[name])) continue;
+    out.set(name, LISTS.includes(name) ? value.join(",") : typeof value === "object" ? JSON.stringify(value) : String(value));
+  }
+  return out.toString();
+};
+
+const parsed = (name, value) => {
+  if (LISTS.includes(name)) return value ? value.split(",") : [];
+  if (NUMBERS.includes(name)) return Number.isFinite(Number(value)) ? Number(value) : DEFAULTS[name];
+  if (name === "a") return JSON.parse(value);
+  if (name === "edits") return Object.fromEntries(Object.entries(JSON.parse(value)).filter(([at]) => /^\d+$/.test(at)));
+  return value;
+};
+
+export const load = () => {
+  Object.assign(state, structuredClone(DEFAULTS));
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    if (!(name in DEFAULTS)) continue;
+    try { state[name] = parsed(name, value); } catch { /* a link that was cut */ }
+  }
+};
+
+let waiting = 0, last = "";
+export const keep = () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    last = written();
+    history.replaceState(null, "", last ? `#${last}` : location.pathname);
+  }, 150);
+};
+
+export const onMoved = (act) => addEventListener("hashchange", () => { if (location.hash.slice(1) !== last) act(); });
+
+// What an explanation depends on.
+export const question = () => ({
+  model: state.model, text: state.text, target: state.target || null, contrast: state.contrast || null,
+  unit: state.unit, seed: state.seed, long: state.long,
+});

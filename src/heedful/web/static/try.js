@@ -1,0 +1,185 @@
+// Try it: change words, and see what the methods claimed beside what the model did. Version A is kept beside.
+import { $, bars, button, heading, make, signed } from "./dom.js";
+import { quick } from "./net.js";
+import { keep, question, state } from "./state.js";
+import { model, setText } from "./app.js";
+
+const NAMES = { delete: "Delete", mask: "Mask", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
+const SAID = { delete: "taken out", mask: "masked", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
+let looked = null, found = null, chosen = -1, marks = [];
+const box = make("div", { className: "try" });
+
+export const clear = () => { looked = found = null; $("try").replaceChildren(); };
+
+export const show = (given) => {
+  looked = given;
+  chosen = -1;
+  const last = looked.words.length - 1;
+  state.edits = Object.fromEntries(Object.entries(state.edits).filter(([at]) => Number(at) <= last));
+  $("try").replaceChildren(...heading("Try it", "Click a word, or go to it with the arrow keys: Delete takes it out, M masks it, R replaces it. What the methods claimed stands beside what the model does."), box);
+  draw();
+  ask();
+};
+
+const edits = () => Object.entries(state.edits).map(([word, by]) => ({ word: Number(word), by }));
+
+// How one method shades the words: taken from the methods' own drawing.
+export const claims = () => {
+  marks = [...document.querySelectorAll("#methods .method:not(.waits)")].map((article) => ({
+    name: article.querySelector(".name").firstChild.textContent.trim(),
+    kinds: Object.fromEntries([...article.querySelectorAll("mark")].map((mark) => [mark.dataset.w, mark.className])),
+  }));
+  if (looked) { draw(); if (edits().length) ask(); }
+};
+
+const ask = async () => {
+  keep();
+  if (!edits().length) { found = null; draw(); return; }
+  try {
+    const given = await quick("try", "/api/try", { ...question(), edits: edits(), operator: state.operator, methods: state.methods });
+    if (!given) return;
+    found = given;
+  } catch (error) { found = { error: error.message }; }
+  draw();
+};
+
+const change = (word, by) => {
+  if (by === undefined) delete state.edits[word]; else state.edits[word] = by;
+  draw(word);
+  ask();
+};
+
+const focused = () => document.activeElement?.classList.contains("word") ? Number(document.activeElement.dataset.word) : -1;
+
+const draw = (focus = focused()) => {
+  if (!looked || box.querySelector("input.new:focus")) return;
+  const words = shaded();
+  box.replaceChildren(controls(), words, tools(), outcome());
+  if (focus >= 0) words.querySelector(`[data-word="${focus}"]`)?.focus();
+};
+
+const controls = () => {
+  const names = marks.map(({ name }) => name);
+  const by = names.includes(state.shade) ? state.shade : names.includes("occlusion") ? "occlusion" : names[0];
+  const select = make("select", { on: { change: () => { state.shade = select.value; keep(); draw(); } } });
+  for (const name of names) select.append(make("option", { value: name, textContent: name, selected: name === by }));
+  const how = make("select", { on: { change: () => { state.operator = how.value; ask(); draw(); } } });
+  for (const name of model().operators) how.append(make("option", { value: name, textContent: NAMES[name] || name, selected: name === state.operator }));
+  return make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Shaded by" }), select),
+    make("label", { className: "field" }, make("span", { textContent: "Words go by" }), how));
+};
+
+const kinds = () => {
+  const by = marks.find(({ name }) => name === state.shade) || marks.find(({ name }) => name === "occlusion") || marks[0];
+  return by ? by.kinds : {};
+};
+
+const shaded = () => {
+  const text = Array.from(state.text), shades = kinds();
+  const line = make("p", { className: "words", dir: "auto", role: "toolbar", aria: { label: "Words of the text" }, on: { keydown: keys } });
+  let at = 0;
+  looked.words.forEach(({ start, end }, index) => {
+    if (start > at) line.append(text.slice(at, start).join(""));
+    const said = text.slice(start, end).join(""), edit = state.edits[index];
+    const told = edit === undefined ? "" : edit === null ? `, ${SAID[state.operator]}` : `, replaced by ${edit}`;
+    const word = make("button", { type: "button", className: `word ${shades[index] || ""}`, tabIndex: index === Math.max(chosen, 0) ? 0 : -1, data: { word: index }, aria: { pressed: String(chosen === index), label: `${said}${told}` }, on: { click: () => pick(index) } });
+    if (edit === null) word.append(make("s", { textContent: said }));
+    else if (edit !== undefined) word.append(make("s", { textContent: said }), " ", make("ins", { textContent: edit }));
+    else word.textContent = said;
+    if (edit !== undefined) word.classList.add("changed");
+    line.append(word);
+    at = Math.max(at, end);
+  });
+  line.append(text.slice(at).join(""));
+  return line;
+};
+
+const pick = (index) => {
+  chosen = chosen === index ? -1 : index;
+  draw(index);
+};
+
+const keys = (event) => {
+  const at = focused();
+  if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+  const last = looked.words.length - 1;
+  const to = { ArrowRight: Math.min(last, at + 1), ArrowLeft: Math.max(0, at - 1), Home: 0, End: last }[event.key];
+  if (to !== undefined) { event.preventDefault(); chosen = chosen < 0 ? -1 : to; move(to); return; }
+  const acts = {
+    Delete: () => gone(at, "delete"), Backspace: () => gone(at, "delete"), m: () => gone(at, "mask"), d: () => gone(at, "delete"),
+    r: () => { chosen = at; draw(at); box.querySelector("input.new")?.focus(); }, Escape: () => { chosen = -1; change(at, undefined); },
+  };
+  const act = acts[event.key];
+  if (act) { event.preventDefault(); act(); }
+};
+
+const move = (to) => {
+  if (chosen >= 0) { draw(to); return; }
+  for (const word of box.querySelectorAll(".word")) word.tabIndex = Number(word.dataset.word) === to ? 0 : -1;
+  box.querySelector(`[data-word="${to}"]`).focus();
+};
+
+const gone = (word, operator) => {
+  if (model().operators.includes(operator)) state.operator = operator;
+  change(word, null);
+};
+
+const tools = () => {
+  if (chosen < 0 || !looked.words[chosen]) return make("p", { className: "tools lead" }, Object.keys(state.edits).length ? button("Put everything back", () => { state.edits = {}; ask(); draw(); }) : "");
+  const word = chosen, said = looked.words[word].text;
+  const next = make("input", { type: "text", className: "new", maxLength: 200, size: 14, value: state.edits[word] ?? "", aria: { label: `Replace ${said} by` } });
+  const replace = () => { if (!next.value.trim()) return; next.blur(); change(word, next.value); };
+  next.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") { event.preventDefault(); replace(); box.querySelector(`[data-word="${word}"]`)?.focus(); }
+    if (event.key === "Escape") { next.blur(); draw(word); }
+  });
+  const ways = model().operators.filter((name) => name === "delete" || name === "mask");
+  return make("p", { className: "tools" }, make("b", { className: "chosen" }, make("bdi", { textContent: said })),
+    ...ways.map((name) => button(NAMES[name], () => gone(word, name))),
+    make("span", { className: "replace" }, next, button("Replace", replace)),
+    state.edits[word] !== undefined && button("Put back", () => change(word, undefined)));
+};
+
+// --- what came of it --------------------------------------------------------------------------------
+
+const outcome = () => {
+  if (!found && !state.a) return "";
+  const kept = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(state.a));
+  const now = found && !found.error && { text: found.text, prediction: found.prediction, after: found.after, target: found.target };
+  const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), now ? version(now) : make("p", { className: "lead", textContent: found?.error || "Nothing is changed." }));
+  const acts = make("p", { className: "acts" },
+    now && button("Keep as A", () => { state.a = now; keep(); draw(); }),
+    state.a && button("Forget A", () => { state.a = null; keep(); draw(); }),
+    now && state.operator === "delete" && button("Go on with this text", () => { const { text } = now; state.edits = {}; setText(text); }));
+  const apart = state.a && now && state.a.target === now.target && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(now.after - state.a.after) }), ` of ${now.target}`);
+  return make("div", { className: "outcome", aria: { live: "polite" } }, found && !found.error && compared(), make("div", { className: `versions${kept ? " two" : ""}` }, kept, right), apart, acts);
+};
+
+const version = ({ text, prediction, after, target }) => make("div", {},
+  make("p", { className: "said", dir: "auto", textContent: text }), prediction.length ? bars(prediction) : "",
+  make("p", { className: "explained", textContent: `${target}: ${signed(after).replace("+", "")}` }));
+
+const compared = () => {
+  const actual = found.after - found.before;
+  const own = found.claims.filter((claim) => claim.signed && claim.claimed !== null);
+  const most = Math.max(Math.abs(actual), ...own.filter(({ method }) => method !== "random").map(({ claimed }) => Math.abs(claimed)), 1e-9);
+  const row = (name, value, kind, note = "") => {
+    const share = Math.min(1, Math.abs(value) / most), fill = make("i", { className: `fill ${value >= 0 ? "pos" : "neg"} l9` });
+    fill.style.inlineSize = `${50 * share}%`;
+    fill.style[value >= 0 ? "insetInlineStart" : "insetInlineEnd"] = "50%";
+    return make("tr", { className: kind }, make("th", { scope: "row", textContent: name }), make("td", { textContent: signed(value, 3) }), make("td", { className: "wide" }, make("span", { className: "both", aria: { hidden: "true" } }, fill)), make("td", { className: "wrap", textContent: note }));
+  };
+  const how = (claim) => {
+    const error = claim.stderr ? `± ${claim.stderr.toFixed(3)} ` : "";
+    const apart = Math.sign(claim.claimed) === Math.sign(actual) || !actual ? "" : "the other way";
+    return `${error}${claim.method === "random" ? "control" : apart}`;
+  };
+  const rows = [row("actual", actual, "actual", `${signed(found.before).replace("+", "")} → ${signed(found.after).replace("+", "")}`), ...own.map((claim) => row(claim.method, claim.claimed, claim.method === "random" ? "control" : "", how(claim)))];
+  const quiet = found.claims.filter((claim) => !claim.signed).map(({ method }) => method);
+  const head = make("thead", {}, make("tr", {}, ...["", "change", "claimed beside actual", ""].map((name) => make("th", { scope: "col", textContent: name }))));
+  const notes = [...found.notes, ...(quiet.length ? [`${quiet.join(", ")} ${quiet.length === 1 ? "has" : "have"} no sign and claim${quiet.length === 1 ? "s" : ""} no direction.`] : [])];
+  return make("div", { className: "compared" },
+    make("p", { className: "lead", textContent: `Change of ${looked.explained.replace(/, which is.*/, "")}. Bars share one scale; scores of gradients and of the control are not in its unit, so their direction is all they claim.` }),
+    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Claimed beside actual effect" } }, make("table", {}, head, make("tbody", {}, ...rows))),
+    ...notes.map((note) => make("p", { className: "lead", textContent: note })));
+};

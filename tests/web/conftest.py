@@ -1,0 +1,48 @@
+"""A server on a free port, in a thread: the embedded sentiment model, and a tiny language model that has a
+dictionary of random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.web.serving import TEXTS, listening, random_dictionary
+
+import heedful
+from heedful.web import server
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """The library's own, beside the server's."""
+    return heedful.load("zoo:sentiment")
+
+
+@pytest.fixture(scope="session")
+def tiny(shared: Callable[[str], Any]) -> Any:
+    """A tiny GPT-2 that came as an object."""
+    return shared("gpt2").model
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[server.House]:
+    root = tmp_path_factory.mktemp("runs")
+    wish = server.Wish(runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS})
+    found = server.house(["zoo:sentiment", tiny], wish)
+    yield found
+    found.close()
+    found.jobs.join()
+
+
+@pytest.fixture(scope="session")
+def address(house: server.House) -> Iterator[str]:
+    with listening(house, server.Wish(runs=house.runs.root)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=120) as found:
+        yield found

@@ -1,0 +1,188 @@
+"""Who may ask: hosts, origins, tokens, sizes, and headers of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.web.serving import listening
+
+from heedful.errors import HeedfulError
+from heedful.web import server
+from heedful.web.security import BODY, guard_of, new_token
+
+TOKEN = "a-token-of-good-length"
+LOOK = {"model": "zoo:sentiment", "text": "not bad"}
+
+
+def test_another_host_is_refused(client: httpx.Client) -> None:
+    """DNS rebinding: the browser believes it talks to evil.example."""
+    for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:80", "", "[", "localhost@evil"):
+        assert client.get("/api/here", headers={"host": host}).status_code == 421
+    for host in ("localhost", "localhost:1234", "127.0.0.1", "[::1]:99", "LOCALHOST"):
+        assert client.get("/api/here", headers={"host": host}).status_code == 200
+
+
+def test_another_origin_is_refused(client: httpx.Client, address: str) -> None:
+    for origin in ("http://evil.example", "null", "http://[", "http://127.0.0.1:1", "https://localhost"):
+        assert client.post("/api/look", json=LOOK, headers={"origin": origin}).status_code == 403
+        assert client.get("/api/here", headers={"origin": origin}).status_code == 403
+    assert client.post("/api/look", json=LOOK, headers={"origin": address}).status_code == 200
+
+
+def test_sites_next_door_are_refused(client: httpx.Client) -> None:
+    """Another port of this machine is the same site to a browser; it may link here and no more."""
+    for site in ("cross-site", "same-site"):
+        headers = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
+        assert client.get("/api/here", headers=headers).status_code == 403
+        assert client.post("/api/look", json=LOOK, headers=headers).status_code == 403
+        assert client.get("/", headers=headers | {"sec-fetch-mode": "navigate"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_what_a_form_can_send_is_refused(client: httpx.Client, kind: str) -> None:
+    """These need no preflight, so another site's form could send them."""
+    body = b'{"model": "zoo:sentiment", "text": "x"}'
+    assert client.post("/api/look", content=body, headers={"content-type": kind}).status_code == 415
+
+
+def test_get_changes_nothing(client: httpx.Client) -> None:
+    """Everything that costs is a POST."""
+    paths = client.get("/api/openapi.json").json()["paths"]
+    for place, methods in paths.items():
+        assert set(methods) <= {"get", "post"}
+        if {"look", "try", "next", "cancel", "models", "explain", "steer"} & set(place.split("/")):
+            assert set(methods) == {"post"}
+
+
+def test_large_bodies_are_refused(client: httpx.Client) -> None:
+    large = b'{"model": "zoo:sentiment", "text": "' + b"x" * BODY + b'"}'
+    headers = {"content-type": "application/json"}
+    assert client.post("/api/look", content=large, headers=headers).status_code == 413
+
+    def chunks() -> Iterator[bytes]:  # without a length
+        for _ in range(2 * BODY // 1024):
+            yield b"x" * 1024
+
+    assert client.post("/api/look", content=chunks(), headers=headers).status_code == 413
+
+
+def test_long_texts_are_refused(client: httpx.Client) -> None:
+    answer = client.post("/api/look", json=LOOK | {"text": "x" * 20_001})
+    assert answer.status_code == 422
+    assert "20000" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("place", ["/", "/api/here", "/static/app.js", "/nowhere", "/api/runs/0"])
+def test_every_answer_is_sealed(client: httpx.Client, place: str) -> None:
+    headers = client.get(place).headers
+    policy = headers["content-security-policy"]
+    assert "'unsafe" not in policy
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in headers
+    assert "server" not in headers or "uvicorn" in headers["server"]
+
+
+def test_the_page_holds_nothing_inline(client: httpx.Client) -> None:
+    """Else the policy would need an exception."""
+    page = client.get("/").text
+    assert "<style" not in page
+    assert "style=" not in page
+    assert "onclick" not in page
+    assert page.count("<script") == page.count('<script type="module" src="/static/')
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/asks.py", "/static//etc/passwd",
+     "/api/runs/..%2f..%2fetc%2fpasswd", "/api/runs/../../etc/passwd/report", "/etc/passwd", "/static/"],
+)  # fmt: skip
+def test_paths_open_nothing(client: httpx.Client, place: str) -> None:
+    answer = client.get(place)
+    assert answer.status_code in (404, 422)
+    assert "root:" not in answer.text
+    assert "import" not in answer.text
+
+
+def test_sockets_are_refused(client: httpx.Client) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+               "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}  # fmt: skip
+    assert client.get("/api/here", headers=headers).status_code != 101
+
+
+# --- a token -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(house: server.House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    wish = server.Wish(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
+    with listening(house, wish) as found:
+        yield found
+
+
+def test_strangers_get_nothing(guarded: str) -> None:
+    with httpx.Client(base_url=guarded) as client:
+        for place in ("/", "/api/here", "/static/app.js", "/api/runs", f"/api/here?token={TOKEN}"):
+            assert client.get(place).status_code == 401
+        assert client.get("/?token=wrong").status_code == 401
+        for given in (f"Bearer {TOKEN}x", TOKEN[:-1], "Bearer", "Bearer é"):
+            assert client.get("/api/here", headers={"authorization": given.encode()}).status_code == 401
+        assert client.get("/api/here", headers={"cookie": 'heedful="'}).status_code == 401
+        assert client.post("/api/look", json=LOOK).status_code == 401
+
+
+def test_the_link_lets_in(guarded: str) -> None:
+    with httpx.Client(base_url=guarded) as client:
+        answer = client.get(f"/?token={TOKEN}")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/"
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert client.get("/api/here").status_code == 200
+        assert client.get("/").status_code == 200
+    with httpx.Client(base_url=guarded, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        assert client.get("/api/here").status_code == 200
+
+
+def test_addresses_everywhere_need_a_token() -> None:
+    assert new_token("127.0.0.1") is None
+    assert new_token("::1") is None
+    for host in ("0.0.0.0", "192.168.1.4", "example.org", "::"):
+        token = new_token(host)
+        assert token is not None
+        assert len(token) >= 40
+        with pytest.raises(HeedfulError, match="token"):
+            guard_of(host, None)
+        assert guard_of(host, token).token == token
+    assert guard_of("0.0.0.0", "t").knows("192.168.1.4:8765")
+    assert not guard_of("0.0.0.0", "t").knows("evil.example")
+    assert guard_of("0.0.0.0", "t", ("Box.local",)).knows("box.local:8765")
+    assert not guard_of("127.0.0.1", None).knows("192.168.1.4")
+
+
+def test_a_port_that_is_taken_is_told_before_loading(tmp_path: Path) -> None:
+    bound = server.listen("127.0.0.1", 0)
+    port = bound.getsockname()[1]
+    with bound, pytest.raises(HeedfulError, match=f"port {port}"):
+        server.ready(["zoo:no-such-model"], server.Wish(port=port, runs=tmp_path))
+
+
+def test_an_unknown_model_leaves_no_port_behind(tmp_path: Path) -> None:
+    with pytest.raises(HeedfulError, match="no-such-model"):
+        server.ready(["zoo:no-such-model"], server.Wish(port=0, runs=tmp_path))
+
+
+def test_where_it_is(tmp_path: Path) -> None:
+    assert server.address(server.Wish(), 80) == "http://127.0.0.1:80/"
+    assert server.address(server.Wish(host="::1"), 80) == "http://[::1]:80/"
+    assert server.address(server.Wish(host="0.0.0.0", token="t"), 80) == "http://localhost:80/?token=t"
