@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from heedful.cli import options as o
 from heedful.cli.io import calm, console, note, put_json, working, write
+from heedful.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from heedful.labs.study_answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
 Fast = Annotated[bool, o.option("--fast", help="A smaller run, within a minute.")]
+Port = Annotated[int, o.option(min=0, max=65535, help="Of this machine; 0 finds a free one.")]
+Database = Annotated[Path | None, o.option(metavar="FILE", help="SQLite file of the answers; NAME.sqlite.")]
+Results = Annotated[bool, o.option("--results", help="Tell what was answered so far, and end.")]
 Out = Annotated[Path | None, o.option(metavar="FOLDER", help="For the report, its numbers and its figures.")]
 
 
@@ -89,3 +96,67 @@ def run(
                 note(f"wrote {written}")
     if not report.holds:
         raise typer.Exit(1)
+
+
+@app.command()
+def study(
+    name: Name,
+    port: Port = 8766,
+    database: Database = None,
+    seed: o.Seed = 0,
+    results: Results = False,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Let people take the test of a lab, on a page of this machine. Ctrl-C ends it; answers are kept.
+
+    \b
+    heedful lab study choose-the-classifier
+    heedful lab study choose-the-classifier --port 0 --database answers.sqlite
+    heedful lab study choose-the-classifier --results --json
+
+    Nobody is asked who they are. The page works without scripts and answers to this machine alone.
+    """
+    calm()
+    answers = _answers(name, database, seed, results)
+    if results:
+        _tell(answers, as_json)
+        return
+    try:
+        from heedful.labs import study as page
+    except ModuleNotFoundError as error:
+        raise HeedfulError(
+            "the page of a study needs FastAPI and uvicorn",
+            f"no module {error.name}",
+            'pip install "heedful[serve]"',
+        ) from None
+    with page.listen(port) as at:
+        with working(f"study {name}", quiet) as say:
+            rounds = page.material(seed, lambda done, total: say("preparing rounds", done, total))
+        note(f"http://{page.ADDRESS}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
+        page.serve(page.application(rounds, answers), at)
+
+
+def _answers(name: str, database: Path | None, seed: int, results: bool) -> Answers:
+    from heedful.labs.study_answers import STUDIES, Answers
+
+    if name not in STUDIES:
+        raise HeedfulError(f"the lab {name!r} has no study", fix=f"There is one of: {', '.join(STUDIES)}")
+    path = database or Path(f"{name}.sqlite")
+    if results and not path.is_file():
+        raise HeedfulError(
+            f"there are no answers in {path}", fix="Run the study first, or give --database FILE"
+        )
+    return Answers(path, f"{name}, seed {seed}")
+
+
+def _tell(answers: Answers, as_json: bool) -> None:
+    shares = answers.shares()
+    if as_json:
+        put_json([asdict(each) for each in shares])
+        return
+    for each in shares:
+        told, (low, high) = "no answers yet", each.interval
+        if each.share is not None:
+            told = f"{each.share:.2f} ({low:.2f} to {high:.2f}), {each.right} of {each.rounds} rounds right"
+        print(f"{each.sees:<14} {told}, people: {each.people}")

@@ -1,0 +1,211 @@
+"""The page of the study: who may ask, what is kept, and that it works without a script."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from starlette.testclient import TestClient
+
+from heedful.errors import HeedfulError
+from heedful.labs import study
+from heedful.labs.mails import Mail
+from heedful.labs.rounds import Round, Shown, Word
+from heedful.labs.study_answers import Answers, Asked, Share
+
+HOST = "http://127.0.0.1:8766"
+EVIL = '<script>alert(1)</script>"&'
+
+
+def a_round() -> Round:
+    mail = Mail(1, f"Sender: {EVIL}", EVIL)
+    side = tuple(Shown(mail, "spam", (Word(EVIL, 1.0, 0.0), Word("sender", -0.5, 1.0))) for _ in range(2))
+    return Round((0.98, 0.95), (0.46, 0.94), {"lime": (side, side)})
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Answers:
+    return Answers(tmp_path / "answers.sqlite", "a study")
+
+
+@pytest.fixture
+def client(answers: Answers) -> TestClient:
+    app: Any = study.application([a_round() for _ in range(4)], answers)
+    return TestClient(app, base_url=HOST, headers={"origin": HOST}, follow_redirects=False)
+
+
+def token(client: TestClient) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def begin(client: TestClient) -> None:
+    assert client.post("/begin", data={"token": token(client)}).status_code == 303
+
+
+# --- taking the test ---------------------------------------------------------------------------------------
+
+
+def test_a_sitting_from_begin_to_end(client: TestClient, answers: Answers) -> None:
+    begin(client)
+    mark = token(client)
+    for number in range(1, 5):
+        page = client.get("/round")
+        assert f"Round {number} of 4" in page.text
+        sent = client.post("/answer", data={"token": mark, "number": str(number), "picked": "left"})
+        assert (sent.status_code, sent.headers["location"]) == (303, "/round")
+    assert client.get("/round").headers["location"] == "/end"
+    page = client.get("/end").text
+    with sqlite3.connect(answers.path) as base:
+        rows = base.execute("SELECT sees, better, picked, seconds FROM round").fetchall()
+    right = sum(better == picked for _, better, picked, _ in rows)
+    assert right == 2  # sides are drawn in equal numbers
+    assert f"{right} of 4 rounds" in page
+    assert Counter(row[0] for row in rows) == {"explanations": 2, "accuracy": 2}
+    assert all(seconds >= 0 for *_, seconds in rows)
+
+
+def test_what_is_seen_is_what_was_drawn(client: TestClient, answers: Answers) -> None:
+    page = study.pages.question(Asked(1, 0, "accuracy", "left"), 4, a_round(), "t")
+    assert page.index("95.0 %") < page.index(
+        "98.0 %"
+    )  # the better one, which is right less often, on the left
+    assert "because of" not in page
+    assert "0.46" not in page  # the truth is not shown
+    page = study.pages.question(Asked(1, 0, "explanations", "right"), 4, a_round(), "t")
+    assert "98.0 %" not in page
+    assert page.count("because of") == 4
+
+
+def test_a_second_answer_changes_nothing(client: TestClient, answers: Answers) -> None:
+    begin(client)
+    mark = token(client)
+    client.get("/round")
+    for picked in ("left", "right"):
+        client.post("/answer", data={"token": mark, "number": "1", "picked": picked})
+    client.post("/answer", data={"token": mark, "number": "3", "picked": "left"})  # was not shown yet
+    with sqlite3.connect(answers.path) as base:
+        assert base.execute("SELECT number, picked FROM round WHERE picked IS NOT NULL").fetchall() == [
+            (1, "left")
+        ]
+
+
+def test_the_end_is_not_shown_before_it(client: TestClient) -> None:
+    assert client.get("/end").headers["location"] == "/"
+    assert client.get("/round").headers["location"] == "/"
+    begin(client)
+    assert client.get("/end").headers["location"] == "/round"
+
+
+# --- who may ask -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+def test_other_names_are_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", None])
+def test_other_origins_write_nothing(answers: Answers, origin: str | None) -> None:
+    app: Any = study.application([a_round()] * 4, answers)
+    bare = TestClient(app, base_url=HOST, follow_redirects=False)
+    headers = {} if origin is None else {"origin": origin}
+    assert bare.post("/begin", data={"token": token(bare)}, headers=headers).status_code == 403
+    with sqlite3.connect(answers.path) as base:
+        assert base.execute("SELECT count(*) FROM person").fetchone() == (0,)
+
+
+def test_forms_need_the_token_a_side_and_their_own_size(client: TestClient) -> None:
+    assert client.post("/begin", data={"token": "guess"}).status_code == 403
+    assert client.post("/begin", data={}).status_code in (403, 415)
+    begin(client)
+    mark = token(client)
+    client.get("/round")
+    for form in ({"number": "1", "picked": "both"}, {"number": "one", "picked": "left"}, {"number": "1"}):
+        assert client.post("/answer", data={"token": mark, **form}).status_code == 400
+    assert client.post("/answer", data={"token": "no", "number": "1", "picked": "left"}).status_code == 403
+    assert client.post("/begin", content="x" * 5000, headers=FORM).status_code == 413
+    assert client.post("/begin", json={"token": mark}).status_code == 415
+    assert client.request("DELETE", "/").status_code == 405
+    many = "&".join(f"a{n}=1" for n in range(50))
+    assert client.post("/begin", content=many, headers=FORM).status_code == 403
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def test_everything_is_escaped_and_sealed(client: TestClient) -> None:
+    page = client.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "form-action 'self'" in policy
+    assert "script" not in policy
+    assert page.headers["x-frame-options"] == "DENY"
+    begin(client)
+    cookie = client.post("/begin", data={"token": token(client)}).headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    shown = study.pages.question(Asked(1, 0, "explanations", "left"), 4, a_round(), EVIL)
+    assert "<script" not in shown
+    assert html.escape(EVIL, quote=False) in shown.replace("&quot;", '"')
+    assert client.get("/style.css").headers["content-type"].startswith("text/css")
+
+
+# --- what is kept ------------------------------------------------------------------------------------------
+
+
+def test_sittings_are_drawn_in_equal_halves() -> None:
+    firsts: Counter[Any] = Counter()
+    for seed in range(200):
+        asked = study.sitting(8, random.Random(seed))
+        assert sorted(each.material for each in asked) == list(range(8))
+        assert [each.number for each in asked] == list(range(1, 9))
+        assert Counter(each.sees for each in asked) == {"explanations": 4, "accuracy": 4}
+        assert Counter(each.better for each in asked) == {"left": 4, "right": 4}
+        firsts[asked[0].sees, asked[0].better] += 1
+    assert stats.chisquare(list(firsts.values())).pvalue > 0.001
+
+
+def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: Answers) -> None:
+    assert answers.shares() == [Share(s, 0, 0, 0, None, (0.0, 1.0)) for s in ("explanations", "accuracy")]
+    rng = np.random.default_rng(0)
+    hits: Counter[str] = Counter()
+    for _ in range(5):
+        asked = study.sitting(8, random.Random(int(rng.integers(99))))
+        name = answers.begin(asked)
+        for each in asked:
+            found, total = answers.next(name)
+            assert (found, total) == (each, 8)
+            picked = each.better if rng.random() < 0.7 else {"left": "right", "right": "left"}[each.better]
+            assert answers.answer(name, each.number, picked)
+            hits[each.sees] += picked == each.better
+    other = Answers(answers.path, "another study")
+    assert other.shares()[0].rounds == 0
+    assert other.next(name) == (None, 0)
+    for share in answers.shares():
+        assert (share.people, share.rounds, share.right) == (5, 20, hits[share.sees])
+        exact = stats.binomtest(share.right, 20).proportion_ci(method="exact")
+        np.testing.assert_allclose(share.interval, exact)
+    assert sum(share.rounds for share in answers.shares(name)) == 8
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database at all, but long enough to look at")
+    with pytest.raises(HeedfulError, match="cannot hold the answers"):
+        Answers(tmp_path / "notes.txt", "a study")
+
+
+def test_a_taken_port_is_told() -> None:
+    with study.listen(0) as taken:
+        taken.listen()
+        with pytest.raises(HeedfulError, match="cannot be used"):
+            study.listen(taken.getsockname()[1])
