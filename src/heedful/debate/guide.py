@@ -1,6 +1,7 @@
 """Do attention weights say which words matter? They guide a network that reads each token alone.
 
     h_t = tanh(W E[x_t] + b)         each token alone, nothing of its neighbours            (T, d)
+                                     E is learnt, or given (`vectors`) and stays
     logits = V sum_t g_t h_t + c     g: the guide's weights, which sum to one               (C,)
 
     uniform    g_t = 1/T
@@ -41,16 +42,18 @@ Weights = tuple[Tensor, Tensor]  # (n, L) of the training texts, (m, L') of the 
 class TokenWise(nn.Module):
     """The guided network; without a guide it learns its own weights."""
 
-    def __init__(self, vocabulary: int, classes: int, seed: int) -> None:
+    def __init__(self, vocabulary: int, classes: int, seed: int, vectors: Tensor | None = None) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.token = nn.Embedding(vocabulary, WIDTH)
-            self.affine = nn.Linear(WIDTH, WIDTH)
+            self.affine = nn.Linear(WIDTH if vectors is None else vectors.shape[1], WIDTH)
             self.scores = nn.Linear(WIDTH, 1)
             self.out = nn.Linear(WIDTH, classes)
         with torch.no_grad():
             self.token.weight.mul_(0.1)  # a table drawn N(0, 1) learns a few thousand texts by heart
+        if vectors is not None:
+            self.token = nn.Embedding.from_pretrained(vectors, freeze=True)  # type: ignore[no-untyped-call]
 
     def forward(self, ids: Tensor, mask: Tensor, guide: Tensor | None) -> Tensor:
         """(B, C)"""
@@ -99,9 +102,11 @@ def guide(
     config: TrainConfig = BUDGET,
     *,
     others: Mapping[str, Any] | None = None,
+    vectors: Tensor | None = None,
     progress: Progress | None = None,
 ) -> Guided:
-    """`others` are further models whose attention guides, such as {"adversary": ...}."""
+    """`others` are further models whose attention guides, such as {"adversary": ...}; `vectors` (V, d) are
+    word vectors for the network, by id."""
     own = weights_of(model, train), weights_of(model, test)
     guides: dict[str, Weights | None] = {"uniform": (_even(train), _even(test)), TRAINED: None, "model": own}
     guides |= {
@@ -115,7 +120,7 @@ def guide(
                 drawn: Weights | None = (shuffled(own[0], train, seed), shuffled(own[1], test, seed))
             else:
                 drawn = guides[name]
-            said.append(led(model, train, test, drawn, seed, config))
+            said.append(led(model, train, test, drawn, seed, config, vectors))
             done += 1
             if progress is not None:
                 progress(done, total)
@@ -124,11 +129,18 @@ def guide(
 
 
 def led(
-    model: Any, train: Rows, test: Rows, guides: Weights | None, seed: int, config: TrainConfig
+    model: Any,
+    train: Rows,
+    test: Rows,
+    guides: Weights | None,
+    seed: int,
+    config: TrainConfig,
+    vectors: Tensor | None = None,
 ) -> Labels:
     """(m,) what a network says of the test texts, trained with these weights (None: with its own)."""
     vocabulary = int(max(train.ids.max(), test.ids.max())) + 1
-    network, rng = TokenWise(vocabulary, len(model.labels), seed), torch.Generator().manual_seed(seed)
+    network = TokenWise(vocabulary, len(model.labels), seed, vectors)
+    rng = torch.Generator().manual_seed(seed)
 
     def loss(step: int) -> Tensor:
         pick = torch.randint(len(train), (config.batch,), generator=rng)

@@ -5,9 +5,9 @@
     alpha  = softmax_t(u . tanh(W h_t + b))  additive attention                                   (T,)
     logits = V sum_t alpha_t h_t + c                                                              (classes,)
 
-The weights go through heedful.nn.Mixing, so the tests of `heedful.trial` can read and change them. Words and
-their numbers are those of a tokenizer that is given; every weight is drawn and trained here. Padding stands
-on the right and is neither read nor attended to.
+The weights go through heedful.nn.Mixing, so the tests of `heedful.trial` can read and change them. As in the
+papers, word vectors e_t may be given (`vectors`, which then stay as they are); all else is drawn and trained
+here. Padding stands on the right and is neither read nor attended to.
 
 Bahdanau, Cho & Bengio, ICLR 2015; the sizes of Jain & Wallace, NAACL 2019, divided for a small machine.
 """
@@ -34,7 +34,7 @@ SMALL = 0.3  # of a table drawn N(0, 1)
 BUDGET = TrainConfig(steps=500, batch=32, lr=4e-3, warmup=30, weight_decay=0.05, progress=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BiLSTMConfig:
     """Sizes; both encoders give states of 2 `hidden`."""
 
@@ -43,6 +43,7 @@ class BiLSTMConfig:
     width: int = 64  # of the embeddings
     hidden: int = 32  # of each direction
     classes: int = 2
+    vectors: Tensor | None = None  # (vocab_size, width), where they are given
 
 
 class BiLSTM(nn.Module):
@@ -58,6 +59,8 @@ class BiLSTM(nn.Module):
         self.token = nn.Embedding(config.vocab_size, config.width)
         with torch.no_grad():
             self.token.weight.mul_(SMALL)
+            if config.vectors is not None:
+                self.token.weight.copy_(config.vectors)
         self.lstm = nn.LSTM(config.width, config.hidden, bidirectional=True, batch_first=True)
         self.alone = nn.Linear(config.width, states)
         self.keys = nn.Linear(states, states)
@@ -70,7 +73,7 @@ class BiLSTM(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, width)"""
         found: Tensor = self.token(ids)
-        return found
+        return found if self.config.vectors is None else found.detach()
 
     def states(self, e: Tensor, mask: Tensor) -> Tensor:
         """(B, T, 2 hidden)"""
