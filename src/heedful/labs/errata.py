@@ -1,0 +1,129 @@
+"""Errata: formulas that circulate in a wrong form, each put beside the right one before a judge.
+
+Every line is an experiment: the formula as printed, ours, and a truth got in a third way (autograd,
+quadrature, every subset, another library), on drawn instances. The number is the distance of the printed form
+to that truth, relative to its size where it has one; beside it that of ours. A line holds if the printed form
+misses the truth on every instance and ours on none. Two lines, marked sound, are right as printed; a control
+stands in for a misprint there.
+
+The experiments stand in files of their own, misprints_*.py; docs/errata.md has the table. What cannot be
+computed (years, missing rows of tables, what a paper's code contains) is listed with the reason and claims
+nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful.intervals import mean_of
+from heedful.labs import (
+    misprints_attention,
+    misprints_autoencoder,
+    misprints_lime,
+    misprints_scores,
+    misprints_transformer,
+)
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.misprint import Misprint
+from heedful.view.plots import Line, forest
+
+CHECKS = (
+    *misprints_lime.CHECKS,
+    *misprints_scores.CHECKS,
+    *misprints_transformer.CHECKS,
+    *misprints_attention.CHECKS,
+    *misprints_autoencoder.CHECKS,
+)
+
+NOT_COMPUTED = (
+    ("E10", "GPT-2's 50,304 tokens", "that a re-implementation pads its table to it is in that code"),
+    ("E12", "ROAR removes 0, 10, …, 100 %", "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, recalled"),
+    ("E13", "[SEP] attention and word aggregation", "at which level a paper measured it is in the paper; the"
+     " arithmetic of aggregation is checked above"),
+    ("E14", "histogram task: tied weights, identity values", "what the released code trains is in that code"),
+    ("E15", "years of three papers", "NeurIPS 2023, ICLR 2015, NeurIPS 2024: bibliography"),
+    ("E16", "LIME: ridge of 1, first row unperturbed", "facts about the official code"),
+    ("E20", "the usual baseline is the last layer", "a custom; where the answer is read is checked above"),
+    ("E21", "input size 128", "which activations a paper's autoencoder reads (512) is in the paper"),
+    ("E22", "a table without its adversary row", "the row's numbers are recalled, not recomputed"),
+    ("OK", "toy cross entropies 0.82 and 0.69", "the lab solu trains that toy"),
+)  # fmt: skip
+
+
+@lab(
+    "errata",
+    title="Errata: what is printed, what holds, and the number between them",
+    minutes=1.0,
+    cite="Abnar & Zuidema 2020; Chefer et al. 2021; Mardaoui & Garreau 2021; Lopardo et al. 2024; others",
+)
+def errata(run: LabRun) -> None:
+    n = 5 if run.fast else 40
+    run.say(
+        "Formulas that circulate in lecture notes and papers, printed wrongly, and what heedful computes"
+        " instead. Neither is believed: both are held against a truth that was got in a third way."
+    )
+    found = []
+    for done, check in enumerate(CHECKS):
+        run.progress(done, len(CHECKS), check.__name__)
+        found.append(check(run.seed, n))
+    found.sort(key=lambda each: int(each.number.removeprefix("E").replace("OK", "99")))
+    for each in found:
+        run.say(f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Judge: {each.judge}.")
+    run.table(
+        "How far each is from the truth, mean and worst instance",
+        ["", "printed", "nearest", "correct", "farthest", "instances"],
+        [
+            [
+                each.number,
+                each.wrong.mean(),
+                each.wrong.min(),
+                each.right.mean(),
+                each.right.max(),
+                len(each.wrong),
+            ]
+            for each in found
+        ],
+    )
+    for each in found:
+        told(run, each)
+    lines = [
+        Line(label, float(each.wrong.mean()), *span_of(each), control=float(each.right.mean()))
+        for label, each in zip(labels(found), found, strict=True)
+    ]
+    run.figure(
+        "errata",
+        forest(lines, "distance to the truth", "Errata"),
+        "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
+    )
+    run.table("Not computed, and not claimed", ["", "about", "why"], NOT_COMPUTED)
+
+
+def span_of(each: Misprint) -> tuple[float, float]:
+    """95 % of the printed form's mean error; one instance has no interval: nothing was drawn."""
+    if len(each.wrong) == 1:
+        return float("nan"), float("nan")
+    return mean_of(each.wrong)[1]
+
+
+def told(run: LabRun, each: Misprint) -> None:
+    """One claim: the printed form's mean error, beside ours."""
+    once = len(each.wrong) == 1
+    run.claim(
+        each.sentence,
+        value=float(each.wrong.mean()),
+        interval=None if once else span_of(each),
+        exact=once,
+        holds=each.holds,
+        against=float(np.mean(each.right)),
+        control="correct form",
+    )
+
+
+def labels(found: list[Misprint]) -> list[str]:
+    """E5, E5 (2), E5 (3): a name for each line of the figure."""
+    seen: dict[str, int] = {}
+    names = []
+    for each in found:
+        seen[each.number] = seen.get(each.number, 0) + 1
+        names.append(each.number if seen[each.number] == 1 else f"{each.number} ({seen[each.number]})")
+    return names

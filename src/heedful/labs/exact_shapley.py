@@ -1,0 +1,255 @@
+"""Exact Shapley values, Banzhaf values and LIME coefficients of an attention classifier, without sampling.
+
+A word is present, or the unknown-word token stands in its place. One head is then a ratio of two sums over
+words, f = N(z) / D(z), and a text of d words has 2^d versions. None of them is run, because
+
+    1 / D = int_0^inf exp(-x D) dx                 is a product over words under the integral, and
+    choosing how many words stay, then which,      is a mixture of coin tosses of one probability p
+
+so the mean of f over all versions, with word j or without, is a double integral that two quadrature rules do
+to rounding (heedful.theory.ratio_game):
+
+    Shapley   int_0^1 E_p[f | j] - E_p[f | no j] dp        Banzhaf   the integrand at p = 1/2
+    LIME      the slopes of a line, from the same means    heads     are averaged: all three are linear in f
+
+Checked against the definitions, on every subset of short texts, and used on long ones as the truth that
+KernelSHAP, which samples, should come to. Drawn: the explanations of one sentence; KernelSHAP's error.
+
+Shapley 1953; Banzhaf 1965; Owen 1972; Lundberg & Lee 2017 (KernelSHAP); Lopardo et al. 2024 (the model).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import heedful
+from heedful import registry
+from heedful.explainers.exact import games
+from heedful.explainers.kernel_shap import shapley_law
+from heedful.intervals import mean_of
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.reviews import reviews
+from heedful.nn import OneLayerClassifier
+from heedful.theory import enumeration, ratio_game
+from heedful.theory.lime_limit import Masks
+from heedful.theory.ratio_game import RatioGame
+from heedful.types import Encoded, Floats, Target
+from heedful.view.charts import Curve, Group, bars, curves
+
+SENTENCE = "attention based explanations are popular but questionable"
+EXACT: dict[str, Callable[[RatioGame], Floats]] = {
+    "Shapley": ratio_game.shapley,
+    "Banzhaf": ratio_game.banzhaf,
+    "LIME, bandwidth 0.25": ratio_game.lime,
+    "LIME, no kernel": lambda game: ratio_game.lime(game, np.inf),
+}
+BRUTE: dict[str, Callable[[Floats], Floats]] = {
+    "Shapley": enumeration.shapley,
+    "Banzhaf": enumeration.banzhaf,
+    "LIME, bandwidth 0.25": lambda values: enumeration.lime(values)[1],
+    "LIME, no kernel": lambda values: enumeration.lime(values, np.inf)[1],
+}
+
+
+@lab(
+    "exact-shapley",
+    title="Exact Shapley values of an attention classifier, without sampling",
+    minutes=1.0,
+    cite="Shapley 1953; Owen 1972; Lundberg & Lee 2017; Lopardo, Precioso & Garreau 2024",
+)
+def exact_shapley(run: LabRun) -> None:
+    rng = np.random.default_rng(run.seed)
+    model = in_float64(heedful.load("zoo:one-layer"))
+    run.say(
+        "zoo:one-layer, six heads, in float64; the number explained is the logit of the answer. In place of"
+        " an absent word stands the unknown-word token."
+    )
+    one_sentence(run, model)
+    against_brute_force(run, model, rng)
+    against_sampling(run, model, rng)
+
+
+def in_float64(model: Any) -> Any:
+    """The same weights in double precision."""
+    module = OneLayerClassifier(model.module.config).double()
+    module.load_state_dict(model.module.state_dict())
+    return heedful.load(module.eval(), tokenizer=model.tokenizer, labels=model.labels)
+
+
+def solved(model: Any, x: Encoded, target: Target, solve: Callable[[RatioGame], Floats]) -> Floats:
+    """(d,) the mean over heads of each head's solution."""
+    return np.asarray(np.mean([solve(game) for game in games(model, x, target, "word")], axis=0))
+
+
+def of_words(scores: Floats | None, x: Encoded) -> Floats:
+    """(T,) of tokens -> (d,) of words; a word's standard error is spread over its tokens, too."""
+    assert scores is not None
+    return np.array([scores[group].sum() for group in x.units("word")])
+
+
+def distance(found: Floats, truth: Floats) -> float:
+    return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+
+
+def texts(words: range, count: int, rng: np.random.Generator) -> list[str]:
+    """Film reviews, or several joined, of as many words as asked."""
+    held = [review.text for review in reviews("held")]
+    found: list[str] = []
+    while len(found) < count:
+        text = ""
+        while len(text.split()) < words.start:
+            text = f"{text} {held[int(rng.integers(len(held)))]}".strip()
+        found.append(" ".join(text.split()[: words.stop - 1]))
+    return found
+
+
+def one_sentence(run: LabRun, model: Any) -> None:
+    x = model.encode(SENTENCE)
+    target = model.target(x, "positive")
+    names = [x.word_text(word) for word in range(len(x.word_spans))]
+    found = {name: solved(model, x, target, solve) for name, solve in EXACT.items()}
+    rows = [[word, *(values[j] for values in found.values())] for j, word in enumerate(names)]
+    run.table(f"“{SENTENCE}”, towards positive", ["word", *found], rows)
+    groups = [Group(word, [float(values[j]) for values in found.values()]) for j, word in enumerate(names)]
+    run.figure(
+        "sentence",
+        bars(groups, list(found), "score towards positive", "Four exact explanations"),
+        "Exact scores of every word, side by side.",
+    )
+
+
+def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> None:
+    """Every subset of short texts, run through the model itself."""
+    most, count = (9, 4) if run.fast else (12, 12)
+    errors: dict[str, list[float]] = {name: [] for name in EXACT}
+    apart: list[float] = []  # of two different games: what a wrong game would miss by
+    whole: list[float] = []
+    for done, text in enumerate(texts(range(most - 2, most), count, rng)):
+        run.progress(done, count, "every subset")
+        x = model.encode(text)
+        target = model.target(x)
+        values = model.rows(x, target, enumeration.every_mask(len(x.units("word"))), "unk")
+        want = {name: solve(values) for name, solve in BRUTE.items()}
+        for name, solve in EXACT.items():
+            size = np.abs(want[name]).max()
+            errors[name].append(float(np.abs(solved(model, x, target, solve) - want[name]).max() / size))
+        apart.append(float(np.abs(want["Banzhaf"] - want["Shapley"]).max() / np.abs(want["Shapley"]).max()))
+        total = float(solved(model, x, target, ratio_game.shapley).sum())
+        whole.append(abs(total - (values[-1] - values[0])) / max(abs(total), 1.0))
+    run.table(
+        "Largest error against every subset, relative to the largest score",
+        ["explanation", "mean over texts", "worst text"],
+        [[name, np.mean(found), max(found)] for name, found in errors.items()],
+    )
+    for name, found in errors.items():
+        value, span = mean_of(found)
+        run.claim(
+            f"{name}: the quadrature is what all subsets of the words give.",
+            value=value, interval=span, holds=bool(max(found) < 1e-8 and min(apart) > 1e-6),
+            against=float(np.mean(apart)), control="Banzhaf taken for Shapley",
+        )  # fmt: skip
+    value, span = mean_of(whole)
+    run.claim(
+        "Exact Shapley values sum to what the words change together.",
+        value=value, interval=span, holds=bool(max(whole) < 1e-10),
+    )  # fmt: skip
+
+
+def published_kernel_shap(
+    ask: Callable[[Masks], Floats], d: int, rows: int, rng: np.random.Generator
+) -> Floats:
+    """KernelSHAP as published: subsets drawn by the Shapley kernel, then a line through both ends."""
+    law = shapley_law(d)
+    kept = rng.choice(d + 1, rows - 2, p=law / law.sum())
+    keep = rng.random((rows - 2, d)).argsort(1) < kept[:, None]
+    everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
+    gap, share = everything - nothing, keep.mean(1)
+    design, rest = keep - share[:, None], ask(keep) - nothing - gap * share  # what an even split leaves over
+    return np.asarray(np.linalg.lstsq(design, rest, rcond=None)[0] + gap / d)
+
+
+def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
+    """KernelSHAP on long texts, whose 2^d versions nobody can run, held to the exact values."""
+    words, count = (range(20, 24), 5) if run.fast else (range(55, 65), 12)
+    budgets = (256, 724, 2048) if run.fast else (256, 512, 1024, 2048, 4096, 8192)
+    plain, ours, covered = np.zeros((3, count, len(budgets)))
+    seconds = []
+    for i, text in enumerate(texts(words, count, rng)):
+        x = model.encode(text)
+        target, d = model.target(x), len(x.units("word"))
+        began = time.perf_counter()
+        truth = solved(model, x, target, ratio_game.shapley)
+        seconds.append(time.perf_counter() - began)
+        ask = partial(model.rows, x, target, operator="unk")
+        for b, rows in enumerate(budgets):
+            run.progress(i * len(budgets) + b, count * len(budgets), "KernelSHAP")
+            plain[i, b] = distance(published_kernel_shap(ask, d, rows, rng), truth)
+            settings = {
+                "samples": rows,
+                "precision": 0.0,
+                "operator": "unk",
+                "seed": int(rng.integers(2**31)),
+            }
+            found = registry.get("kernel-shap")(model, x, target, **settings)
+            ours[i, b] = distance(of_words(found.scores, x), truth)
+            near = np.abs(of_words(found.scores, x) - truth) <= 1.96 * of_words(found.stderr, x)
+            covered[i, b] = near.mean()
+    run.table(
+        f"Shapley values of {count} texts of {words.start} to {words.stop - 1} words: error",
+        [
+            "rows of the model",
+            "KernelSHAP as published",
+            "heedful's kernel-shap",
+            "its 95 % intervals that hold",
+        ],
+        [
+            [rows, plain[:, b].mean(), ours[:, b].mean(), covered[:, b].mean()]
+            for b, rows in enumerate(budgets)
+        ]
+        + [["none: by quadrature", 0.0, 0.0, None]],
+    )
+    run.say(f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no row of the model.")
+    sampling_claims(run, budgets, plain, ours, covered)
+
+
+def sampling_claims(
+    run: LabRun, budgets: tuple[int, ...], plain: Floats, ours: Floats, covered: Floats
+) -> None:
+    """Errors (texts, budgets) of both estimators, and how often the intervals of ours held."""
+    value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
+    run.claim(
+        "KernelSHAP as published comes to the exact values like one over the root of its rows.",
+        value=value, interval=span, against=-0.5, control="the root",
+        holds=abs(value + 0.5) < 0.15 and span[0] > -0.8 and span[1] < -0.2,
+    )  # fmt: skip
+    value, span = mean_of(np.log(plain[:, 0]))
+    run.claim(
+        "With a few hundred rows it is still some per cent off, which exact values are not.",
+        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=bool(span[0] > np.log(0.01)),
+        against=0.0, control="exact",
+    )  # fmt: skip
+    value, span = mean_of(np.log(plain / ours).mean(1))
+    run.claim(
+        "With as many rows, heedful's kernel-shap is nearer to the exact values.",
+        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=span[0] > 0, against=1.0,
+        control="as near",
+    )  # fmt: skip
+    value, span = mean_of(covered.mean(1))
+    run.claim(
+        "Its 95 % intervals hold the exact value of about as many words as they promise.",
+        value=value, interval=span, holds=value > 0.9 and span[1] > 0.93, against=0.95, control="promised",
+    )  # fmt: skip
+    lines = [
+        Curve(name, [(float(rows), float(found[:, b].mean())) for b, rows in enumerate(budgets)])
+        for name, found in {"KernelSHAP as published": plain, "heedful's kernel-shap": ours}.items()
+    ]
+    run.figure(
+        "convergence",
+        curves(lines, "rows of the model", "relative error", "Sampled Shapley values", log="xy"),
+        "Relative distance of sampled Shapley values to the exact ones, mean over texts.",
+    )
