@@ -11,10 +11,11 @@ from scipy import stats
 
 import heedful
 from heedful.labs import anchors_theory as lab
-from heedful.labs.anchors_theory import Bag, Case
+from heedful.labs.anchors_theory import Case
 from heedful.labs.frame import LabRun
 from heedful.labs.report import Claim
 from heedful.labs.reviews import reviews
+from heedful.labs.tfidf import Bag, fit_tfidf
 from heedful.theory import linear_anchors
 from heedful.theory.linear_anchors import LinearRule
 
@@ -26,7 +27,7 @@ def zoo() -> Any:
 
 @pytest.fixture(scope="module")
 def bag() -> Bag:
-    return lab.fit_tfidf(1500, np.random.default_rng(0))
+    return fit_tfidf(reviews("train")[::5])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_the_bag_learns_and_its_rule_is_what_it_says(bag: Bag) -> None:
     sentences = reviews("held")
     right = (bag.margins([s.text.lower() for s in sentences]) > 0) == np.array([s.label for s in sentences])
     assert right.mean() > 0.65
-    made = bag.case(sentences[200].text)
+    made = lab.bag_case(bag, sentences[200].text)
     keep = np.random.default_rng(0).random((50, len(made.rule.weights))) < 0.5
     margin = replace(made.target, kind="margin")
     said = made.model.rows(made.x, margin, keep, "delete", "word")
@@ -93,7 +94,7 @@ def test_a_wrong_sign_is_found_out(headed: list[Case], zoo: Any) -> None:
 
 def test_a_wrong_gaussian_is_found_out(bag: Bag, headed: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [review.text for review in reviews("held")[300:500]]
-    cases = {"linear": lab.chosen(texts, bag.case, 20), "one head": headed}
+    cases = {"linear": lab.chosen(texts, lambda text: lab.bag_case(bag, text), 20), "one head": headed}
     run = LabRun(fast=True)
     lab.precisions(run, cases)
     assert held(run)[0]

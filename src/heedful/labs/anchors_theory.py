@@ -17,15 +17,13 @@ Ribeiro, Singh & Guestrin, Anchors: High-Precision Model-Agnostic Explanations, 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse, stats
-from scipy.special import expit
+from scipy import stats
 
 import heedful
 from heedful import registry
@@ -33,8 +31,8 @@ from heedful.explainers.exact import games
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.means import claim_mean
 from heedful.labs.reviews import reviews
+from heedful.labs.tfidf import Bag, fit_tfidf, words
 from heedful.nn import OneLayerClassifier
-from heedful.text import split_words
 from heedful.theory import linear_anchors
 from heedful.theory.lime_limit import Floats
 from heedful.theory.linear_anchors import LinearRule
@@ -69,11 +67,12 @@ def anchors_theory(run: LabRun) -> None:
     count = 25 if run.fast else 100
     rng = np.random.default_rng(run.seed)
     texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))]
-    bag = fit_tfidf(2000 if run.fast else len(reviews("train")), rng)
+    train = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))]
+    bag = fit_tfidf(train[:2000] if run.fast else train)
     zoo: Any = heedful.load("zoo:one-layer")
     single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
     cases = {
-        "linear": chosen(texts, bag.case, count),
+        "linear": chosen(texts, lambda text: bag_case(bag, text), count),
         "one head": chosen(texts, lambda text: head_case(single, text), count),
     }
     run.say(
@@ -86,66 +85,14 @@ def anchors_theory(run: LabRun) -> None:
     searched(run, cases)
 
 
-@dataclass(frozen=True)
-class Bag:
-    """A linear rule over counts of words: sign(bias + sum_t weight[word t])."""
-
-    weights: dict[str, float]  # lambda_j idf_j
-    bias: float
-
-    def margins(self, texts: Sequence[str]) -> Floats:
-        return np.array([self.bias + sum(self.weights.get(w, 0.0) for w in words(text)) for text in texts])
-
-    def model(self) -> Any:
-        """As a black box: texts -> scores of both labels."""
-
-        def tfidf(texts: list[str]) -> Floats:
-            found = self.margins(texts)
-            return np.column_stack([-found / 2, found / 2])
-
-        return heedful.load(tfidf)
-
-    def case(self, text: str) -> Case:
-        model = self.model()
-        x = model.encode(text.lower())
-        target = model.target(x)
-        sign = 1 if target.index == 1 else -1
-        weights = np.array([self.weights.get(token, 0.0) for token in x.tokens])
-        return Case(model, x, target, LinearRule(sign * weights, sign * self.bias), "delete")
-
-
-def words(text: str) -> list[str]:
-    return [text[start:end] for start, end in split_words(text)]
-
-
-def fit_tfidf(count: int, rng: np.random.Generator) -> Bag:
-    """Logistic regression with ridge on counts times idf, of `count` training sentences."""
-    sentences = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))[:count]]
-    texts = [Counter(words(sentence.text.lower())) for sentence in sentences]
-    seen = Counter(word for text in texts for word in text)
-    kept = sorted(word for word, n in seen.items() if n >= 3 and word.isalpha())
-    idf = np.array([np.log((1 + count) / (1 + seen[word])) + 1 for word in kept])
-    place = {word: j for j, word in enumerate(kept)}
-    cells = [
-        (i, place[w], n * idf[place[w]])
-        for i, text in enumerate(texts)
-        for w, n in text.items()
-        if w in place
-    ]
-    rows, columns, values = (np.array(part) for part in zip(*cells, strict=True))
-    x = sparse.csr_array((values, (rows, columns)), shape=(count, len(kept)))
-    sign = np.array([2 * sentence.label - 1 for sentence in sentences])
-
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        margin = sign * (x @ theta[1:] + theta[0])
-        pull = -sign * expit(-margin)
-        slope = np.concatenate([[pull.sum()], x.T @ pull + theta[1:]])
-        return float(np.logaddexp(0, -margin).sum() + theta[1:] @ theta[1:] / 2), slope
-
-    theta = optimize.minimize(
-        loss, np.zeros(len(kept) + 1), jac=True, method="L-BFGS-B", options={"maxiter": 100}
-    ).x
-    return Bag(dict(zip(kept, (theta[1:] * idf).tolist(), strict=True)), float(theta[0]))
+def bag_case(bag: Bag, text: str) -> Case:
+    """The rule of a linear model: the weight of the word at each place."""
+    model = bag.model()
+    x = model.encode(text.lower())
+    target = model.target(x)
+    sign = 1 if target.index == 1 else -1
+    weights = np.array([bag.weights.get(token, 0.0) for token in x.tokens])
+    return Case(model, x, target, LinearRule(sign * weights, sign * bag.bias), "delete")
 
 
 def one_head(module: OneLayerClassifier, head: int) -> OneLayerClassifier:
@@ -188,8 +135,8 @@ def same_sign(run: LabRun, cases: list[Case], zoo: Any, rng: np.random.Generator
         margin = replace(case.target, contrast=1 - case.target.index)
         said = case.model.rows(case.x, margin, keep, case.operator, "word")
         wrong.append(float(np.mean((said > 0) != (case.rule(keep) > 0))))
-        whole = replace(zoo.target(zoo.encode(case.x.text)), contrast=None)
-        whole = replace(whole, contrast=1 - whole.index)
+        answer = zoo.target(case.x)
+        whole = replace(answer, contrast=1 - answer.index)
         heads = games(zoo, case.x, whole, "word")
         added = sum(linear_anchors.of_head(head)(keep) / (head.always_g + head.g1.sum()) for head in heads)
         spread.append(float(np.mean((np.mean([head(keep) for head in heads], 0) > 0) != (added > 0))))
