@@ -120,6 +120,15 @@ def test_an_early_look():
     assert torch.equal(seen[-1][1].W_dec, last.W_dec)
 
 
+def test_an_early_look_is_sparse_before_a_threshold_is_known():
+    """The threshold is averaged from half of the steps on; before, the last batch's stands for it."""
+    x, _ = _planted(2048)
+    seen: list[heedful.SAE] = []
+    _train("batchtopk", x, steps=40, keep=10, look=lambda sae, step: seen.append(sae))
+    active = [(sae.encode(x) > 0).float().sum(1).mean().item() for sae in seen]
+    assert all(0.5 < one < 4 for one in active), active  # k = 2; without any threshold it is above 4
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "relu"])
 def test_decoders_stay_at_length_one(kind: str):
     assert torch.allclose(_train(kind, steps=25).W_dec.norm(dim=1), torch.ones(32), atol=1e-5)

@@ -71,6 +71,42 @@ def test_a_table_and_resuming(acts: Path, tmp_path: Path, capfd: pytest.CaptureF
     assert "was begun with lr=" in capfd.readouterr().err
 
 
+def test_an_early_look_shows_the_same_features_as_they_sharpen(
+    acts: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    texts = tmp_path / "t.txt"
+    texts.write_text("The sea was calm and blue.\nThe fox lived in the wood.\n")
+    words = ["features", "train", str(acts), "--out", str(tmp_path / "sae"), *SMALL, "--look", str(texts)]
+    assert main(words) == 0
+    told = capfd.readouterr().err.splitlines()
+    assert [one for one in told if one.endswith("an early look:")] == [
+        f"step {step}, an early look:" for step in (10, 20, 30)
+    ]
+    at = [number for number, one in enumerate(told) if one.endswith("an early look:")]
+    looks = [told[begin + 1 : begin + 4] for begin in at]
+    names = [[one.split(",")[0].split(" is ")[0].strip() for one in look] for look in looks]
+    assert names[0] == names[1] == names[2]
+    assert len(set(names[0])) == 3
+    sae, model = heedful.SAE.load(tmp_path / "sae"), heedful.load("zoo:lm")
+    for name, one in zip(names[-1], looks[-1], strict=True):  # the last look is at the finished dictionary
+        feature = int(name.removeprefix("feature "))
+        found = heedful.read_features(model, sae, texts, [feature])[feature]
+        if found.fired:
+            token = found.top[0].context.pieces[found.top[0].at].strip()
+            assert f"{100 * found.rate:.2g} % of tokens" in one
+            assert f"[{token}]" in one
+
+
+def test_a_look_by_another_model_is_refused(acts: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    texts = tmp_path / "t.txt"
+    texts.write_text("The sea was calm.\n")
+    words = ["features", "train", str(acts), "--out", str(tmp_path / "sae"), *SMALL, "--look", str(texts)]
+    assert main([*words, "--model", "zoo:sentiment"]) == 2
+    assert "is not the model that was harvested: that was zoo:lm" in capfd.readouterr().err
+    assert main([*words[:-1], str(tmp_path / "none.txt")]) == 2
+    assert "none.txt" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

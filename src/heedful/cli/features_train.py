@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.io import PATIENCE, calm, console, duration, note, put_json, working
+from heedful.errors import HeedfulError
+from heedful.view.columns import visible
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
@@ -27,6 +29,10 @@ LAMBDA = "Weight of the sparsity penalty: relu, relu-tied (default 5), jumprelu 
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
 Resume = Annotated[bool, o.option("--resume", help="Go on from the last checkpoint in the folder.")]
 Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
+LOOK = "Texts on which three features are shown at every checkpoint, while it trains."
+Look = Annotated[Path | None, o.option("--look", metavar="TEXTS", help=LOOK)]
+LOOKS = "--look: the model. Default: the one the store was harvested from."
+LookModel = Annotated[str | None, o.option("--model", metavar="MODEL", help=LOOKS)]
 Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default: torch's.")]
 
 
@@ -43,6 +49,8 @@ def train(
     seed: o.Seed = 0,
     resume: Resume = False,
     keep: Keep = 1000,
+    look: Look = None,
+    model: LookModel = None,
     threads: Threads = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -53,6 +61,7 @@ def train(
     heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
     heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/ --resume
     heedful features train acts/ --width 2048 --kind relu --lambda 3 --steps 20000 --out sae/
+    heedful features train acts/ --kind topk --out sae/ --look speeches.txt --keep 200
     torchrun --nproc-per-node 2 -m heedful features train acts/ --kind batchtopk --out sae/
 
     All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
@@ -79,7 +88,7 @@ def train(
 
         sae = train_sae(
             store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
-            crew=workers, **given,
+            look=_looking(store, look, model, seed) if workers.rank == 0 else None, crew=workers, **given,
         )  # fmt: skip
         speaks = workers.rank == 0
     if speaks:
@@ -105,6 +114,30 @@ def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
             note(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
 
     yield now_and_then
+
+
+def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any:
+    """Shows features on standard error whenever a checkpoint is due; None where no texts are given."""
+    if texts is None:
+        return None
+    import heedful
+    from heedful.features.early import looking
+    from heedful.features.windows import open_texts
+
+    open_texts(texts, "text")  # a file that is not there is told before any step
+    facts = store.manifest
+    model: Any = heedful.load(name or facts["name"])
+    if model.facts()["fingerprint"] != facts["model"]["fingerprint"]:
+        raise HeedfulError(
+            f"{model.name} is not the model that was harvested", f"that was {facts['name']}", "Give --model"
+        )
+
+    def tell(step: int, lines: list[str]) -> None:
+        note(f"step {step:,}, an early look:")
+        for one in lines:
+            note(f"  {visible(one)}")
+
+    return looking(model, texts, facts["site"], tell, seed=seed)
 
 
 def line(standing: dict[str, Any]) -> str:

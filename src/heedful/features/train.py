@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,9 @@ def train_sae(
             if progress is not None and workers.rank == 0:
                 progress(run.history[-1])
         if run.step % keep == 0 or run.step == chosen.steps:
-            _keep(run, folder, look)
+            _keep(run, folder)
+            if look is not None and workers.rank == 0:
+                look(_so_far(run, outcome), run.step)
     sae = _with_maxima(run.sae(_source(data, run)), rows, run)
     if folder is not None and workers.rank == 0:
         sae.save(folder)
@@ -230,13 +232,19 @@ def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
     }
 
 
-def _keep(run: Run, folder: Path | None, look: Look | None) -> None:
+def _keep(run: Run, folder: Path | None) -> None:
     if folder is not None and run.memory.crew.rank == 0:
         moments = checkpoint.moments_of(run.optimizer, run.params)
         saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
         checkpoint.write(folder / "checkpoint", saved, run.settings)
-    if look is not None and run.memory.crew.rank == 0:
-        look(run.sae(), run.step)
+
+
+def _so_far(run: Run, outcome: Outcome) -> SAE:
+    """For an early look: where no threshold is known yet, the last batch's stands for it."""
+    sae = run.sae()
+    if sae.threshold is None or outcome.smallest is None or bool((sae.threshold >= 0).all()):
+        return sae
+    return replace(sae, threshold=outcome.smallest.detach() / run.scale)
 
 
 def _with_maxima(sae: SAE, rows: Rows, run: Run) -> SAE:
