@@ -122,7 +122,7 @@ def feature(one: Page, size: int, linked: Container[int] = ()) -> str:
         f"fires on {100 * r.rate:.3g} % of tokens ({r.fired:,} of {r.tokens:,}) · greatest activation "
         f"{short(r.greatest)} · decoder row of length {short(one.length)}"
     )
-    figures = [_bars(one, size + 1), _pushes(one.effects, size + 1), _ablation(one.effects, size + 1),
+    figures = [_bars(one, size + 1), _pushes(one.effects, size + 1), _ablation(one, size + 1),
                _near(one, size + 1, linked), _scores(one.interpretation, size + 1)]  # fmt: skip
     drawn = [
         name, f'<p class="about">{about}</p>', _meaning(one.interpretation),
@@ -181,7 +181,8 @@ def _push(pushed: Pushed, kind: str, greatest: float) -> str:
     return f'<li class="{shade}"><bdi>{_spaced(pushed.name)}</bdi>{number}</li>'
 
 
-def _ablation(found: Effects, size: int) -> str:
+def _ablation(one: Page, size: int) -> str:
+    found = one.effects
     if found.ablation is None:
         return _box("Without it", f"{esc('; '.join(found.notes))}.", "", size) if found.notes else ""
     effect: Effect = found.ablation
@@ -195,7 +196,9 @@ def _ablation(found: Effects, size: int) -> str:
         "windows in which it is strongest; the dictionary's error is kept. Control: another feature that "
         "fires there."
     )
-    return _box("Without it", lead, table(["", "change", "95 % interval"], rows, "Ablation"), size)
+    return _box(
+        "Without it", lead, table(["", "change", "95 % interval"], rows, f"Without {one.feature}"), size
+    )
 
 
 def _line(name: str, value: float, interval: tuple[float, float]) -> str:
@@ -213,7 +216,9 @@ def _near(one: Page, size: int, linked: Container[int]) -> str:
     lead = (
         f"By the cosine of decoder rows. A random direction reaches {short(near.chance)} at most, on average."
     )
-    return _box("Nearest features", lead, table(["feature", "cosine"], rows, "Nearest features"), size)
+    return _box(
+        "Nearest features", lead, table(["feature", "cosine"], rows, f"Nearest to {one.feature}"), size
+    )
 
 
 def _named(number: int, linked: Container[int]) -> str:
@@ -230,7 +235,7 @@ def _scores(said: Interpretation | None, size: int) -> str:
         for who, scores in all_of_them.items()
     ]  # fmt: skip
     lead = "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals."
-    shown = table(["explanation", *MEASURES.values()], rows, "Scores of the explanation")
+    shown = table(["explanation", *MEASURES.values()], rows, f"Scores of the explanation of {said.feature}")
     return _box("Is that what it means?", lead, shown, size, wide=True)
 
 

@@ -45,7 +45,8 @@ def part(name: str, title: str, lead: str, body: str, size: int) -> str:
 
 def table(head: Iterable[str], rows: Iterable[str], label: str, kind: str = "") -> str:
     """A table that scrolls sideways by itself and can be reached with the keyboard."""
-    heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    unnamed = '<span class="unseen">name</span>'
+    heads = "".join(f'<th scope="col">{cell or unnamed}</th>' for cell in head)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="{kind}">'
         f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"

@@ -1,0 +1,187 @@
+"""One result of every kind that has a page, made by hand: markup, right-to-left text and emoji stand in every
+place that comes from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.view.conftest import chart, compare
+
+from heedful.types import Evidence, Fired, Firing, Inside, Looked, Removal
+
+# run, each of these would leave a mark on the page's window
+EVIL = (
+    '</script></style></title></svg><img src=x onerror="window.ran=1"><script>window.ran=2</script>'
+    " שלום 👩‍👩‍👧 & \u202e\"'"
+)
+
+
+def seen(words: int) -> Inside:
+    rng = np.random.default_rng(1)
+    alone = tuple(rng.normal(size=words).tolist())
+    partly = tuple(v if i % 2 else float("nan") for i, v in enumerate(alone))
+    steps = (0.0, 0.1, 0.2, 0.5, 1.0)
+    curve = {EVIL: tuple((s, 1.0 - s) for s in steps), "lime": tuple((s, -s) for s in steps)}
+    band = tuple((s, 0.5 - s, 0.9 - s) for s in steps)
+    weights = tuple(tuple(rng.random(words).tolist()) for _ in range(3))
+    firing = Firing(7, 0.5, 0.4, 3.0, (EVIL,))
+    fired = Fired(EVIL, (firing,), 9, 0.5, 0.7, (-0.1, 0.2), (0.1,), (EVIL,))
+    return Inside(
+        (Removal(EVIL, alone, curve, band), Removal("mask", partly)), Looked(weights, (0.1, 0.2, 0.3)), fired
+    )
+
+
+def evidence(method: str) -> Evidence:
+    return Evidence(EVIL, "delete", method, 0.5, 0.1, 0.9, 0.5, (0.2, 0.8), 20, (-0.1, 0.3))
+
+
+def explanation() -> Any:
+    model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]]}
+    settings = {"unit": "word", "source": EVIL, "versions": {"x": EVIL}, "seed": 0}
+    found = compare(EVIL, model=model, settings=settings, refused={EVIL: EVIL})
+    weighed = tuple(evidence(method) for method in ("lime", "grad-l2"))
+    return replace(found, evidence=weighed, inside=seen(len(found.x.word_spans)))
+
+
+def audit() -> Any:
+    from heedful.auditing.answer import AuditVerdict
+    from heedful.auditing.result import Audit
+    from heedful.evidence.verdict import Verdict
+
+    methods = ("lime", EVIL)
+    verdict = Verdict(methods, (0.5, 0.2), methods[:1], methods[1:], (), 0.1, EVIL, "delete", 20)
+    said = AuditVerdict((verdict,), EVIL, (EVIL,), "leads in 1 of 1")
+    errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
+    made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
+    return Audit(
+        Path("run"), [evidence(m) for m in methods], said, 21, 20, {"asked": 100, "run": 50, "naive": 400},
+        20, 15, 1, errors, {EVIL: 1}, (EVIL,), {EVIL: "high"}, made,
+    )  # fmt: skip
+
+
+def trial() -> Any:
+    from heedful.debate.findings import Finding
+    from heedful.debate.result import Trial
+
+    def finding(test: str, what: str) -> Any:
+        return Finding(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
+
+    found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
+    settings = {"texts": EVIL, "seed": 0}
+    return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,))
+
+
+def atlas() -> Any:
+    model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]], "dtype": EVIL}
+    return chart(EVIL, split=False, model=model, notes=(EVIL,))
+
+
+def features() -> Any:
+    from heedful.features.interpret import Explanation, Interpretation, Scores
+    from heedful.features.keeping import Quantile, Reading
+    from heedful.features.logits import Effect, Effects, Pushed
+    from heedful.features.neighbours import Neighbours
+    from heedful.features.pages import FeaturePages, Page
+    from heedful.features.reading import Readings
+    from heedful.features.scoring import Score
+    from heedful.features.snippets import Context, Snippet
+
+    snippet = Snippet(Context((1, 2, 3), ("the ", EVIL, " cat")), (0.0, 2.0, 0.5), 1, 4)
+    scores = Scores(*[Score(0.7, 0.6, 0.8)] * 3)
+    said = Interpretation(3, Explanation(EVIL, EVIL), scores, {"shuffled": scores}, (20, 30), (EVIL,))
+    effect = Effect(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
+    pushed = (Pushed(EVIL, 0.5, 0.1), Pushed(" ", -0.2, float("nan")))
+    effects = Effects("token", pushed, pushed, effect, (EVIL,))
+
+    def one(number: int, fired: int) -> Any:
+        counts = (fired, 0, 3) if fired else ()
+        reading = Reading(
+            number, fired, 900, (snippet,) * bool(fired), (Quantile(0.0, 1.0, (snippet,)),) * bool(fired),
+            (snippet,), (snippet,), counts, (0.0, 1.0, 2.0, 3.0) if fired else (),
+        )  # fmt: skip
+        return Page(reading, effects, Neighbours((3, 5), (0.4, 0.2), 0.3), 1.0, said, (snippet,))
+
+    pages = (one(3, 40), one(5, 0))
+    settings = {"tokens": 900, "context": 32}
+    readings = Readings(tuple(p.reading for p in pages), EVIL, EVIL, EVIL, "named", settings, (EVIL,))
+    return FeaturePages(pages, readings, {"features": 64, "kind": EVIL})
+
+
+def sweep() -> Any:
+    from heedful.features.swept import Mean, Point, Sweep, Written
+
+    def point(method: str, strength: str, size: float) -> Any:
+        texts = tuple(Written(p, 0, EVIL, 20.0 + size, 0.1 * size + p, 0.2) for p in range(2))
+        return Point(method, strength, size, texts, Mean(1.0 + size, 1.0, 3.0))
+
+    points = (point("none", "0", 0.0), point(EVIL, "1x", 1.0), point("random", "1x", 1.0))
+    return Sweep(points, (EVIL, "b"), {"name": EVIL}, {"site": EVIL, "seed": 0}, (EVIL,))
+
+
+def sides() -> Any:
+    from heedful.features.swept import Side, Sides
+
+    before, after = Side(EVIL, 20.0, 0.1), Side(EVIL, 30.0, 0.2)
+    return Sides(EVIL, before, after, 1.5, False, {"name": EVIL}, {"site": EVIL}, (EVIL,))
+
+
+def splitting() -> Any:
+    from heedful.features.splitting import Splitting, Step
+
+    parent = np.array([0, 0, 1, -1, 2, 2, 2, 3])
+    cosine = np.array([0.9, 0.8, 0.7, 0.1, 0.6, 0.9, 0.55, 0.99])
+    return Splitting((4, 8), (Step(parent, cosine, cosine / 4),), 0.5, 0)
+
+
+def lab() -> Any:
+    from heedful.labs.report import Claim, Figure, LabReport, Said, Table
+    from heedful.view.panels import Panel, arrows, heat
+    from heedful.view.plots import Line, Series, forest, scatter
+
+    svg = [
+        forest([Line(EVIL, 0.5, 0.2, 0.8, 0.1)], EVIL, EVIL),
+        scatter([Series(EVIL, [(0.0, 1.0), (1.0, 2.0)], True), Series("b", [(0.5, 0.5)])], EVIL, EVIL, EVIL),
+        heat([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]], EVIL)], EVIL),
+        arrows([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]])], EVIL),
+    ]  # fmt: skip
+    parts = [
+        Said(EVIL),
+        Table(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),
+        Claim(EVIL, 0.5, True, (0.2, 0.8), 0.1, EVIL),
+        Claim("another", 0.5, False),
+        *(Figure(f"f{n}", text, EVIL) for n, text in enumerate(svg)),
+    ]
+    return LabReport("toy", EVIL, EVIL, tuple(parts), {"fast": True, "seed": 0, "versions": {"x": EVIL}})
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Kind of page -> how it is made."""
+    from heedful.view import (
+        atlas_page,
+        audit_page,
+        feature_page,
+        html,
+        lab_page,
+        splitting_page,
+        steer_page,
+        trial_page,
+    )  # fmt: skip
+
+    return {
+        "explanation": lambda: html.page(explanation()),
+        "audit": lambda: audit_page.page(audit()),
+        "trial": lambda: trial_page.page(trial()),
+        "atlas": lambda: atlas_page.page(atlas()),
+        "features": lambda: feature_page.page(features()),
+        "sweep": lambda: steer_page.page(sweep()),
+        "sides": lambda: steer_page.sides_page(sides()),
+        "splitting": lambda: splitting_page.page(splitting(), [EVIL, "b"]),
+        "lab": lambda: lab_page.page(lab()),
+    }
+
+
+KINDS = tuple(pages())

@@ -1,0 +1,177 @@
+"""Every kind of page in a real browser: hostile text does not run, axe finds nothing serious, charts tell and
+save, two notebook outputs keep to themselves."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.view import every
+
+from heedful.view import html
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    package = pytest.importorskip("axe_playwright_python", reason="axe comes with the test tools")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for kind, make in every.pages().items():
+        found[kind] = folder / f"{kind}.html"
+        found[kind].write_text(make(), encoding="utf-8")
+    return found
+
+
+def opened(browser: Any, path: Path, dark: bool = False, width: int = 1200) -> None:
+    browser.size(width, 900, dark=dark)
+    browser.told.clear()
+    browser.open(path, ready="main, .cells")
+
+
+@pytest.mark.parametrize("kind", every.KINDS)
+def test_nothing_of_the_user_runs_and_nothing_goes_wrong(
+    kind: str, written: dict[str, Path], browser: Any
+) -> None:
+    opened(browser, written[kind])
+    assert browser.run("window.ran === undefined")
+    assert browser.told == []
+    assert browser.run("document.body.innerText.includes('onerror')")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("kind", every.KINDS)
+def test_axe_finds_nothing_serious(
+    kind: str, dark: bool, written: dict[str, Path], browser: Any, axe: str
+) -> None:
+    opened(browser, written[kind], dark)
+    browser.run(f"{axe}; 1")
+    found = json.loads(browser.run("axe.run(document).then((r) => JSON.stringify(r.violations))"))
+    told = [
+        (each["id"], each["impact"], [node["html"][:160] for node in each["nodes"][:3]])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert told == []
+
+
+@pytest.mark.parametrize("kind", every.KINDS)
+def test_a_narrow_page_does_not_scroll_sideways(kind: str, written: dict[str, Path], browser: Any) -> None:
+    opened(browser, written[kind], width=390)
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_chart_tells_what_is_under_the_pointer_and_by_keyboard(
+    written: dict[str, Path], browser: Any
+) -> None:
+    opened(browser, written["trial"])
+    place = browser.run(
+        """(() => { const m = document.querySelector("svg.plot [data-tip]"); m.scrollIntoView();
+        const b = m.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()"""
+    )
+    browser.move(place[0] + 3, place[1] + 2)
+    shown = 'document.querySelector(".chart .tip").textContent'
+    assert "0." in browser.run(shown)
+    assert not browser.run('document.querySelector(".chart .tip").hidden')
+    browser.run('document.querySelector("svg.plot").focus(), 1')
+    before = browser.run(shown)
+    browser.key("ArrowRight")
+    browser.key("ArrowRight")
+    assert browser.run(shown) != before
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("kind", ["explanation", "trial", "features", "splitting", "lab"])
+def test_charts_are_saved_as_svg_and_png(
+    kind: str, dark: bool, written: dict[str, Path], browser: Any, tmp_path: Path
+) -> None:
+    """What a click hands to the browser, caught on its way: an SVG that stands alone, a PNG not blank."""
+    opened(browser, written[kind], dark)
+    browser.run(
+        """(() => { window.kept = []; const make = URL.createObjectURL;
+        URL.createObjectURL = (blob) => { const r = new FileReader(); r.onload = () => kept.push(r.result);
+          r.readAsDataURL(blob); return make.call(URL, blob); };
+        HTMLAnchorElement.prototype.click = () => {};
+        for (const b of document.querySelectorAll(".chart .keep button")) b.click(); return 1; })()"""
+    )
+    charts = browser.run('document.querySelectorAll("svg.plot").length')
+    assert charts > 0
+    browser.wait(f"window.kept.length === {2 * charts}")
+    kept = browser.run("window.kept")
+    drawn = [base64.b64decode(k.split(",", 1)[1]) for k in kept if k.startswith("data:image/svg+xml")]
+    pictures = [base64.b64decode(k.split(",", 1)[1]) for k in kept if k.startswith("data:image/png")]
+    assert (len(drawn), len(pictures)) == (charts, charts)
+    for content in drawn:
+        svg = content.decode()
+        assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+        assert "var(" not in svg
+        assert "class=" not in svg
+        assert "<img" not in svg
+        assert re.search(r'<rect[^>]*fill="rgb\((21, 24, 28|255, 255, 255)\)"', svg)
+    from io import BytesIO
+
+    from PIL import Image
+
+    for content in pictures:
+        image = Image.open(BytesIO(content))
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 5
+
+
+def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: Path) -> None:
+    """Each sorts its own tables, ids are one thing each, and no style reaches what stands between them."""
+    cells = [
+        html.fragment(every.explanation()),
+        every.features()._repr_html_(),
+        every.features()._repr_html_(),
+    ]
+    name = cells[0].split('"')[1]
+    cells.append(cells[0].replace(name, "heedful-other"))
+    page = tmp_path / "notebook.html"
+    between = '<p id="between">text of the notebook</p>'
+    page.write_text(f'<!DOCTYPE html><body><div class="cells">{between.join(cells)}</div>', encoding="utf-8")
+    opened(browser, page)
+    assert browser.told == []
+    assert browser.run("window.ran === undefined")
+    ids = browser.run(
+        '[...document.querySelectorAll("[id]")].map((e) => e.id).filter((i) => i !== "between")'
+    )
+    assert len(ids) == len(set(ids))
+    plain = "getComputedStyle(document.getElementById('between'))"
+    assert browser.run(f"{plain}.fontFamily").startswith('"Times') or "serif" in browser.run(
+        f"{plain}.fontFamily"
+    )
+    sort = """(() => { const first = document.querySelectorAll(".cells > div")[0];
+      const last = document.querySelectorAll(".cells > div")[3];
+      const order = (cell) => [...cell.querySelector(".numbers tbody").rows].map((r) => r.dataset.w).join();
+      const before = [order(first), order(last)];
+      first.querySelector(".numbers thead th:nth-child(3) [role=button]").click();
+      return [before[0] !== order(first), before[1] === order(last)]; })()"""
+    assert browser.run(sort) == [True, True]
+    here = browser.run(
+        """[...document.querySelectorAll("a[href^='#']")].every((a) =>
+        a.closest(".cells > div").contains(document.getElementById(a.getAttribute("href").slice(1))))"""
+    )
+    assert here
+
+
+@pytest.mark.parametrize("kind", every.KINDS)
+def test_everything_stands_there_without_scripts(kind: str, written: dict[str, Path], browser: Any) -> None:
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.send("Page.navigate", url=written[kind].resolve().as_uri())
+        import time
+
+        time.sleep(0.6)
+        text = browser.run("document.body.innerText")
+    finally:
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)
+    assert "onerror" in text
+    assert len(text) > 500
