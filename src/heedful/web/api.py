@@ -33,7 +33,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (400, "it cannot be done, and why"), (401, "a token is needed"), (403, "another site asked"),
         (404, "there is no such thing"), (408, "the request did not end"), (413, "too large"),
         (415, "not JSON"), (421, "another name"), (422, "a field is not as it should be"),
-        (503, "too many are waiting"),
+        (429, "too many are waiting"),
     )
 }  # fmt: skip
 

@@ -135,8 +135,8 @@ def _title(place: Place) -> str:
         if place.kind == "audit" and manifest.is_file():
             made = _json(manifest)
             return str((made.get("made") or made.get("settings") or {}).get("model") or "")[:100]
-    except (OSError, ValueError, KeyError, TypeError, IndexError, HeedfulError):
-        pass
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, HeedfulError):
+        pass  # told when it is opened
     return ""
 
 
@@ -146,7 +146,7 @@ def _json(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as file:
         data = json.load(file)
     if not isinstance(data, dict):
-        raise HeedfulError(f"{path.name} is damaged")
+        raise ValueError("it should hold a JSON object")
     return data
 
 
@@ -155,10 +155,12 @@ def opened(place: Place) -> tuple[asks.RunPage, Callable[[], str]]:
     for file in place.path.iterdir():
         if file.is_file() and file.stat().st_size > LARGEST:
             raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
-    draw, ask = _DRAWN[place.kind], None
-    html, whole, settings = draw(place.path)
-    if place.kind == "explanation":
-        ask = settings
+    try:
+        html, whole, ask = _DRAWN[place.kind](place.path)
+    except HeedfulError as error:  # names of folders above the root are nobody's business
+        raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise HeedfulError(f"{place.name} is damaged", type(error).__name__, "Make the run again") from error
     page = asks.RunPage(id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=ask)
     return page, whole
 
@@ -213,12 +215,9 @@ def _steer(path: Path) -> Drawn:
     from heedful.view import steer_page
 
     data = _json(path / "steer.json")
-    try:
-        before, after = (Side(**_numbers(data[name])) for name in ("before", "after"))
-        told = {name: data[name] for name in ("size", "same", "model", "settings")}
-        found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), **told)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HeedfulError("steer.json is damaged", str(error), "Steer again") from None
+    before, after = (Side(**_numbers(data[name])) for name in ("before", "after"))
+    told = {name: data[name] for name in ("size", "same", "model", "settings")}
+    found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), **told)
     return steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found), None
 
 

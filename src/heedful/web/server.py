@@ -102,7 +102,7 @@ async def _missing(_request: Request, error: Exception) -> Response:
 
 
 async def _busy(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 503, {"retry-after": "2"})
+    return JSONResponse({"error": str(error)}, 429, {"retry-after": "2"})
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:

@@ -96,7 +96,7 @@ def _without(x: Encoded, gone: Sequence[int]) -> str:
         start, end = x.word_spans[word]
         out += x.text[at:start]
         at = end
-        if out[-1:].isspace() and x.text[at : at + 1].isspace():
+        if (not out or out[-1].isspace()) and x.text[at : at + 1].isspace():
             at += 1
     return out + x.text[at:]
 
