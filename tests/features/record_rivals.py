@@ -109,35 +109,84 @@ def ours() -> None:
 
 def losses() -> None:
     """Training losses at weights that are read back from the folders above."""
+    found = dictionary_learning_losses() | saelens_losses()
+    (HERE / "losses.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def dictionary_learning_losses() -> dict[str, Any]:
+    from dictionary_learning.trainers.batch_top_k import BatchTopKTrainer
+    from dictionary_learning.trainers.jumprelu import JumpReluTrainer
+    from dictionary_learning.trainers.matryoshka_batch_top_k import MatryoshkaBatchTopKTrainer
+    from dictionary_learning.trainers.standard import StandardTrainer, StandardTrainerAprilUpdate
     from dictionary_learning.trainers.top_k import TopKTrainer
+
+    shape = {"activation_dim": D, "dict_size": WIDTH}
+    common = {"steps": 2000, "layer": 0, "lm_name": "toy", "device": "cpu", **shape}
+    flat = {"l1_penalty": 2.0, "sparsity_warmup_steps": None}
+    halves = {"group_fractions": [0.25, 0.25, 0.5]}
+    found: dict[str, Any] = {}
+    for name, trainer in {
+        "topk": TopKTrainer(k=K, **common),
+        "batchtopk": BatchTopKTrainer(k=K, **common),
+        "matryoshka": MatryoshkaBatchTopKTrainer(k=K, **halves, **common),
+    }.items():
+        trainer.ae = shaken(trainer.ae)
+        found[f"dictionary-learning {name}"] = trainer.loss(inputs(), step=0).item()
+        trainer.num_tokens_since_fired[:] = 20_000_000  # dead, but for those that fire on the four rows
+        trainer.top_k_aux = 2
+        found[f"dictionary-learning {name} with dead latents"] = trainer.loss(inputs()[:4], step=0).item()
+    standard = StandardTrainer(**flat, **common)
+    standard.ae = shaken(standard.ae)
+    found["dictionary-learning standard l1=2"] = standard.loss(inputs(), step=0).item()
+    april = StandardTrainerAprilUpdate(**flat, **common)  # its autoencoder is tied: no bias, no difference
+    april.ae = shaken(april.ae)
+    april.ae.bias.data.zero_()
+    found["dictionary-learning april l1=2, no bias"] = april.loss(inputs(), step=0).item()
+    jump = JumpReluTrainer(
+        bandwidth=0.5, sparsity_penalty=0.0, sparsity_warmup_steps=None, **common
+    )  # its penalty aims at one L0
+    jump.ae = shaken(jump.ae)
+    error = jump.loss(inputs(), step=0)
+    error.backward()
+    found["dictionary-learning jumprelu error"] = error.item()
+    found["dictionary-learning jumprelu error by threshold, bandwidth .5"] = jump.ae.threshold.grad.tolist()
+    return found
+
+
+def saelens_losses() -> dict[str, Any]:
     from sae_lens import saes
     from sae_lens.saes.sae import TrainStepInput
 
-    found: dict[str, float] = {}
-    trainer = TopKTrainer(
-        steps=2000, activation_dim=D, dict_size=WIDTH, k=K, layer=0, lm_name="toy", device="cpu"
-    )
-    trainer.ae = shaken(trainer.ae)
-    found["dictionary-learning topk"] = trainer.loss(inputs(), step=0).item()
-    trainer.num_tokens_since_fired[:8] = 20_000_000
-    trainer.top_k_aux = 2
-    found["dictionary-learning topk with dead latents"] = trainer.loss(inputs(), step=0).item()
+    def loss(module: Any, **coefficients: float) -> Any:
+        return module.training_forward_pass(TrainStepInput(inputs(), coefficients, None, 0, False))
 
-    def step(coefficients: dict[str, float]) -> TrainStepInput:
-        return TrainStepInput(inputs(), coefficients, None, 0, False)
+    def given(module: Any, kind: Any, config: Any, **more: Any) -> Any:
+        """With the weights of one of the folders above."""
+        held = shaken(kind(config(d_in=D, d_sae=WIDTH, **more))).state_dict()
+        missing, unknown = module.load_state_dict(held, strict=False)
+        assert not unknown
+        assert set(missing) <= {"topk_threshold"}
+        return module
 
-    config = saes.StandardTrainingSAEConfig(d_in=D, d_sae=WIDTH, apply_b_dec_to_input=False)
-    standard = shaken(saes.StandardTrainingSAE(config))
-    found["saelens standard l1=5"] = standard.training_forward_pass(step({"l1": 5.0})).loss.item()
+    shape = {"d_in": D, "d_sae": WIDTH}
+    untied = saes.StandardTrainingSAEConfig(apply_b_dec_to_input=False, **shape)
+    standard = shaken(saes.StandardTrainingSAE(untied))
+    found = {"saelens standard l1=5": loss(standard, l1=5.0).loss.item()}
     jump = saes.JumpReLUTrainingSAEConfig(
-        d_in=D, d_sae=WIDTH, apply_b_dec_to_input=False, jumprelu_sparsity_loss_mode="step"
+        apply_b_dec_to_input=False, jumprelu_sparsity_loss_mode="step", **shape
     )
-    module = saes.JumpReLUTrainingSAE(jump)
-    held = shaken(saes.JumpReLUSAE(saes.JumpReLUSAEConfig(d_in=D, d_sae=WIDTH))).state_dict()
-    module.load_state_dict(held)
-    out = module.training_forward_pass(step({"l0": 0.1}))
+    module = given(saes.JumpReLUTrainingSAE(jump), saes.JumpReLUSAE, saes.JumpReLUSAEConfig)
+    out = loss(module, l0=0.1)
     found["saelens jumprelu l0=0.1"] = out.losses["mse_loss"].item() + out.losses["l0_loss"].item()
-    (HERE / "losses.json").write_text(json.dumps(found, indent=1) + "\n")
+    plain = {"k": K, "rescale_acts_by_decoder_norm": False, **shape}
+    nested = saes.MatryoshkaBatchTopKTrainingSAEConfig(matryoshka_widths=[4, 8, 16], **plain)
+    for name, module in {
+        "topk": saes.TopKTrainingSAE(saes.TopKTrainingSAEConfig(**plain)),
+        "batchtopk": saes.BatchTopKTrainingSAE(saes.BatchTopKTrainingSAEConfig(**plain)),
+        "matryoshka": saes.MatryoshkaBatchTopKTrainingSAE(nested),
+    }.items():
+        found[f"saelens {name}"] = loss(given(module, saes.TopKSAE, saes.TopKSAEConfig, k=K)).loss.item()
+    return found
 
 
 if __name__ == "__main__":

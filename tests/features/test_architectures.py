@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heedful.features import architectures
 from heedful.features.architectures import batchtopk, jumprelu, relu_tied
+from heedful.features.architectures.topk import revival
 from heedful.features.dictionary import Alone, Memory, Params, geometric_median, renormalise_, tangent_
 from heedful.features.settings import KINDS, Settings, settle
 
@@ -201,6 +202,24 @@ def test_revival_moves_dead_latents_alone():
         assert grad.any()
     memory.silent[:] = 45  # not yet
     assert set(architectures.get("topk").loss(params, x, settings, 0, memory).parts) == {"error"}
+
+
+@pytest.mark.parametrize("name", ["enc", "b_enc", "dec", "b_dec"])
+def test_gradients_of_the_revival_by_finite_differences(name: str):
+    """The error is held fixed, as in the papers: what dead latents make of it is all that moves."""
+    params, x, settings = _params("topk"), _x(4), _settings("topk", k_aux=2, dead_rows=50)
+    memory, _ = _dead(settings, params, x)
+    found = architectures.get("topk").loss(params, x, settings, 0, memory)
+
+    def part(value: Tensor) -> Tensor:
+        return revival({**params, name: value}, x, found.residual, found.fired, settings, memory)["revival"]
+
+    leaf = params[name].clone().requires_grad_(True)
+    (grad,) = torch.autograd.grad(part(leaf), leaf)
+    direction = torch.randn(grad.shape, generator=torch.Generator().manual_seed(3)).double()
+    up, down = (part(params[name] + sign * 1e-6 * direction).item() for sign in (1, -1))
+    assert grad.any()
+    assert (grad * direction).sum().item() == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-9)
 
 
 def test_jumprelus_kernel_is_the_slope_of_the_smoothed_steps():

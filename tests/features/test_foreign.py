@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,24 +104,61 @@ def _params(sae: SAE) -> Params:
 def _loss(kind: str, params: Params, x: Tensor, silent: int = 0, **wanted: Any) -> float:
     settings = settle(kind, 6, 16, 10, sparsity_rise=0.0, **wanted)
     memory = Memory.new(settings)
-    memory.silent[:8] = silent
+    memory.silent[:] = silent
     return architectures.get(kind).loss(params, x, settings, 5, memory).total.item()
 
 
-def test_losses_are_theirs():
-    """Theirs sum the error over the input's width; ours divides by it where the papers have unit inputs."""
-    topk, seen = _load("dictionary-learning-AutoEncoderTopK")
-    x, params = seen["x"], _params(topk)
-    error = _loss("topk", params, x, k=3)
-    assert 6 * error == pytest.approx(LOSSES["dictionary-learning topk"], rel=1e-5)
-    revival = _loss("topk", params, x, silent=20_000_000, k=3, k_aux=2) - error
-    both = LOSSES["dictionary-learning topk with dead latents"] - LOSSES["dictionary-learning topk"]
-    assert revival == pytest.approx(both, rel=1e-3)
-    relu, _ = _load("saelens-standard-untied")
+# Theirs sum the error over the input's width, 6; ours divides by it where the papers have unit inputs.
+TOPK = ("topk", "batchtopk", "matryoshka")
+HOW: dict[str, dict[str, Any]] = {"matryoshka": {"prefixes": (4, 8, 16)}}
+FOLDER = {"topk": "AutoEncoderTopK", "batchtopk": "BatchTopKSAE", "matryoshka": "MatryoshkaBatchTopKSAE"}
+
+
+@pytest.mark.parametrize("kind", TOPK)
+def test_losses_are_dictionary_learnings(kind: str):
+    sae, seen = _load(f"dictionary-learning-{FOLDER[kind]}")
+    x, params, how = seen["x"], _params(sae), {"k": 3, **HOW.get(kind, {})}
+    error = _loss(kind, params, x, **how)
+    theirs = LOSSES[f"dictionary-learning {kind}"]
+    weight = 3 if kind == "matryoshka" else 1  # it takes the mean of three losses that weigh a third already
+    assert 6 * error == pytest.approx(weight * theirs, rel=1e-5)
+    few = _loss(kind, params, x[:4], **how)
+    revival = _loss(kind, params, x[:4], silent=20_000_000, **how, k_aux=2) - few
+    assert revival > 1e-3
+    both = LOSSES[f"dictionary-learning {kind} with dead latents"]
+    assert revival == pytest.approx(both - 6 * few / weight, rel=1e-3)
+
+
+def test_losses_with_a_penalty_are_theirs():
+    relu, seen = _load("saelens-standard-untied")
+    x = seen["x"]
     assert _loss("relu", _params(relu), x, sparsity=5.0) == pytest.approx(
         LOSSES["saelens standard l1=5"], rel=1e-5
+    )
+    tied, _ = _load("dictionary-learning-AutoEncoder")
+    assert _loss("relu-tied", _params(tied), x, sparsity=2.0) == pytest.approx(
+        LOSSES["dictionary-learning standard l1=2"], rel=1e-5
+    )
+    free = _params(tied) | {"b_dec": torch.zeros(6)}
+    assert _loss("relu", free, x, sparsity=2.0) == pytest.approx(
+        LOSSES["dictionary-learning april l1=2, no bias"], rel=1e-5
     )
     jump, _ = _load("saelens-jumprelu")
     params = _params(jump) | {"log_threshold": jump.threshold.log()}
     ours = _loss("jumprelu", params, x, sparsity=0.1 / 6)
     assert 6 * ours == pytest.approx(LOSSES["saelens jumprelu l0=0.1"], rel=1e-5)
+
+
+def test_jumprelus_threshold_moves_as_theirs():
+    """Its gradient is an estimate, so no finite difference can check it: another implementation does."""
+    jump, seen = _load("dictionary-learning-JumpReluAutoEncoder")
+    theta = jump.threshold.log().requires_grad_(True)
+    settings = settle("jumprelu", 6, 16, 10, sparsity=0.0, bandwidth=0.5 / math.sqrt(6))
+    found = architectures.get("jumprelu").loss(
+        _params(jump) | {"log_threshold": theta}, seen["x"], settings, 5, Memory.new(settings)
+    )
+    assert 6 * found.total.item() == pytest.approx(LOSSES["dictionary-learning jumprelu error"], rel=1e-5)
+    (slope,) = torch.autograd.grad(6 * found.total, theta)
+    theirs = torch.tensor(LOSSES["dictionary-learning jumprelu error by threshold, bandwidth .5"])
+    assert theirs.count_nonzero() > 8
+    assert torch.allclose(slope, theirs * jump.threshold, rtol=1e-4, atol=1e-6)  # d/d log = theta d/d theta

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -197,7 +199,7 @@ def test_kills_change_no_byte(tmp_path: Path) -> None:
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), "5"],
-        capture_output=True, text=True, env=quiet, timeout=300, check=False,
+        capture_output=True, text=True, env=quiet, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     points, died = map(int, done.stdout.split())
@@ -308,6 +310,19 @@ def test_what_cannot_be_harvested_is_refused_in_words(shared: Any, tmp_path: Pat
         heedful.harvest(gpt2, [3, 4], "embed", out)
     with pytest.raises(HeedfulError, match="no file"):
         heedful.harvest(gpt2, tmp_path / "none.txt", "embed", out)
+
+
+def test_more_workers_than_the_cluster_has_cpus_are_refused(
+    shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray would wait for a place for the second one without end, and without a word."""
+    from heedful.features import over_ray
+
+    monkeypatch.setattr(over_ray.cluster_of, "_connected", lambda cluster: nullcontext(cluster.workers))
+    small = SimpleNamespace(cluster_resources=lambda: {"CPU": 1.0})
+    monkeypatch.setitem(sys.modules, "ray", small)
+    with pytest.raises(HeedfulError, match=r"2 workers on a cluster of 1 CPUs.*workers=1"):
+        heedful.harvest(shared("gpt2").model, TEXTS, "embed", tmp_path / "a", engine="ray", workers=2)
 
 
 @pytest.mark.slow  # a cluster takes half a minute to start, work and end

@@ -52,12 +52,25 @@ def passes(
     with cluster_of._connected(cluster) as count:
         import ray
 
+        _check(count, int(ray.cluster_resources().get("CPU", 0)))
         remote = ray.remote(num_cpus=1, max_restarts=3, max_task_retries=3)(Worker)
         given = ray.put(source) if not isinstance(source, str) else source
         workers = [remote.remote(given, dict(facts), settings) for _ in range(count)]
-        yield lambda todo: _in_order(todo, workers)
-        for worker in workers:
-            ray.kill(worker)
+        try:
+            yield lambda todo: _in_order(todo, workers)
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+
+
+def _check(workers: int, cpus: int) -> None:
+    """A worker that never starts would be waited for without end."""
+    if workers > cpus:
+        raise HeedfulError(
+            f"{workers} workers on a cluster of {cpus} CPUs",
+            "each takes one: the others would never start",
+            f"Use workers={max(1, cpus)} (--workers), or a larger cluster",
+        )
 
 
 def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[Taken]:

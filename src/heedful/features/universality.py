@@ -16,7 +16,7 @@ models, .46 for their neurons; Li et al. 2015 for neurons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,10 +148,9 @@ def compare(
     places = site_of(a, sites[0]), site_of(b, sites[1])
     units = neurons or _neurons(first, second, places)
     run = _Run(a, b, seed)
-    wanted = [(first, (places[0], *units[:1])), (second, (places[1], *units[1:]))]
-    one, two = (rows_at(m, found, names) for m, names in wanted)
+    wanted = (places[0], *units[:1]), (places[1], *units[1:])
     done = 0
-    for x, y in zip(one, two, strict=True):
+    for x, y in _both(first, second, found, wanted):
         run.add(x, y)
         done += len(x[0])
         if progress is not None:
@@ -159,6 +158,18 @@ def compare(
     about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
     about |= {"neurons": list(units), "widths": [a.config.width, b.config.width], "seed": seed}
     return run.result(about, found.notes)
+
+
+def _both(
+    first: Any, second: Any, found: Corpus, wanted: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+    """Rows of the sites of each side, batch by batch; one model is run once for both."""
+    one, two = wanted
+    if second is first:
+        for rows in rows_at(first, found, [*one, *two]):
+            yield rows[: len(one)], rows[len(one) :]
+    else:
+        yield from zip(rows_at(first, found, one), rows_at(second, found, two), strict=True)
 
 
 class _Run:
