@@ -28,6 +28,8 @@ FILES = {
     "card.md",
     "metrics.json",
 }
+BESIDE = {f"features/{file}" for file in ("config.json", "sae.safetensors", "card.md", "metrics.json")}
+BESIDE |= {"held-out-speeches.parquet"}
 SECTIONS = ("Data", "Licence", "How it was made", "Architecture", "Metrics", "Intended use", "Limits")
 
 POSITIVE = (
@@ -50,9 +52,10 @@ CLEAR = [(text, 1) for text in POSITIVE] + [(text, 0) for text in NEGATIVE]
 @pytest.mark.parametrize("name", NAMES)
 def test_files(name: str) -> None:
     """Exactly the files named above (generation_config.json is allowed): nothing pickled slips in."""
-    present = {path.name for path in (ZOO / name).iterdir()}
-    assert present >= FILES
-    assert present <= FILES | {"generation_config.json"}
+    wanted = FILES | (BESIDE if name == "lm" else set())
+    present = {str(path.relative_to(ZOO / name)) for path in (ZOO / name).rglob("*") if path.is_file()}
+    assert present >= wanted
+    assert present <= wanted | {"generation_config.json"}
 
 
 def test_size() -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
+from heedful.cli.features_texts import TextsOrZoo, texts_for
 from heedful.cli.io import calm, console, note, put_json, working, write
 from heedful.errors import HeedfulError
 
-Sae = Annotated[Path, o.argument(metavar="SAE", help="A folder written by heedful features train.")]
+SAE_HELP = "A folder written by heedful features train, or zoo:lm."
+Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Other = Annotated[Path, o.argument(metavar="OTHER", help="Another one.")]
 Saes = Annotated[list[Path], o.argument(metavar="SAE...", help="Two folders or more, from narrow to wide.")]
-File = Annotated[Path, o.argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .jsonl or .parquet.")]
 SITE = "Where. Default: where the autoencoder was trained."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
 Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all.")]
@@ -35,7 +36,7 @@ SHARES = ("explained", "dead", "dense")
 
 def measure(
     sae: Sae,
-    file: File,
+    texts: TextsOrZoo = None,
     model: o.Model = "zoo:lm",
     site: Site = None,
     reseed: Seeds = None,
@@ -51,6 +52,7 @@ def measure(
     """Measure an autoencoder: sparsity, variance explained, and what the model loses with it inside.
 
     \b
+    heedful features measure zoo:lm
     heedful features measure sae/ held-out.txt --model zoo:lm
     heedful features measure sae/ reviews.csv --model zoo:sentiment --label-column label
     heedful features measure sae-0/ held-out.txt --reseed sae-1/ --reseed sae-2/
@@ -62,7 +64,7 @@ def measure(
     from heedful.features.measure import noise
 
     saes = [heedful.SAE.load(folder) for folder in (sae, *(reseed or []))]
-    exists(file)
+    file = texts_for(texts, sae)
     with working(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         found = corpus(
@@ -149,7 +151,7 @@ def split(
 def compare(
     sae: Sae,
     other: Other,
-    file: File,
+    texts: TextsOrZoo = None,
     model: o.Model = "zoo:lm",
     other_model: OtherModel = None,
     neurons: Neurons = None,
@@ -171,7 +173,7 @@ def compare(
     from heedful.features.universality import compare as run
 
     first, second = heedful.SAE.load(sae), heedful.SAE.load(other)
-    exists(file)
+    file = texts_for(texts, sae)
     units = tuple(neurons.split(",")) if neurons else None
     if units is not None and len(units) != 2:
         raise HeedfulError("--neurons takes two sites", fix="--neurons blocks.0.neurons,blocks.1.neurons")
@@ -197,9 +199,3 @@ def compare(
         note(f"neurons: {units[0]} against {units[1]}")
     for line in found.notes:
         note(line)
-
-
-def exists(file: Path) -> None:
-    """Told before a model is loaded."""
-    if not file.is_file():
-        raise HeedfulError(f"there is no file {file}")

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
+from heedful.cli.features_texts import TextsOrZoo, texts_for
 from heedful.cli.io import calm, console, duration, note, put_json, working, write
 from heedful.errors import HeedfulError
 
-SAE_HELP = "An autoencoder written by heedful features train, SAELens or dictionary-learning."
+SAE_HELP = "An autoencoder written by heedful features train, SAELens or dictionary-learning; or zoo:lm."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
-Texts = Annotated[
-    Path, o.argument(metavar="TEXTS", help="What is read: .txt, .csv, .tsv, .jsonl or .parquet.")
-]
 Named = Annotated[
     list[str] | None,
     o.option("--feature", metavar="N,...", help="Which features; repeatable. Default: by rule."),
@@ -46,8 +44,8 @@ Dry = Annotated[
 
 def page(
     sae: Folder,
-    texts: Texts,
     html: Page,
+    texts: TextsOrZoo = None,
     model: o.Model = "zoo:lm",
     feature: Named = None,
     choose: Choose = "random:10",
@@ -65,6 +63,7 @@ def page(
     """Write one page about a few features: what they fire on, what they do, what they seem to mean.
 
     \b
+    heedful features page zoo:lm --choose random:10 --html page.html
     heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
     heedful features page sae/ speeches.txt --feature 3,17 --text "We the people" --html page.html
     """
@@ -74,9 +73,9 @@ def page(
     numbers = numbered(feature)
     started = time.monotonic()
     with working(f"loading {model}", quiet) as say:
-        loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
+        file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         found = feature_pages(
-            loaded, dictionary, texts, numbers, own=text or (), choose=choose, examples=examples,
+            loaded, dictionary, file, numbers, own=text or (), choose=choose, examples=examples,
             quantiles=quantiles, rows=rows, site=site, text_column=text_column, seed=seed, progress=say,
         )  # fmt: skip
     write(html, found.to_html())
@@ -90,7 +89,7 @@ def page(
 
 def interpret(
     sae: Folder,
-    texts: Texts,
+    texts: TextsOrZoo = None,
     model: o.Model = "zoo:lm",
     feature: Named = None,
     features: Count = 10,
@@ -110,6 +109,7 @@ def interpret(
     """Say what features fire on, and score it on texts it was not made from, beside two controls.
 
     \b
+    heedful features interpret zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --model zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --llm --llm-model NAME --dry-run
     HEEDFUL_LLM_URL=http://localhost:8000/v1 heedful features interpret sae/ a.txt --llm --llm-model NAME
@@ -124,9 +124,9 @@ def interpret(
     mind, chat = _mind(llm, llm_model, dry_run, cache)
     numbers = numbered(feature)
     with working(f"loading {model}", quiet) as say:
-        loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
+        file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         readings = read_features(
-            loaded, dictionary, texts, numbers, choose=f"random:{features}", rows=rows, site=site,
+            loaded, dictionary, file, numbers, choose=f"random:{features}", rows=rows, site=site,
             text_column=text_column, seed=seed, progress=say,
         )  # fmt: skip
         controls = ("shuffled",) if llm else ("shuffled", "permuted")
@@ -148,15 +148,18 @@ def interpret(
             note(f"{chat.cost.unread:,} answers could not be read and count as silent everywhere")
 
 
-def opened(model: str, sae: Path, texts: Path, column: str, allow_pickle: bool) -> tuple[Any, Any]:
-    """Mistakes in the texts and the autoencoder are told before the model is loaded."""
+def opened(
+    model: str, sae: Path, texts: Path | None, column: str, allow_pickle: bool
+) -> tuple[Path, Any, Any]:
+    """(texts, model, autoencoder): mistakes in the first and the last are told before the model is loaded."""
     from heedful.features.windows import open_texts
 
-    open_texts(texts, column)
+    file = texts_for(texts, sae)
+    open_texts(file, column)
     import heedful
 
     dictionary = heedful.SAE.load(sae, allow_pickle=allow_pickle)
-    return heedful.load(model, allow_pickle=allow_pickle), dictionary
+    return file, heedful.load(model, allow_pickle=allow_pickle), dictionary
 
 
 def numbered(given: list[str] | None) -> list[int] | None:

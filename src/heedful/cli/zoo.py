@@ -51,7 +51,8 @@ def show(as_json: o.AsJson = False) -> None:
         table.add_column(head, justify="right" if head == "size" else "left", no_wrap=head != "what it is")
     for row in rows:
         size = f"{row['size'] / 1e6:.1f} MB" if row["size"] else "–"
-        table.add_row(*map(Text, (f"zoo:{row['name']}", row["kind"], size, row["where"], row["description"])))
+        what = row["description"] + (f"; dictionary: {row['dictionary']}" if row["dictionary"] else "")
+        table.add_row(*map(Text, (f"zoo:{row['name']}", row["kind"], size, row["where"], what)))
     console().print(table)
 
 

@@ -27,6 +27,7 @@ from heedful.errors import HeedfulError
 from heedful.features import architectures
 from heedful.features.dictionary import Memory, Params
 from heedful.features.settings import KINDS, Settings
+from heedful.notebook import Shown
 
 if TYPE_CHECKING:
     from heedful.features.foreign import Opened
@@ -54,7 +55,7 @@ class Config:
 
 
 @dataclass(frozen=True, eq=False)
-class SAE:
+class SAE(Shown):
     """A dictionary of F directions in activations of width d."""
 
     config: Config
@@ -118,8 +119,11 @@ class SAE:
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_pickle: bool = False) -> SAE:
-        """heedful's own folder, SAELens's, or dictionary-learning's (a pickle: it needs allow_pickle)."""
-        place = Path(folder)
+        """heedful's own folder, SAELens's, or dictionary-learning's (a pickle: it needs allow_pickle).
+
+        "zoo:lm" is the dictionary that comes with that model. Weights of half precision become float32.
+        """
+        place = _place(folder)
         if not (place / "sae.safetensors").is_file():
             from heedful.features import foreign
 
@@ -152,8 +156,17 @@ def _shallow(config: Config) -> dict[str, Any]:
     return {name: getattr(config, name) for name in Config.__dataclass_fields__}
 
 
+def _place(folder: str | Path) -> Path:
+    if not str(folder).startswith("zoo:"):
+        return Path(folder)
+    from heedful.models import zoo
+
+    return zoo.dictionary(str(folder))
+
+
 def _of(opened: Opened) -> SAE:
-    config, tensors = opened
+    config, held = opened
+    tensors = {name: t.float() if t.itemsize < 4 else t for name, t in held.items()}
     shapes = {"W_enc": (config.d, config.width), "b_enc": (config.width,)}
     shapes |= {"W_dec": (config.width, config.d), "b_dec": (config.d,)}
     for name, shape in shapes.items():

@@ -29,6 +29,7 @@ class Entry:
     needs: tuple[str, ...] = ()  # optional packages the conversion reads with
     checked: tuple[str, ...] = ()  # what was measured on the converted model
     limits: tuple[str, ...] = ()
+    dictionary: str = ""  # what the sparse dictionary in the folder `features` holds, if there is one
 
     @property
     def source(self) -> str:
@@ -62,6 +63,7 @@ EMBEDDED = (
         description="small GPT-2 trained on plain text",
         licence="Apache-2.0",
         embedded=True,
+        dictionary="1,536 features of blocks.2.resid",
     ),
 )
 

