@@ -1,0 +1,223 @@
+"""Remove and retrain: if a method ranks the right words first, a model trained without them knows less.
+
+    remove the best share of the words of each text, of train AND test, by that text's own scores
+    train from scratch on what is left, and count right answers on the test texts that are left
+    fall   mean over shares of  accuracy(random removal) - accuracy(method)
+
+Synthetic    twenty words a text, two of which tell the label: which ones is known. Scores that point at them
+             must fall fastest, scores that avoid them slowest. A third kind of scores looks at the label and
+             removes the first or the second half of the text, whatever stands there: the holes tell it.
+Reviews      three sentences of one label a text; by size, the weights of a linear model and scores of
+             zoo:one-layer.
+
+Leakage control: the same training is given the bare pattern of holes. Where that reads the label better than
+chance and than the holes of random scores, the method is flagged: its small fall says nothing.
+
+What is trained is naive Bayes over words and places of holes: seconds where a network takes hours, and it can
+read both. Intervals are over seeds (texts drawn again with repetition) and test texts.
+
+Hooker et al., A Benchmark for Interpretability Methods in Deep Neural Networks, NeurIPS 2019; Rong et al.
+2022 (leakage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import heedful
+from heedful import registry
+from heedful.evidence.fall import Curve as Fall
+from heedful.evidence.fall import Roar
+from heedful.evidence.impute import masked
+from heedful.evidence.retrain import Predict
+from heedful.evidence.roar import Scores, Split
+from heedful.evidence.roar import roar as retrained
+from heedful.evidence.subject import unit_scores
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.reviews import Review, reviews
+from heedful.labs.tfidf import Bag, fit_tfidf
+from heedful.run import Run
+from heedful.theory.lime_limit import Indices
+from heedful.types import Floats
+from heedful.view.charts import Curve, curves
+
+SHARES = (0.1, 0.3, 0.5)
+LENGTH, NEUTRAL, MARKERS = 20, 40, 4  # words a text, words that tell nothing, words that tell each label
+HOLE, FILLER = -1, 0  # what stands where a word was removed, and for every other word in the bare pattern
+METHODS, LINEAR = ("grad-x-input", "attention-avg"), "linear weights"
+SENTENCES = 3
+
+
+@lab("roar", title="Remove and retrain", minutes=1.5, cite="Hooker et al. 2019; Rong et al. 2022")
+def roar(run: LabRun) -> None:
+    synthetic(run, 240 if run.fast else 1000, 4 if run.fast else 10)
+    on_reviews(run, (360, 260) if run.fast else (1200, 600), 5 if run.fast else 8)
+
+
+def naive_bayes(inputs: Sequence[Sequence[int]], labels: Sequence[int], seed: int) -> Predict:
+    """By counts of words, and of holes at each place; texts are drawn again with repetition."""
+    n, truth = len(inputs), np.array(labels)
+    times = np.bincount(np.random.default_rng(seed).integers(n, size=n), minlength=n)
+    size, longest = max(map(max, inputs)) + 1, max(map(len, inputs))
+    owner, number = features(inputs, size, longest)
+    counts = [
+        1 + np.bincount(number, weights=times[owner] * (truth[owner] == label), minlength=size + longest)
+        for label in (0, 1)
+    ]  # one of each, so that nothing is impossible
+    odds = np.log(counts[1] / counts[1].sum()) - np.log(counts[0] / counts[0].sum())
+    prior = np.log((times @ truth) / (times @ (1 - truth)))
+
+    def predict(asked: Sequence[Sequence[int]]) -> Any:
+        owner, number = features(asked, size, longest)
+        return (prior + np.bincount(owner, weights=odds[number], minlength=len(asked)) > 0).astype(int)
+
+    return predict
+
+
+def features(texts: Sequence[Sequence[int]], size: int, longest: int) -> tuple[Indices, Indices]:
+    """For every word the number of its text and its own; a hole's number tells its place. Words beyond `size`
+    and places beyond `longest` were never met and are left out."""
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    place = np.concatenate([np.arange(len(text)) for text in texts])
+    word = np.concatenate([np.asarray(text) for text in texts])
+    known = np.where(word == HOLE, place < longest, word < size)
+    return owner[known], np.where(word == HOLE, size + place, word)[known]
+
+
+def drawn_texts(count: int, rng: np.random.Generator) -> tuple[Split, list[Floats]]:
+    """Texts of LENGTH words with two markers of their label, and 1.0 where these stand."""
+    texts, marks = [], []
+    labels = rng.integers(2, size=count)
+    for label in labels.tolist():
+        text = 1 + rng.integers(NEUTRAL, size=LENGTH)
+        places = rng.permutation(LENGTH)[:2]
+        text[places] = 1 + NEUTRAL + MARKERS * label + rng.integers(MARKERS, size=2)
+        marks.append(np.isin(np.arange(LENGTH), places).astype(float))
+        texts.append(text.tolist())
+    return Split.of(texts, labels.tolist()), marks
+
+
+def synthetic(run: LabRun, count: int, seeds: int) -> None:
+    """Where the words that tell are known, and a method that leaks."""
+    rng = np.random.default_rng(run.seed)
+    (train, first), (test, last) = drawn_texts(count, rng), drawn_texts(count // 2, rng)
+    scores: dict[str, Scores] = {
+        "truth": (first, last),
+        "avoids truth": ([-mark for mark in first], [-mark for mark in last]),
+        "leaks": (halves(train), halves(test)),
+    }
+    found = retrained(
+        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
+    )
+    drawn(run, "synthetic", found)
+    truth, avoids, leaks = (found[name] for name in scores)
+    fall_claim(run, "Scores that know the words lower accuracy faster than random removal.", truth, 1)
+    fall_claim(run, "Scores that avoid them lower it more slowly.", avoids, -1)
+    run.claim(
+        "After the two words that tell are removed, accuracy is below 0.75.",
+        value=truth.accuracy[0],
+        interval=truth.intervals[0],
+        holds=truth.intervals[0][1] < 0.75,
+        against=found.whole,
+        control="with nothing removed",
+    )
+    told = max(leaks.pattern)
+    run.claim(
+        "Scores that leak the label by their holes are flagged, and no others are.",
+        value=told,
+        interval=tuple(stats.binomtest(round(told * found.n), found.n).proportion_ci()),
+        holds=leaks.leaks and not any(curve.leaks for curve in found.curves if curve is not leaks),
+        against=max(truth.pattern),
+        control="accuracy from the holes of the truth",
+    )
+
+
+def halves(split: Split) -> list[Floats]:
+    """The first half of texts of label 1, the second of the others: nothing but the label decides."""
+    first = np.arange(LENGTH) < LENGTH // 2
+    return [(first == bool(label)).astype(float) for label in split.labels]
+
+
+def fall_claim(run: LabRun, sentence: str, curve: Fall, sign: int) -> None:
+    low, high = curve.fall_interval
+    run.claim(
+        sentence,
+        value=curve.fall,
+        interval=curve.fall_interval,
+        holds=low > 0 if sign > 0 else high < 0,
+        against=0.0,
+        control="random removal",
+    )
+
+
+def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
+    """Scores by size: which words tell, not in which direction."""
+    rng = np.random.default_rng([run.seed, 1])
+    model: Any = heedful.load("zoo:one-layer")
+    bag = fit_tfidf(reviews("train"))
+    train, first = scored(run, model, bag, joined(reviews("train"), sizes[0], rng))
+    test, last = scored(run, model, bag, joined(reviews("held"), sizes[1], rng))
+    scores: dict[str, Scores] = {name: (first[name], last[name]) for name in first}
+    found = retrained(
+        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
+    )
+    drawn(run, "reviews", found)
+    run.say(f"{found} Words that repeat each other hide each other's removal: a small fall is no proof.")
+    fall_claim(
+        run, "On reviews a linear model's weights find what tells: faster than chance.", found[LINEAR], 1
+    )
+
+
+def joined(sentences: Sequence[Review], count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+    """Texts of SENTENCES sentences of one label, and the label."""
+    own = [[review.text for review in sentences if review.label == label] for label in (0, 1)]
+    found = []
+    for number in range(count):
+        some = own[number % 2]
+        found.append((" ".join(some[i] for i in rng.integers(len(some), size=SENTENCES)), number % 2))
+    return found
+
+
+def scored(
+    run: LabRun, model: Any, bag: Bag, texts: list[tuple[str, int]]
+) -> tuple[Split, dict[str, list[Floats]]]:
+    """Words of each text as ids, and |scores| by word: of zoo:one-layer's methods, and of a linear model."""
+    found: dict[str, list[Floats]] = {name: [] for name in (LINEAR, *METHODS)}
+    read = []
+    for number, (text, _) in enumerate(texts):
+        run.progress(number, len(texts), "explaining reviews")
+        x = model.encode(text.lower())
+        once, target, groups = Run(model), model.target(x), x.units("word")
+        for name in METHODS:
+            told = registry.get(name)(once, x, target)
+            found[name].append(np.abs(unit_scores(told, groups)))
+        found[LINEAR].append(np.abs([bag.weights.get(x.word_text(j), 0.0) for j in range(len(groups))]))
+        read.append(x)
+    tokens, units = tuple(x.ids for x in read), tuple(x.units("word") for x in read)
+    return Split(tokens, tuple(label for _, label in texts), units), found
+
+
+def drawn(run: LabRun, name: str, found: Roar) -> None:
+    """Accuracy as words go, a line a method."""
+    lines = []
+    for curve in found.curves:
+        points = [(0.0, found.whole), *zip(found.shares, curve.accuracy, strict=True)]
+        spans = [found.whole_interval, *curve.intervals]
+        lines.append(Curve(curve.method, points, [s[0] for s in spans], [s[1] for s in spans]))
+    run.figure(
+        name,
+        curves(lines, "share of words removed", "accuracy after retraining", f"Remove and retrain: {name}"),
+        f"Accuracy on {found.n} test texts, {found.seeds} trainings a point, 95 % intervals ({name}).",
+    )
+    run.table(
+        f"Remove and retrain: {name}",
+        ["scores", "fall", "low", "high", "from holes alone", "flagged"],
+        [
+            [c.method, c.fall, *c.fall_interval, max(c.pattern), "yes" if c.leaks else "no"]
+            for c in found.curves
+        ],
+    )

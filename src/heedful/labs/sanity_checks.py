@@ -1,0 +1,180 @@
+"""Which explanations survive the randomisation of weights? One that does shows the text, not the model.
+
+Layers are drawn anew from the top down, each with its own mean and spread, and the same texts are explained
+after each (cascading randomisation). What is left of an explanation is its rank correlation with that of the
+trained model.
+
+ReLU network     two convolutions and two dense layers, trained here: guided backpropagation, gradient x
+                 input, integrated gradients
+zoo:sentiment    a BERT of four layers: attention, rollout, gradient x input
+
+Occlusion asks the function itself. Where the function keeps its order, an explanation may keep its own;
+suspect is one that stays where occlusion has gone, or that leaves where occlusion stays.
+
+Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018; Springenberg et al. 2015 (guided
+backpropagation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import heedful
+from heedful.agreement import unit_scores
+from heedful.evidence.copies import copied
+from heedful.evidence.sanity import correlation, layers_of, randomise
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.means import claim_mean
+from heedful.labs.relu_net import relu_net
+from heedful.labs.reviews import reviews
+from heedful.types import Floats
+from heedful.view.charts import Curve, curves
+
+OF_RELU = ("guided-backprop", "grad-x-input", "integrated-gradients", "occlusion")
+OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
+
+
+@lab(
+    "sanity-checks",
+    title="Which saliency maps survive random weights",
+    minutes=1.0,
+    cite="Adebayo et al. 2018",
+)
+def sanity_checks(run: LabRun) -> None:
+    count, draws, steps = (2, 8, 250) if run.fast else (12, 12, 800)
+    rng = np.random.default_rng(run.seed)
+    train, held = reviews("train"), reviews("held")
+    texts = [held[i].text for i in rng.permutation(len(held))[:count]]
+    sentences = [train[i] for i in rng.permutation(len(train))[: 2000 if run.fast else len(train)]]
+    words: Any = heedful.load("zoo:one-layer")  # for its tokenizer
+    net = relu_net(sentences, words.tokenizer, steps, run.seed)
+    right = [net.target(net.encode(each.text)).index == each.label for each in held[:: len(held) // 200]]
+    run.say(
+        f"The network of ReLUs, trained on {len(sentences)} sentences, answers {np.mean(right):.0%} of"
+        f" held-out ones rightly. {count} texts are explained after every layer of {draws} draws."
+    )
+    methods = [name for name in OF_RELU if not (run.fast and name == "integrated-gradients")]  # the dearest
+    of_relu(run, methods, *cascade(run, net, texts, methods, draws))
+    bert = heedful.load("zoo:sentiment")
+    of_bert(run, *cascade(run, bert, texts, OF_BERT, 3 if run.fast else 6, depth=3 if run.fast else None))
+
+
+def cascade(
+    run: LabRun,
+    model: Any,
+    texts: Sequence[str],
+    methods: Sequence[str],
+    draws: int,
+    depth: int | None = None,
+) -> tuple[list[str], Floats]:
+    """Layers from the top, `depth` of them, and (layers, methods, draws) what is left once each is random:
+    the correlation of signed scores with those of the trained model, mean over texts."""
+    trained = [scores(model, text, methods, None) for text in texts]
+    names: list[str] = []
+    left = []
+    for draw in range(draws):
+        copy, rng = copied(model), torch.Generator().manual_seed(1000 * run.seed + draw)
+        layers = list(reversed(layers_of(copy.module).items()))[:depth]
+        names = [name for name, _ in layers]
+        for number, (_, tensors) in enumerate(layers):
+            run.progress(draw * len(layers) + number, draws * len(layers), "randomising")
+            randomise(tensors, rng)
+            door = copy.model()
+            found = [
+                scores(door, text, methods, target)[1]
+                for text, (target, _) in zip(texts, trained, strict=True)
+            ]
+            left.append(
+                [
+                    np.mean(
+                        [correlation(old[m], new[m]) for (_, old), new in zip(trained, found, strict=True)]
+                    )
+                    for m in range(len(methods))
+                ]
+            )
+    return names, np.array(left).reshape(draws, len(names), len(methods)).transpose(1, 2, 0)
+
+
+def scores(model: Any, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
+    """The class that is explained, and each method's scores by word."""
+    told = heedful.explain(model, text, methods, target=target, evidence=False)
+    return told[methods[0]].target.index, [unit_scores(told[name]) for name in methods]
+
+
+def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], left: Floats) -> None:
+    """A line a method, as more and more layers are random."""
+    size = np.abs(left).mean(2)  # (layers, methods)
+    start = [(0.0, 1.0)]
+    run.figure(
+        name,
+        curves(
+            [
+                Curve(m, start + [(k + 1.0, float(v)) for k, v in enumerate(size[:, j])])
+                for j, m in enumerate(methods)
+            ],
+            "layers that are random, from the top",
+            "|rank correlation|",
+            "What is left of explanations",
+        ),
+        f"|Correlation| with the trained model's explanation, mean over draws. From left to right also"
+        f" random: {', '.join(layers)}.",
+    )
+    rows = [[layer, *values] for layer, values in zip(layers, left.mean(2).tolist(), strict=True)]
+    run.table(f"Mean correlation of signed scores ({name})", ["random down to", *methods], rows)
+
+
+def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats) -> None:
+    """Once all but the first convolution and the embeddings are random."""
+    drawn(run, "relu", layers, methods, left)
+    at = left[layers.index("second")]  # (methods, draws)
+    by = dict(zip(methods, at, strict=True))
+    claim_mean(
+        run,
+        "Guided backpropagation survives: with three of five layers random its scores still correlate by more"
+        " than 0.2.",
+        by["guided-backprop"],
+        above=0.2,
+        against=float(by["occlusion"].mean()),
+        control="occlusion",
+    )
+    claim_mean(
+        run,
+        "Gradient x input does not: there its correlation is lower than that of guided backpropagation.",
+        by["guided-backprop"] - by["grad-x-input"],
+        above=0.0,
+        against=float(by["grad-x-input"].mean()),
+        control="correlation of gradient x input",
+    )
+    claim_mean(
+        run,
+        "With every layer random no method keeps a correlation of 0.3.",
+        left[-1].mean(0),
+        below=0.3,
+        against=0.0,
+        control="unrelated scores",
+    )
+
+
+def of_bert(run: LabRun, layers: list[str], left: Floats) -> None:
+    """A random top layer of attention, over lower layers that are trained."""
+    drawn(run, "bert", layers, OF_BERT, left)
+    top = next(k for k, name in enumerate(layers) if name.endswith("layer.3"))
+    by = dict(zip(OF_BERT, left[top], strict=True))
+    claim_mean(
+        run,
+        "In BERT attention leaves with its layer while rollout stays: once the last layer is random they"
+        " differ by more than 0.3.",
+        by["attention-rollout"] - by["attention-avg"],
+        above=0.3,
+        against=float(by["attention-avg"].mean()),
+        control="correlation of attention",
+    )
+    run.say(
+        "Rollout multiplies the maps of all layers, and the lower ones are still trained: to survive is no"
+        " merit and no fault by itself. Look at what occlusion, which asks the function, does at the same"
+        " stage. Signs may turn as a whole when the top is drawn anew, which is why the figure shows sizes."
+    )

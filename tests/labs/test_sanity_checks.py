@@ -1,0 +1,83 @@
+"""The lab on random weights: its cascade against the library's own curve, and methods that pass or fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful import registry
+from heedful.evidence.sanity import randomisation_curve
+from heedful.evidence.subject import Subject
+from heedful.labs import sanity_checks as lab
+from heedful.labs.frame import LabRun
+from heedful.labs.relu_net import relu_net
+from heedful.labs.report import Claim
+from heedful.labs.reviews import reviews
+
+TEXT = "a gripping film with a weak and tired ending"
+
+
+@pytest.fixture(scope="module")
+def net() -> Any:
+    tokenizer: Any = heedful.load("zoo:one-layer")
+    return relu_net(reviews("train")[::6], tokenizer.tokenizer, 120, 0)
+
+
+def held(run: LabRun) -> list[bool]:
+    return [part.holds for part in run.parts if isinstance(part, Claim)]
+
+
+def test_the_network_learns_and_hides_padding(net: Any) -> None:
+    sentences = reviews("train")[::6]
+    said = [net.target(net.encode(s.text)).index == s.label for s in sentences[::20]]
+    assert np.mean(said) > 0.7
+    import torch
+
+    ids = torch.tensor([net.encode(TEXT).ids])
+    more = torch.cat([ids, torch.full((1, 3), 7)], dim=1)
+    mask = torch.ones_like(more)
+    mask[:, ids.shape[1] :] = 0
+    with torch.inference_mode():
+        alone = net.module(net.module.embed(ids), torch.ones_like(ids))
+        padded = net.module(net.module.embed(more), mask)
+    torch.testing.assert_close(alone, padded)
+
+
+def test_the_cascade_is_the_librarys_curve(net: Any) -> None:
+    run = LabRun(seed=0)
+    names, left = lab.cascade(run, net, [TEXT], ["grad-x-input"], 2)
+    assert names == ["top", "hidden", "second", "first", "token"]
+    assert left.shape == (5, 1, 2)
+    ask, x = registry.get("grad-x-input"), net.encode(TEXT)
+    item = ask(net, x, net.target(x))
+    for draw in range(2):
+        subject = Subject(net, item, lambda model, x, target, seed: ask(model, x, target))
+        want = randomisation_curve(subject, seed=draw, most=None)
+        assert left[:, 0, draw].tolist() == pytest.approx([stage.signed for stage in want])
+
+
+def test_what_forgets_fails_and_what_stays_holds() -> None:
+    layers = ["top", "hidden", "second", "first", "token"]
+    rng = np.random.default_rng(0)
+    left = rng.normal(0, 0.05, (5, 4, 6))
+    run = LabRun()
+    lab.of_relu(run, lab.OF_RELU, layers, left)
+    assert held(run) == [False, False, True]
+    left[:3, 0] += 0.6  # guided backpropagation stays until the first convolution goes
+    stays = LabRun()
+    lab.of_relu(stays, lab.OF_RELU, layers, left)
+    assert held(stays) == [True, True, True]
+    left[-1] += 0.6
+    too_long = LabRun()
+    lab.of_relu(too_long, lab.OF_RELU, layers, left)
+    assert held(too_long)[2] is False
+
+
+def test_attention_that_stays_fails() -> None:
+    left = np.random.default_rng(0).normal(0.9, 0.02, (3, 4, 4))
+    run = LabRun()
+    lab.of_bert(run, ["classifier", "bert.pooler", "bert.encoder.layer.3"], left)
+    assert held(run) == [False]
