@@ -15,7 +15,7 @@ export const offer = (known) => {
   if (offered) invite();
 };
 
-const LEAD = "Where every head of every layer looks, on this text. A weight says where a head looks, not what that does to the answer.";
+const LEAD = "Where every head of every layer looks, on this text.";
 
 const invite = (note = "") => {
   const can = state.text.trim();

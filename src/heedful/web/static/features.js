@@ -81,7 +81,7 @@ const page = async (feature, about) => {
     about.replaceChildren(make("div", { className: "job" }, meter, line, button("Cancel", () => cancel(begun.id).catch(() => {}))));
     stopPage = follow(begun.id, (told) => {
       line.textContent = told.total ? `${told.label}: ${told.done.toLocaleString("en")} of ${told.total.toLocaleString("en")}` : told.label;
-      if (told.total) meter.value = told.done / told.total;
+      if (told.total) meter.value = told.done / told.total; else meter.removeAttribute("value");
       if (told.state === "done" && told.result) {
         const drawn = parts(told.result.html);
         for (const link of drawn.querySelectorAll('a[href^="#feature-"]')) link.addEventListener("click", (event) => { event.preventDefault(); choose(Number(link.hash.slice(9))); });

@@ -1,7 +1,7 @@
 // What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
 const LISTS = ["methods"];
 const NUMBERS = ["seed", "feature", "strength"];
-const DEFAULTS = { view: "explain", model: "", text: "", target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 3 };
+const DEFAULTS = { view: "explain", model: "", text: "", target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
 
 export const state = { ...DEFAULTS };
 

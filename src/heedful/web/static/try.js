@@ -161,7 +161,8 @@ const version = ({ text, prediction, after, target }) => make("div", {},
 
 const compared = () => {
   const actual = found.after - found.before;
-  const own = found.claims.filter((claim) => claim.signed && claim.claimed !== null);
+  const place = ({ method }) => (method === "random" ? Infinity : marks.findIndex(({ name }) => name === method));
+  const own = found.claims.filter((claim) => claim.signed && claim.claimed !== null).sort((a, b) => place(a) - place(b));
   const most = Math.max(Math.abs(actual), ...own.filter(({ method }) => method !== "random").map(({ claimed }) => Math.abs(claimed)), 1e-9);
   const row = (name, value, kind, note = "") => {
     const share = Math.min(1, Math.abs(value) / most), fill = make("i", { className: `fill ${value >= 0 ? "pos" : "neg"} l9` });
