@@ -42,7 +42,7 @@ METHODS = ("lime", "kernel-shap", "occlusion", "random")
     cite="Ribeiro, Singh & Guestrin 2016",
 )
 def gold_features(run: LabRun) -> None:
-    texts, samples = (40, 400) if run.fast else (120, 5000)
+    texts, samples = (40, 400) if run.fast else (80, 3000)
     rng = np.random.default_rng(run.seed)
     train, labels = documents("train", rng)
     held, _ = documents("held", rng)

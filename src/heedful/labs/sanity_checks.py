@@ -45,7 +45,7 @@ OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
     cite="Adebayo et al. 2018",
 )
 def sanity_checks(run: LabRun) -> None:
-    count, draws, steps = (2, 8, 250) if run.fast else (12, 12, 800)
+    count, draws, steps = (2, 8, 250) if run.fast else (8, 10, 800)
     rng = np.random.default_rng(run.seed)
     train, held = reviews("train"), reviews("held")
     texts = [held[i].text for i in rng.permutation(len(held))[:count]]
@@ -60,7 +60,7 @@ def sanity_checks(run: LabRun) -> None:
     methods = [name for name in OF_RELU if not (run.fast and name == "integrated-gradients")]  # the dearest
     of_relu(run, methods, *cascade(run, net, texts, methods, draws))
     bert = heedful.load("zoo:sentiment")
-    of_bert(run, *cascade(run, bert, texts, OF_BERT, 3 if run.fast else 6, depth=3 if run.fast else None))
+    of_bert(run, *cascade(run, bert, texts, OF_BERT, 3 if run.fast else 4, depth=3 if run.fast else None))
 
 
 def cascade(
