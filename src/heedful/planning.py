@@ -37,7 +37,7 @@ LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the r
 Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Shown):
     """The methods, the text in pieces, the target, and what each method may ask for."""
 
@@ -54,6 +54,9 @@ class Plan(Shown):
     seconds_a_row: float
     seconds_taken: float  # by the planning
     metrics: tuple[str, ...] = ()  # by which the methods are weighed
+
+    def __repr__(self) -> str:
+        return f"<heedful.Plan of {len(self.chosen)} methods: up to {self.most_rows:,} model inputs>"
 
     def rows_of(self, method: str, piece: int) -> Rows:
         return registry.get(method).rows(self.pieces[piece][0], self.target, self.own[method])

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from heedful.notebook import Shown
+
 BROKEN = 2.0  # times the perplexity of unsteered texts
 LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
 
@@ -174,7 +176,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Sides:
+class Sides(Shown):
     """Continuations of one prompt, drawn with the same seed."""
 
     prompt: str

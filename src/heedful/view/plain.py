@@ -31,11 +31,17 @@ def body(thing: Any, size: int) -> str:
     items = "".join(f"<li>{esc(line)}</li>" for line in [*words, *map(str, notes)])
     said = f'<ul class="sentences">{items}</ul>' if items else ""
     head = f'<header><p class="kicker">heedful</p><h{size} class="title">{name}</h{size}>{said}</header>'
-    shown = {key: value for key, value in data.items() if value is not None}
+    shown = {key: value for key, value in data.items() if not _empty(value)}
     single = {key: line for key, value in shown.items() if (line := short(value)) is not None}
     rows = "".join(f"<dt>{esc(_spaced(key))}</dt><dd>{esc(line)}</dd>" for key, line in single.items())
     facts = f'<dl class="facts-list">{rows}</dl>' if rows else ""
     return "\n".join([head, facts, *_tables(shown, single, size + 1)])
+
+
+def _empty(value: Any) -> bool:
+    """Nothing to tell: no value, an empty list, or a function."""
+    nothing = value is None or (isinstance(value, str | tuple | list | dict | frozenset) and not value)
+    return nothing or (callable(value) and not is_dataclass(value))
 
 
 def told(thing: Any) -> dict[str, Any]:
@@ -64,6 +70,10 @@ def short(value: Any) -> str | None:
         return _pairs(told(value))
     if isinstance(value, Sequence):
         return _list(value)
+    if isinstance(value, frozenset | set):
+        return _list(sorted(value, key=str))
+    if isinstance(value, type):
+        return value.__name__
     return str(getattr(value, "name", None) or type(value).__name__)
 
 
