@@ -96,7 +96,7 @@ labs: .venv/.dev  ## run every lab in full and write docs/labs (an hour and a ha
 	@$(PIP) -e '.[serve]'
 	@touch $@
 
-serve: .venv/.serve  ## open the page of the embedded models on http://127.0.0.1:8000
+serve: .venv/.serve  ## open the page of the embedded models on http://127.0.0.1:8765
 	@$(BIN)/heedful serve zoo:sentiment zoo:lm
 
 zoo: .venv/.dev  ## train the embedded models again (hours on two cores)

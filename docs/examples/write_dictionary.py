@@ -1,9 +1,8 @@
 """Write the numbers of a dictionary's page: python docs/examples/write_dictionary.py --help.
 
-Reads a dictionary, measures it on held-out texts, makes pages of ten random features, steers by five others,
+Reads a dictionary, measures it on held-out texts, makes pages of ten random features, steers by each,
 and writes what it found as Markdown to be included in a page, with one HTML file of the ten features. Nothing
-is picked by hand: steered are those of forty random features whose rule is right most often on held-out
-texts, and what fails is in the tables as well.
+is picked by hand: what fails is in the tables as well.
 """
 
 from __future__ import annotations
@@ -13,15 +12,12 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import heedful
-from heedful.features.interpret import Interpretation, interpret
 from heedful.features.measure import Measured
 from heedful.features.pages import FeaturePages, Page
-from heedful.features.rules import Rules
 from heedful.features.sweep import Writing, sweep
-from heedful.features.swept import Mean, Sweep
+from heedful.features.swept import Mean, Point, Sweep
 from heedful.models import zoo
 
 PROMPTS = (
@@ -103,45 +99,57 @@ def point(mean: Mean) -> str:
     return spanned(mean.value, mean.low, mean.high)
 
 
-def best(model: Any, sae: heedful.SAE, texts: Path, rows: int) -> list[Interpretation]:
-    """Five of forty random features: those whose rule is surest to be right on held-out examples."""
-    readings = heedful.read_features(model, sae, texts, choose="random:40", rows=rows, seed=1)
-    rules = Rules()
-    said = [one for one in interpret(list(readings), rules, rules) if one.scores]
-    return sorted(said, key=lambda one: -one.scores.detection.low)[:5]
+def share(mean: Mean) -> str:
+    """Of tokens, in percent; a share is not below zero, so neither is its interval."""
+    return f"{100 * mean.value:.2g} % [{100 * max(mean.low, 0):.2g}, {100 * mean.high:.2g}]"
 
 
-def steered(said: Interpretation, found: Sweep) -> Iterator[str]:
-    """One table a feature, a sentence, and two texts."""
-    mine, *_ = found.methods
-    hit = said.scores.detection
-    yield f"### Feature {said.feature}: {verdict(found)}\n"
-    yield f"Its rule: {cell(said.explanation.text)}. Right on {spanned(hit.value, hit.low, hit.high)}.\n"
-    yield "| strength | method | perplexity ÷ unsteered | share of tokens on which it fires | repeats |"
-    yield "|---|---|---|---|---|"
-    yield f"| – | unsteered | 1 | {point(found.base.presence)} | {number(found.base.repetition.value)} |"
-    for one in found.points[1:]:
-        yield (
-            f"| {one.strength} | {one.method} | {point(one.ratio)} | {point(one.presence)} "
-            f"| {number(one.repetition.value)} |"
+def steered(swept: dict[int, Sweep]) -> Iterator[str]:
+    """A line a feature: at the strength that does most before the text breaks, beside the baselines."""
+    heads = ("feature", "strength", "fires on, of what is written", "unsteered", "difference of means")
+    yield "| " + " | ".join((*heads, "random direction", "perplexity ÷ unsteered", "breaks at", "")) + " |"
+    yield "|---" * 9 + "|"
+    for feature, found in swept.items():
+        mine = found.methods[0]
+        shown = kept(found) or found.of(mine)[0]
+        rivals = {one.method: one for one in found.points if one.strength == shown.strength}
+        beside = " | ".join(
+            share(rivals[name].presence) if name in rivals else "–"
+            for name in ("difference of means", "random direction")
         )
-    kept = [one for one in found.of(mine) if not one.broken] or [found.of(mine)[0]]
-    yield f"\nAfter “{found.prompts[0]}”:\n"
-    yield f"- unsteered: {cell(found.base.texts[0].text)}"
-    yield f"- at {kept[-1].strength}: {cell(kept[-1].texts[0].text)}\n"
+        fires = f"{share(shown.presence)} | {share(found.base.presence)} | {beside}"
+        yield (
+            f"| {feature} | {shown.strength} | {fires} "
+            f"| {point(shown.ratio)} | {found.breaks(mine) or 'not yet'} | {verdict(found)} |"
+        )
+
+
+def texts_of(swept: dict[int, Sweep]) -> Iterator[str]:
+    """What is written after the first prompt, at that strength."""
+    first = next(iter(swept.values()))
+    plain = cell(first.base.texts[0].text.strip())
+    yield f"After “{first.prompts[0]}” the model writes “{plain}”; steered:\n"
+    for feature, found in swept.items():
+        shown = kept(found) or found.of(found.methods[0])[0]
+        yield f"- {feature} at {shown.strength}: “{cell(shown.texts[0].text.strip())}”"
+
+
+def kept(found: Sweep) -> Point | None:
+    """The strength at which the feature fires most in what is written, of those that keep the text whole."""
+    whole = [one for one in found.of(found.methods[0]) if not one.broken]
+    return max(whole, key=lambda one: one.presence.value, default=None)
 
 
 def verdict(found: Sweep) -> str:
     """By a rule: where the text holds, does the feature fire more, and more than the baselines make it?"""
-    mine, *others = found.methods
-    best = max((p for p in found.of(mine) if not p.broken), key=lambda p: p.presence.value, default=None)
+    best = kept(found)
     if best is None:
-        return "fails, the text breaks at the smallest strength"
-    if not best.presence.low > found.base.presence.high:
-        return "fails, it fires no more often than without steering before the text breaks"
-    rivals = [p for name in others for p in found.of(name) if p.strength == best.strength and not p.broken]
+        return "fails: breaks at once"
+    if not best.presence.low > found.base.presence.value:
+        return "fails: fires no more often"
+    rivals = [p for p in found.points[1:] if p.strength == best.strength and p.method != best.method]
     beaten = all(best.presence.value > rival.presence.value for rival in rivals)
-    return f"works at {best.strength}" + ("" if beaten else ", and so does a baseline of the same size")
+    return "works" if beaten else "works, a baseline more"
 
 
 def main() -> None:
@@ -152,6 +160,8 @@ def main() -> None:
     parser.add_argument("--more", help="further held-out texts to measure on")
     parser.add_argument("--rows", type=int, default=100_000, help="tokens to read for pages")
     parser.add_argument("--measured", type=int, default=50_000, help="tokens to measure on")
+    parser.add_argument("--steered", type=int, default=10, help="how many of the ten are turned up")
+    parser.add_argument("--prompts", type=int, default=len(PROMPTS))
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -163,14 +173,14 @@ def main() -> None:
     pages = heedful.feature_pages(model, sae, texts, choose="random:10", rows=args.rows)
     pages.to_html(args.html)
     lines += ["## Ten features by rule", "", *features(pages), ""]
-    lines += ["## Five features, turned up", ""]
-    for said in best(model, sae, texts, args.rows):
-        found = sweep(
-            model, sae, PROMPTS, feature=said.feature, strengths=STRENGTHS, texts=texts,
+    swept = {}
+    for page in list(pages)[: args.steered]:
+        swept[page.feature] = found = sweep(
+            model, sae, PROMPTS[: args.prompts], feature=page.feature, strengths=STRENGTHS, texts=texts,
             writing=Writing(max_new_tokens=24),
         )  # fmt: skip
-        lines += steered(said, found)
-        print(json.dumps({"feature": said.feature, "verdict": verdict(found)}), flush=True)
+        print(json.dumps({"feature": page.feature, "verdict": verdict(found)}), flush=True)
+    lines += ["## Turned up", "", *steered(swept), "", *texts_of(swept)]
     args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
