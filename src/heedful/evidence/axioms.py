@@ -38,7 +38,10 @@ ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 @metric("completeness", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
 def completeness(subject: Subject, rng: np.random.Generator) -> float:
-    """How far the scores are from summing to the change of the output, relative to it."""
+    """How far the scores are from summing to the change of the output, relative to it.
+
+    When it lies: Scores can sum to the right number and be handed to the wrong words.
+    """
     item = subject.item
     base = item.base
     if base is None and (item.method == CONTROL or "complete" in _promises(item.method)):
@@ -64,7 +67,10 @@ def incompleteness(scores: Floats, rise: float) -> float:
 
 @metric("sensitivity-axiom", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
 def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
-    """Share of units that matter but score zero, or score but never matter."""
+    """Share of units that matter but score zero, or score but never matter.
+
+    When it lies: Whether a unit matters is found by single removals, which redundancy hides.
+    """
     missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")
 

@@ -23,7 +23,10 @@ from heedful.types import Floats
 
 @metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
 def compactness(subject: Subject, rng: np.random.Generator) -> float:
-    """How few units carry the explanation."""
+    """How few units carry the explanation.
+
+    When it lies: Few is not right: a method that always names one word is perfectly compact.
+    """
     return gini(subject.scores)
 
 

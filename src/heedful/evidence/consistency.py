@@ -65,7 +65,10 @@ def repeated(subject: Subject, rng: np.random.Generator, runs: int = RUNS) -> Re
 
 @metric("consistency", asks="again", better="low", best=0.0, cite="Visani et al. 2022", dear=True)
 def consistency(subject: Subject, rng: np.random.Generator) -> float:
-    """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing."""
+    """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
+
+    When it lies: A constant answer is perfectly consistent; deterministic methods win by definition.
+    """
     return spread_over_seeds(repeated(subject, rng).scores)
 
 
@@ -78,7 +81,10 @@ def spread_over_seeds(scores: Floats) -> float:
 
 @metric("vsi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
 def vsi(subject: Subject, rng: np.random.Generator) -> float:
-    """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn."""
+    """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
+
+    When it lies: Choosing the same wrong words each time is perfectly stable.
+    """
     p = chosen_count(subject)
     if not p:
         return float("nan")
@@ -87,7 +93,10 @@ def vsi(subject: Subject, rng: np.random.Generator) -> float:
 
 @metric("csi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
 def csi(subject: Subject, rng: np.random.Generator) -> float:
-    """Coefficients stability: how often the 95 % intervals of other seeds overlap."""
+    """Coefficients stability: how often the 95 % intervals of other seeds overlap.
+
+    When it lies: Wide intervals overlap: an imprecise method looks stable.
+    """
     p = chosen_count(subject)
     if not p or (subject.item.stderr is None and subject.item.method != CONTROL):
         return float("nan")

@@ -196,7 +196,11 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     dear=True,
 )
 def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
-    """The largest relative change of the explanation under edits of the text that keep its meaning."""
+    """The largest relative change of the explanation under edits of the text that keep its meaning.
+
+    When it lies: Edits that keep the meaning for people may change it for the model; then the explanation
+    should change.
+    """
     counted = [trial.distance for trial in trail(subject) if not trial.why]
     return max(counted, default=float("nan"))
 

@@ -85,7 +85,11 @@ class Twins:
     dear=True,
 )
 def implementation_invariance(subject: Subject, rng: np.random.Generator) -> float:
-    """How far explanations of networks that compute the same function differ, relative to their size."""
+    """How far explanations of networks that compute the same function differ, relative to their size.
+
+    When it lies: Only networks that were built to be equal are compared: it says nothing about the weights
+    people train.
+    """
     scores, item = subject.scores, subject.item
     if not scores.any() or not can_copy(subject.model):
         return float("nan")

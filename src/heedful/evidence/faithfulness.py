@@ -88,28 +88,43 @@ def curve_counts(d: int) -> list[int]:
 
 @metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", circular=CHOSEN)
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
-    """How far the output falls when the best units go."""
+    """How far the output falls when the best units go.
+
+    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
+    weigh most.
+    """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", circular=CHOSEN)
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
-    """How far the best units alone fall short of the output."""
+    """How far the best units alone fall short of the output.
+
+    When it lies: A few words alone are no text: the model's answer to them may be its prior, and a strong
+    prior makes every method look sufficient.
+    """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", circular=CHOSEN)
 def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
-    """Area over the curve of the output as units go, best first."""
+    """Area over the curve of the output as units go, best first.
+
+    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
+    methods that find what breaks the model.
+    """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", circular=CHOSEN)
 def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
-    """Area over the curve of the output as units come, best first."""
+    """Area over the curve of the output as units come, best first.
+
+    When it lies: A few words alone are no text: the model's answer to them may be its prior.
+    """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
@@ -128,7 +143,11 @@ def _one_out(d: int) -> Masks:
     shuffled=True,
 )
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
-    """Rank correlation of the size of a score and the loss when its unit goes."""
+    """Rank correlation of the size of a score and the loss when its unit goes.
+
+    When it lies: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
+    zero.
+    """
     size = np.abs(scores)
 
     def finish(values: Floats, ends: Ends) -> float:
@@ -150,7 +169,10 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     shuffled=True,
 )
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
-    """Share of units where score and effect disagree about being zero."""
+    """Share of units where score and effect disagree about being zero.
+
+    When it lies: What counts as zero is a threshold; dense methods are punished for tiny scores.
+    """
     silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
 
     def finish(values: Floats, ends: Ends) -> float:
@@ -163,7 +185,10 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
 
 @metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020", circular=CHOSEN)
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
-    """Share of units that must be fixed to hold the output."""
+    """Share of units that must be fixed to hold the output.
+
+    When it lies: The threshold decides; for a model that ignores most words every order is short.
+    """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
     tossed = rng.random((len(counts), TOSSES, len(scores))) < 0.5
@@ -182,7 +207,11 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
     "infidelity", asks="rows", better="low", cite="Yeh et al. 2019", circular=FITTED, best=0.0, shuffled=True
 )
 def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
-    """How badly the scores foretell the effect of removing random sets."""
+    """How badly the scores foretell the effect of removing random sets.
+
+    When it lies: Random sets of half the words say little about single ones; scores of one sign foretell that
+    much removal matters more than little, which is no insight (hence the shuffled control).
+    """
     keep = rng.random((SETS, len(scores))) < rng.random((SETS, 1))  # all sizes alike
 
     def finish(values: Floats, ends: Ends) -> float:

@@ -42,7 +42,10 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
     "local-lipschitz", asks="again", better="low", best=0.0, cite="Alvarez-Melis & Jaakkola 2018", dear=True
 )
 def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
-    """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise."""
+    """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise.
+
+    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    """
     found = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
     if found is None:
         return float("nan")
@@ -52,7 +55,10 @@ def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
 
 @metric("max-sensitivity", asks="again", better="low", best=0.0, cite="Yeh et al. 2019", dear=True)
 def max_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
-    """The largest relative change of the explanation when embeddings move within a small box."""
+    """The largest relative change of the explanation when embeddings move within a small box.
+
+    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    """
     found = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
     return float("nan") if found is None else largest_change(subject.scores, found[0])
 

@@ -69,7 +69,11 @@ class Stage:
 
 @metric("sanity", asks="again", better="low", best=0.0, cite="Adebayo et al. 2018", dear=True)
 def sanity(subject: Subject, rng: np.random.Generator) -> float:
-    """How much the explanation of a network with random weights looks like that of the trained one."""
+    """How much the explanation of a network with random weights looks like that of the trained one.
+
+    When it lies: A method may pass because everything about it changes with the weights, noise included.
+    Passing shows dependence, not truth.
+    """
     if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):
         return float("nan")
     curve = randomisation_curve(subject, seed=int(rng.integers(2**31)))

@@ -131,7 +131,11 @@ def anchors(
     operator: str | None = None,
     seed: int = 0,
 ) -> Attribution:
-    """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside."""
+    """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside.
+
+    When it lies: The anchor holds for texts with words replaced or removed as the sampler does; for other
+    texts nothing was tried. An anchor of the whole text says only that the prediction is fragile.
+    """
     if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= LEAST):
         raise HeedfulError(
             "anchors need 0 < delta < 1, 0 < threshold <= 1, a beam of at least 1",

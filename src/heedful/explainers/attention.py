@@ -41,7 +41,11 @@ def _attribution(trace: Trace, scores: Tensor) -> Attribution:
     "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
 )
 def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, averaged over the heads of one layer."""
+    """Attention from where the answer is read, averaged over the heads of one layer.
+
+    When it lies: A head may look at a token and use nothing of it, and what it uses may come from other
+    tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
+    """
     trace = model.trace(x, target)
     return _attribution(trace, answer_rows(trace, layer).mean(0))
 
@@ -50,6 +54,10 @@ def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) 
     "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
 )
 def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, the largest over the heads of one layer."""
+    """Attention from where the answer is read, the largest over the heads of one layer.
+
+    When it lies: One head that looks at punctuation in every text wins every text. A large weight on a token
+    with a small value vector does nothing.
+    """
     trace = model.trace(x, target)
     return _attribution(trace, answer_rows(trace, layer).amax(0))

@@ -59,7 +59,11 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
     rows=lambda x, target, p: 2,
 )
 def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Relevance of attention weights times their gradient, positive part, multiplied through the layers."""
+    """Relevance of attention weights times their gradient, positive part, multiplied through the layers.
+
+    When it lies: The rules conserve relevance by construction whether or not the model works that way; the
+    positive part alone is kept. What biases and norms receive is lost to the words.
+    """
     trace = model.trace(x, target)
     relevances = attention_relevances(model, x, target)
     cams = [cam(grad, found) for grad, found in zip(trace.grad_attentions, relevances, strict=True)]

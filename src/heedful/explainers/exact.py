@@ -80,7 +80,11 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     promises=("gradient-x-input", "unused", "symmetric"),
 )
 def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x-input") -> Attribution:
-    """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg")."""
+    """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
+
+    When it lies: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
+    words that work together) is missed exactly.
+    """
     if reduce not in ("x-input", "avg"):
         raise HeedfulError(f"unknown reduction {reduce!r}", fix='Use "x-input" or "avg"')
     e = _embeds(_module(model), list(x.ids))
@@ -138,7 +142,11 @@ def lime_exact(
     bandwidth: float = lime_limit.PUBLISHED,
     unit: str = "word",
 ) -> Attribution:
-    """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed."""
+    """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
+
+    When it lies: Without sampling, the same linear view: words that work together are told apart wrongly, and
+    the bandwidth decides how far around one looks.
+    """
     return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
 
 
@@ -149,5 +157,9 @@ def lime_exact(
     promises=("complete", "unused", "symmetric"),
 )
 def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
-    """Shapley values without drawing a row; they sum to f(text) - f(every word unknown)."""
+    """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
+
+    When it lies: Exact for the game in which removed words are unknown ones; another kind of removal is
+    another game. Redundant words share the credit.
+    """
     return _solved(model, x, target, unit, ratio_game.shapley)

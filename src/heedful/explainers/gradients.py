@@ -34,7 +34,11 @@ def _attribution(trace: Trace, scores: Tensor) -> Attribution:
     promises=("gradient-mean", "unused", "symmetric"),
 )
 def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel."""
+    """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel.
+
+    When it lies: Coordinates of opposite sign cancel: a word that matters much may score zero. The mean over
+    coordinates has no meaning that survives a rotation of the embeddings.
+    """
     trace = model.trace(x, target)
     found = _attribution(trace, trace.grad_embeds.double().mean(-1))
     size = float(trace.grad_embeds.double().abs().mean(-1).max())
@@ -54,7 +58,11 @@ def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     promises=("gradient-l1", "unused", "symmetric"),
 )
 def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
-    """L1 norm of the gradient: how strongly the output reacts to this token, in no direction."""
+    """L1 norm of the gradient: how strongly the output reacts to this token, in no direction.
+
+    When it lies: It says that the output reacts, not how or in which direction; rare tokens with unusual
+    embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
+    """
     trace = model.trace(x, target)
     return _attribution(trace, trace.grad_embeds.double().norm(p=1, dim=-1))
 
@@ -67,7 +75,11 @@ def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     promises=("gradient-l2", "unused", "symmetric"),
 )
 def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
-    """L2 norm of the gradient: how strongly the output reacts to this token, in no direction."""
+    """L2 norm of the gradient: how strongly the output reacts to this token, in no direction.
+
+    When it lies: It says that the output reacts, not how or in which direction; rare tokens with unusual
+    embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
+    """
     trace = model.trace(x, target)
     return _attribution(trace, trace.grad_embeds.double().norm(p=2, dim=-1))
 
@@ -79,6 +91,10 @@ def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     promises=("linear", "gradient-x-input", "unused", "symmetric"),
 )
 def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Gradient times embedding: the first-order effect of scaling this token's embedding to zero."""
+    """Gradient times embedding: the first-order effect of scaling this token's embedding to zero.
+
+    When it lies: It is a straight line drawn at one point: words that work only together, and saturated
+    outputs, are misjudged. An embedding of zero is no neutral word.
+    """
     trace = model.trace(x, target)
     return _attribution(trace, (trace.grad_embeds.double() * trace.embeds.double()).sum(-1))

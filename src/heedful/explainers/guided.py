@@ -22,7 +22,11 @@ from heedful.types import Attribution, Encoded, Target
     promises=("unused", "symmetric"),
 )
 def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks."""
+    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
+
+    When it lies: It restores edges of the input and hardly depends on the weights of the last layers:
+    explanations of random networks look alike.
+    """
     text = model.lookup(x, target)  # (T, d)
     assert model.module is not None  # capability "relu"
     with guided(model.module):

@@ -48,7 +48,11 @@ def kernel_shap(
     unit: str = "word",
     seed: int = 0,
 ) -> Attribution:
-    """Shapley values: each word's share of the difference between the text and the empty text."""
+    """Shapley values: each word's share of the difference between the text and the empty text.
+
+    When it lies: Removing words makes texts the model has not seen, and the values average over all of them.
+    Redundant words share the credit, so each of two decisive words looks half as important.
+    """
     groups, operator = x.units(unit), operator or model.operators[0]
     d = len(groups)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples

@@ -57,7 +57,12 @@ def lime(
     unit: str = "word",
     seed: int = 0,
 ) -> Attribution:
-    """How much each word adds, in the linear model nearest to this one around the text."""
+    """How much each word adds, in the linear model nearest to this one around the text.
+
+    When it lies: It explains the linear model nearest to this one around the text, and how near that is
+    stands in the fit, not in the scores. Bandwidth and feature selection change the answer; the seed changes
+    it within the errors shown.
+    """
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")
     operator = operator or model.operators[0]

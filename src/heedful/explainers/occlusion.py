@@ -26,7 +26,11 @@ from heedful.types import Attribution, Encoded, Target
 def occlusion(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"
 ) -> Attribution:
-    """The drop of the output when this word alone is removed."""
+    """The drop of the output when this word alone is removed.
+
+    When it lies: One word at a time: where two words say the same, removing either changes nothing and both
+    score zero. The answer depends on how the word is removed.
+    """
     groups = x.units(unit)
     keep = np.ones((len(groups) + 1, len(groups)), dtype=bool)
     np.fill_diagonal(keep[1:], False)

@@ -104,7 +104,11 @@ def rft(weights: Floats, deltas: Floats) -> float:
 def attention_optimus(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None
 ) -> Attribution:
-    """The layers, heads and reading of attention that best predict what removing each token does."""
+    """The layers, heads and reading of attention that best predict what removing each token does.
+
+    When it lies: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
+    circular for it. On short texts it fits noise.
+    """
     operator = operator or ("unk" if "unk" in model.operators else model.operators[0])
     trace = model.trace(x, target)
     places = [positions[0] for positions in x.units("token")]

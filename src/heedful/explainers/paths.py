@@ -54,7 +54,11 @@ def integrated_gradients(
     tolerance: float = 1e-3,
     most: int = 512,
 ) -> Attribution:
-    """Gradients integrated from a baseline to the text: the scores sum to the change of the output."""
+    """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
+
+    When it lies: The answer belongs to its baseline, and the path runs through embeddings that are no words.
+    Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
+    """
     baseline = baseline or default_baseline(model)
     text = model.lookup(x, target)  # (T, d)
     base = baseline_embeds(model, x, target, baseline)
@@ -153,7 +157,11 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
 def smoothgrad(
     model: Model, x: Encoded, target: Target, *, samples: int = 16, noise: float = 0.1, seed: int = 0
 ) -> Attribution:
-    """Gradient times embedding, the gradient averaged over noisy copies of the text."""
+    """Gradient times embedding, the gradient averaged over noisy copies of the text.
+
+    When it lies: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
+    changes the ranking. Saturation is softened, not cured.
+    """
     if samples < 4:
         raise HeedfulError(
             "smoothgrad needs at least 4 samples", "its standard errors come from pairs of them"

@@ -15,7 +15,10 @@ from heedful.types import Attribution, Encoded, Target
 
 @explainer("random", needs=set(), cite="control")
 def random(model: Model, x: Encoded, target: Target, *, unit: str = "word", seed: int = 0) -> Attribution:
-    """The control: what an explanation that knows nothing looks like."""
+    """The control: what an explanation that knows nothing looks like.
+
+    When it lies: Always. That is its use: whatever looks no better than it has shown nothing.
+    """
     groups = x.units(unit)
     values = np.random.default_rng(seed).standard_normal(len(groups))
     return Attribution(x, target, spread(values, groups, len(x)))

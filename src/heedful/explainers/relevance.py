@@ -77,7 +77,11 @@ def relevance(trace: Trace) -> Tensor:
     promises=("symmetric",),
 )
 def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Attention weighted by the target's gradient, positive part, carried through all layers."""
+    """Attention weighted by the target's gradient, positive part, carried through all layers.
+
+    When it lies: Negative contributions are thrown away, so a word that speaks against the target looks
+    unimportant. Saturated attention has no gradient and gets no relevance.
+    """
     trace = model.trace(x, target)
     scores = relevance(trace)
     full = pad(scores.cpu(), (0, len(x) - len(scores)))  # after the target's position: zero

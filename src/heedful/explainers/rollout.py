@@ -102,7 +102,11 @@ def as_attribution(trace: Trace, scores: Tensor, notes: tuple[str, ...] = ()) ->
     promises=("symmetric",),
 )
 def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
-    """Attention multiplied through all layers, residual stream included: what the answer is made of."""
+    """Attention multiplied through all layers, residual stream included: what the answer is made of.
+
+    When it lies: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
+    part, where much of the computation is. The same for every class.
+    """
     trace = model.trace(x, target)
     scores = roll(trace)
     kept = sum(trace.readout) - float(scores.sum())

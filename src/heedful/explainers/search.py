@@ -62,7 +62,11 @@ def search(
     shortlist: int = 64,
     goal: str = "deletion",
 ) -> Attribution:
-    """The best deletion order a beam search finds: the ceiling for deletion metrics."""
+    """The best deletion order a beam search finds: the ceiling for deletion metrics.
+
+    When it lies: It is made of the deletions it is judged by: a ceiling for metrics, not an explanation to
+    show to people.
+    """
     if beam < 1 or depth < 1 or shortlist < 1:
         raise HeedfulError("beam, depth and shortlist must be at least 1")
     if goal not in GOALS:

@@ -66,7 +66,11 @@ def _rows(x: Encoded, target: Target) -> int:
     rows=lambda x, target, p: _rows(x, target),
 )
 def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
-    """How far each layer's output turns when a token's value is zeroed, multiplied through the layers."""
+    """How far each layer's output turns when a token's value is zeroed, multiplied through the layers.
+
+    When it lies: It measures how far representations turn, not what that does to the answer: a token may
+    change everything but the output.
+    """
     trace = model.trace(x, target)
     layers, *other = (mixing(model, x, side, len(trace.attentions)) for side in target.sides)
     for more in other:
