@@ -42,7 +42,7 @@ NAMED = ("in-reply-to", "references", "sender", "errors-to", "x-beenthere", "lis
 INDECENT = re.compile(
     r"sex|porn|xxx|nude|naked|erotic|viagra|penis|breast|adult|teen|horny|lust|orgas|escort|virgin|f[u*]ck|shit"
     r"|bitch|bastard|whore|slut|\bass(es|hole)?\b|\bcunt|\bdick|\bcock|\bcrap|\bdamn|\bhell\b|nazi|terroris"
-    r"|nigg|faggot|\bgay|lesbian|suicid|\brape|\bkill|hitler|cancer|drugs?\b",
+    r"|nigg|faggot|\bgay|lesbian|suicid|\brape|\bkill|hitler|cancer|drugs?\b|piss|\bsuck|moron|\bgirl|\bguns?\b|\bpills?\b",
     re.I,
 )
 PERSONAL = re.compile(
@@ -78,7 +78,8 @@ def kept_head(found: list[tuple[str, str]]) -> list[str]:
     lines = []
     for name, value in found:
         if name in SAID:
-            lines.append(f"{name.title()}: {' '.join(masked(value.split(';')[0]).split()[:5])}")
+            said = re.sub(r"<[^>]*>?", "", masked(value.split(";")[0]))  # numbers of one sender's program
+            lines.append(f"{name.title()}: {' '.join(said.split()[:5])}")
         elif name in NAMED:
             lines.append(f"{name.title()}:")
     return list(dict.fromkeys(lines))
@@ -113,7 +114,8 @@ def kept_body(body: str) -> str:
             r"\s*[>|:}]|.*(wrote|writes|said) ?:?\s*$|\s*(on|from|to|date|sent|subject)\b.*\d", line, re.I
         ):
             lines.append(line)
-    text = re.sub(r"\s+", " ", masked(" ".join(lines))).strip()
+    text = re.sub(r"\s+|[^\x20-\x7e]", " ", masked(" ".join(lines)))
+    text = " ".join(text.split())
     text = re.sub(r"([.!?)])[ -]*[A-Z][a-z]+( [A-Z][a-z]+)?\.?$", r"\1", text)  # a name below the last line
     return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0]
 
@@ -133,9 +135,10 @@ def made(group: str, raw: str) -> dict[str, object] | None:
     if not spam and not any(name in first.get("list-id", "").lower() for name in LISTS):
         return None
     subject = re.sub(r"\[[^]]*\]|\b(re|fwd?|aw):", " ", masked(first.get("subject", "")), flags=re.I)
-    subject, text = " ".join(subject.split()), kept_body(plain(body, kind, coding))
+    subject = " ".join(re.sub(r"[^\x20-\x7e]", " ", subject).split())
+    text = kept_body(plain(body, kind, coding))
     whole = f"{subject} {plain(body, kind, coding)}"
-    foreign = sum(ord(letter) > 126 for letter in text) > 3
+    foreign = sum(ord(letter) > 126 for letter in body) > 20
     if len(text) < SHORTEST or foreign or INDECENT.search(whole) or PERSONAL.search(f"{subject} {text}"):
         return None
     return {"label": int(spam), "head": kept_head(found), "subject": subject, "body": text}

@@ -220,7 +220,7 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
         share, reach = mean_of((each.distance / each.largest)[:, 0], limits=(0.0, 1.0))
         run.claim(
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
-            value=share, interval=reach, holds=reach[0] > FAR and each.change.max() <= search.epsilon,
+            value=share, interval=reach, holds=reach[0] > FAR and float(each.change.max()) <= search.epsilon,
             against=float((each.random / each.largest).mean()), control="best of random weights",
         )  # fmt: skip
     run.say(

@@ -29,9 +29,14 @@ background:none;color:inherit;cursor:pointer}
 .heedful .why span{overflow-wrap:anywhere}
 .heedful .why meter{width:100%;height:.9em}
 .heedful .why small{opacity:.8}
-.heedful .told{max-width:46em}
+.heedful .told{max-width:46em;margin:1.2em 0 0}
+.heedful .told p{margin:1em 0 0}
+.heedful h2{margin:1.8em 0 .6em}
+.heedful .mail h2{margin-top:0}
+.heedful table{width:auto;min-width:26em;margin:.8em 0 0}
 @media (max-width:40em){.heedful .two{grid-template-columns:1fr;gap:1em}}
 """
+AGAINST = ' low="0.001" high="0.002" optimum="0"'  # a colour of its own
 SEEN = {"explanations": "explanations", "accuracy": "accuracy alone"}
 
 
@@ -114,7 +119,7 @@ def _said(side: str, shown: Shown) -> str:
     most = max(abs(word.score) for word in shown.words) or 1.0
     rows = "".join(
         f"<li><span>{esc(word.text)}{' <small>(against)</small>' if word.score < 0 else ''}</span>"
-        f'<meter min="0" max="1" value="{abs(word.score) / most:.3f}"></meter></li>'
+        f'<meter max="1"{AGAINST * (word.score < 0)} value="{abs(word.score) / most:.3f}"></meter></li>'
         for word in shown.words
     )
     return f'<div><h3>{side} says {esc(shown.said)}, because of</h3><ul class="why">{rows}</ul></div>'
