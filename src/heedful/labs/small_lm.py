@@ -1,0 +1,73 @@
+"""Small language models of the speeches, trained by the labs themselves within seconds to a minute.
+
+Tokens are those of zoo:lm, of which only the first merges are kept: with a vocabulary of about a thousand the
+output layer no longer costs more than the rest of a small model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from heedful.labs.speeches import speeches
+from heedful.models import zoo
+from heedful.nn import GPT2
+from heedful.types import Floats
+
+BYTES = 257  # the end-of-text token and the bytes, before any merge
+BATCH = 64  # windows whose loss is computed at once
+
+
+def tokenizer(size: int, window: int) -> Any:
+    """Byte-level BPE with the first merges of zoo:lm, `size` tokens in all."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    state = json.loads((zoo.path("lm") / "tokenizer.json").read_text(encoding="utf-8"))
+    model = state["model"]
+    model["vocab"] = {token: number for token, number in model["vocab"].items() if number < size}
+    model["merges"] = model["merges"][: size - BYTES]
+    end = next(iter(state["added_tokens"]))["content"]
+    made = Tokenizer.from_str(json.dumps(state))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token=end, eos_token=end, model_max_length=window
+    )
+
+
+def tokens(reader: Any, part: str) -> Tensor:
+    """(N,) all speeches of a part one after the other, each opened by the end-of-text token."""
+    found: list[int] = []
+    for text in speeches(part).values():
+        found += [reader.eos_token_id, *reader(text, verbose=False)["input_ids"]]
+    return torch.tensor(found)
+
+
+def in_windows(ids: Tensor, length: int) -> Tensor:
+    """(N,) -> (n, length); the rest is left out."""
+    return ids[: len(ids) // length * length].view(-1, length)
+
+
+@torch.no_grad()
+def losses(model: GPT2, rows: Tensor) -> Floats:
+    """(n, T) windows -> (n,) mean cross entropy of each, in nats a token."""
+    model.eval()
+    parts = []
+    for part in torch.split(rows, BATCH):
+        logits = model(part[:, :-1]).transpose(1, 2)  # (B, vocab, T - 1)
+        parts.append(F.cross_entropy(logits, part[:, 1:], reduction="none").mean(1))
+    return torch.cat(parts).double().numpy()
+
+
+def told(run: Callable[[int, int, str], None], steps: int, what: str) -> Callable[[int, float], None]:
+    """Progress of a training, for `after_step`."""
+    return lambda step, _: run(step + 1, steps, what)
+
+
+def mean(values: Floats) -> float:
+    return float(np.mean(values))
