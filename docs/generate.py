@@ -1,11 +1,17 @@
-"""Write the pages that are tables of the registry; `make docs` runs it, a test checks they are current."""
+"""Write the pages that tell what the code tells: a page a method, a page a metric, the API. `make docs` runs it;
+a test checks that they are current."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import heedful
 from heedful import registry
 
 HERE = Path(__file__).parent
@@ -13,7 +19,8 @@ HEAD = """# Methods
 
 Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
 say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Dear*
-methods take a pass a token, or many more, and run only when named.
+methods take a pass a token, or many more, and run only when named. Each has a page with its formula, its
+cost, when it lies, and whom to cite.
 
 | method | says | signed | needs |
 |---|---|---|---|
@@ -36,53 +43,163 @@ or training of their own and are functions, not metrics of a text: see [Retraini
 |---|---|---|---|---|
 """
 
+API = """# API reference
+
+Generated from the code: every public name of `heedful`, its signature and what its docstring says. Names are
+imported when first used, so `import heedful` needs no torch.
+
+"""
+
 
 def methods() -> str:
-    files: dict[str, list[registry.Explainer]] = {}
     rows = []
     for entry in registry.explainers().values():
         needs = ", ".join(sorted(entry.needs)) or "nothing"
         summary = entry.summary + (" *Dear.*" if entry.dear else "")
-        rows.append(f"| `{entry.name}` | {summary} | {'yes' if entry.signed else 'no'} | {needs} |")
-        files.setdefault(entry.run.__module__, []).append(entry)
-    return HEAD + "\n".join(rows) + "\n" + "".join(section(*item) for item in files.items())
+        link = f"[`{entry.name}`](methods/{entry.name}.md)"
+        rows.append(f"| {link} | {summary} | {'yes' if entry.signed else 'no'} | {needs} |")
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def method(entry: registry.Explainer) -> str:
+    """One page."""
+    needs = ", ".join(f"`{need}`" for need in sorted(entry.needs)) or "nothing"
+    params = "".join(f"| `{p.name}` | `{p.default!r}` |\n" for p in entry.params.values())
+    table = f"\n## Parameters\n\n| name | default |\n|---|---|\n{params}" if params else ""
+    facts = [
+        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none, sizes alone'}",
+        f"- **Needs of the model:** {needs}",
+        f"- **Runs:** {'only when named: it is dear' if entry.dear else 'by default'}",
+        f"- **Held to:** {', '.join(sorted(entry.promises)) or 'the conventions of every method'} "
+        "(`heedful.checks.check_explainer`)",
+        f"- **Cite:** {entry.cite}",
+    ]
+    use = f'`heedful explain "the service is not bad" --method {entry.name}`'
+    return (
+        f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
+        f"\n## When it lies\n\n{entry.lies}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
+    )
 
 
 def metrics() -> str:
-    files: dict[str, list[registry.Metric]] = {}
     rows = []
     for entry in registry.metrics().values():
         bound = "the best order found" if entry.best is None else f"{entry.best:g}"
         circular = ", ".join(f"`{name}`" for name in sorted(entry.circular))
-        rows.append(f"| `{entry.name}` | {entry.summary} | {entry.better} | {bound} | {circular} |")
-        files.setdefault(entry.run.__module__, []).append(entry)
-    found = WEIGHED + "\n".join(rows) + "\n"
-    for module, entries in files.items():
-        cites = "\n".join(f"- `{entry.name}`: {entry.cite}." for entry in entries)
-        found += _page(module, [entry.name for entry in entries]) + cites + "\n"
-    return found
+        link = f"[`{entry.name}`](metrics/{entry.name}.md)"
+        rows.append(f"| {link} | {entry.summary} | {entry.better} | {bound} | {circular} |")
+    return WEIGHED + "\n".join(rows) + "\n"
 
 
-def _page(module: str, names: list[str]) -> str:
-    """A file opens with formula, cost, needs and citation: that is its page."""
-    title = ", ".join(f"`{name}`" for name in names)
-    return f"\n## {title}\n\n```text\n{inspect.getdoc(sys.modules[module])}\n```\n\n"
+def metric(entry: registry.Metric) -> str:
+    """One page."""
+    bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
+    asks = "rows: words are removed" if entry.asks == "rows" else "the method again, on other texts or models"
+    control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
+    circular = ", ".join(f"`{name}`" for name in sorted(entry.circular)) or "no method"
+    facts = [
+        f"- **Good is:** {entry.better}; best: {bound}",
+        f"- **Asks for:** {asks}",
+        f"- **Control:** {control}",
+        f"- **Circular for:** {circular}",
+        f"- **Runs:** {'only when named: it is dear' if entry.dear else 'when asked for'}",
+        f"- **Cite:** {entry.cite}",
+    ]
+    use = f"`heedful audit reviews.csv --metric {entry.name}`"
+    return (
+        f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
+        f"\n## When it lies\n\n{entry.lies}\n\n## Formula and cost\n\n{_file(entry.run)}"
+    )
 
 
-def section(module: str, entries: list[registry.Explainer]) -> str:
-    lines = []
-    for entry in entries:
-        params = ", ".join(f"`{p.name}={p.default!r}`" for p in entry.params.values()) or "none"
-        lines.append(f"- `{entry.name}`: parameters {params}. Cite: {entry.cite}.")
-    return _page(module, [entry.name for entry in entries]) + "\n".join(lines) + "\n"
+def _file(function: Callable[..., Any]) -> str:
+    """A file opens with formula, cost, needs and citation; methods of one family share it."""
+    return f"```text\n{inspect.getdoc(sys.modules[function.__module__])}\n```\n"
 
 
-PAGES = {"methods.md": methods, "metrics.md": metrics}
+# --- the API -----------------------------------------------------------------------------------------
+
+
+def api() -> str:
+    names = [name for name in heedful.__all__ if not name.startswith("__")]
+    functions = sorted(name for name in names if inspect.isroutine(getattr(heedful, name)))
+    classes = sorted(name for name in names if inspect.isclass(getattr(heedful, name)))
+    parts = ["## Functions\n", *map(_function, functions), "## Classes\n", *map(_class, classes)]
+    return API + "\n".join(parts)
+
+
+def _function(name: str) -> str:
+    value = getattr(heedful, name)
+    return f"### heedful.{name}\n\n```text\n{name}{_signature(value)}\n```\n\n```text\n{_said(value)}\n```\n"
+
+
+def _class(name: str) -> str:
+    value = getattr(heedful, name)
+    lines = [f"### heedful.{name}\n", f"```text\n{_said(value)}\n```\n"]
+    if dataclasses.is_dataclass(value):
+        held = [field for field in dataclasses.fields(value) if not field.name.startswith("_")]
+        lines += ["| field | type |", "|---|---|"]
+        lines += [f"| `{field.name}` | `{_cell(_type(field.type))}` |" for field in held] + [""]
+    own = {n: m for n, m in vars(value).items() if not n.startswith("_")}
+    for called, member in sorted(own.items()):
+        member = getattr(member, "__func__", member)
+        if isinstance(member, property) and member.fget is not None:
+            lines.append(f"- `.{called}`: {_first(member.fget)}")
+        elif inspect.isfunction(member):
+            lines.append(f"- `.{called}{_signature(member, method=True)}`: {_first(member)}")
+    return "\n".join(lines) + "\n"
+
+
+def _signature(function: Any, method: bool = False) -> str:
+    """Long ones a parameter a line."""
+    found = inspect.signature(function)
+    held = [p for p in found.parameters.values() if not (method and p.name in ("self", "cls"))]
+    plain = [_parameter(p) for p in held if p.kind is not p.KEYWORD_ONLY]
+    named = [_parameter(p) for p in held if p.kind is p.KEYWORD_ONLY]
+    given = found.return_annotation
+    back = "" if given is inspect.Signature.empty else f" -> {_type(given)}"
+    lines = [*plain, *(["*", *named] if named else [])]
+    short = f"({', '.join(lines)}){back}"
+    return short if method or len(short) < 90 else "(\n" + "".join(f"    {p},\n" for p in lines) + f"){back}"
+
+
+def _parameter(p: inspect.Parameter) -> str:
+    """A default that prints its address is left out."""
+    star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    kind = "" if p.annotation is p.empty else f": {_type(p.annotation)}"
+    if p.default is p.empty:
+        return f"{star}{p.name}{kind}"
+    return f"{p.name}{kind} = {re.sub(r'<.* at 0x.*>', '...', repr(p.default))}"
+
+
+def _type(kind: Any) -> str:
+    return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+
+
+def _cell(text: str) -> str:
+    """A bar would end the cell of a table."""
+    return text.replace(" | ", " or ")
+
+
+def _said(value: Any) -> str:
+    return inspect.getdoc(value) or ""
+
+
+def _first(function: Any) -> str:
+    told = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    return told or "see the source."
+
+
+PAGES: dict[str, Callable[[], str]] = {"methods.md": methods, "metrics.md": metrics, "api.md": api}
+PAGES |= {f"methods/{name}.md": lambda e=e: method(e) for name, e in registry.explainers().items()}
+PAGES |= {f"metrics/{name}.md": lambda e=e: metric(e) for name, e in registry.metrics().items()}
 
 
 def main() -> None:
     for name, make in PAGES.items():
-        (HERE / name).write_text(make(), encoding="utf-8")
+        path = HERE / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from heedful.notebook import Shown
 from heedful.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
+LIES = "When it lies:"
 Found = TypeVar("Found")
 Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
 Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
@@ -75,6 +76,11 @@ class Explainer(Shown):
     promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
     counts: Counts | None = None
 
+    @property
+    def lies(self) -> str:
+        """When not to believe it, as its docstring tells."""
+        return when_it_lies(self.run)
+
     def rows(self, x: Encoded, target: Target, params: Mapping[str, Any]) -> Rows:
         """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
         if self.counts is None:
@@ -100,6 +106,12 @@ class Explainer(Shown):
         found = self.run(model, x, target, **params)
         settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
         return replace(found, method=self.name, params=settled, signed=self.signed)
+
+
+def when_it_lies(function: Callable[..., Any]) -> str:
+    """The paragraph of a docstring that begins with "When it lies:"; "" where there is none."""
+    told = [part.replace("\n", " ") for part in (inspect.getdoc(function) or "").split("\n\n")]
+    return next((part.removeprefix(LIES).strip() for part in told if part.startswith(LIES)), "")
 
 
 _explainers: dict[str, Explainer] = {}
@@ -186,6 +198,11 @@ class Metric(Shown):
     circular: frozenset[str] = frozenset()  # methods chosen or fitted by what it measures
     dear: bool = False  # explains again many times: runs only when named
     shuffled: bool = False  # the control is the method's own scores in random order
+
+    @property
+    def lies(self) -> str:
+        """When not to believe it, as its docstring tells."""
+        return when_it_lies(self.run)
 
 
 _metrics: dict[str, Metric] = {}
