@@ -217,6 +217,7 @@ def variation(a: Floats, b: Floats) -> float:
     return float(np.abs(a - b).sum() / 2)
 
 
+@torch.no_grad()
 def worth(writer: Writer, ids: Tensor, start: int) -> float:
     """log p of what was written after `start` tokens."""
     logp = writer.ours(ids[None])[0].double().log_softmax(-1)
