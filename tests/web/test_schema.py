@@ -12,7 +12,6 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
-    negative_data_rejection,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -20,11 +19,18 @@ from schemathesis.specs.openapi.checks import (
 from heedful.web.api import router
 
 CHECKS = [
-    not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
-    negative_data_rejection,
-]  # fmt: skip
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 TEXTS = ["not bad", "", " ", "a", "</script><b>", "שלום 👩‍👩‍👧 很好", "x " * 2000, "the cat sat " * 16]
-ROUTES = sorted((route.path, method.lower()) for route in router.routes for method in route.methods)
+PLACES = sorted((route.path, method.lower()) for route in router.routes for method in route.methods)
+ROUTES = [(path, method, GenerationMode.POSITIVE) for path, method in PLACES]
+# of a route that takes nothing, nothing can be wrong
+ROUTES += [(p, m, GenerationMode.NEGATIVE) for p, m in PLACES if m == "post" or "{" in p]
+# the server's threads draw random numbers in this process, which Hypothesis takes for its strategies' doing
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +55,20 @@ def asked(operation: Any, mode: GenerationMode, tiny: str, examples: int) -> Non
         number = next(numbers)
         if mode is GenerationMode.POSITIVE:
             known(case, tiny, number)
-        case.call_and_validate(checks=CHECKS)
+        answer = case.call()
+        case.validate_response(answer, checks=CHECKS)
+        assert mode is GenerationMode.POSITIVE or 400 <= answer.status_code < 500
 
     ask()
 
 
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize(("path", "method"), ROUTES)
+@pytest.mark.parametrize(("path", "method", "mode"), ROUTES)
 def test_no_server_error(schema: Any, tiny: Any, path: str, method: str, mode: GenerationMode) -> None:
     asked(schema[path][method], mode, tiny.name, 8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize(("path", "method"), ROUTES)
+@pytest.mark.parametrize(("path", "method", "mode"), ROUTES)
 def test_no_server_error_at_length(
     schema: Any, tiny: Any, path: str, method: str, mode: GenerationMode
 ) -> None:

@@ -1,0 +1,70 @@
+"""`heedful serve` from outside: it says where it is, answers, and ends with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from heedful.cli import main
+from heedful.errors import HeedfulError
+from heedful.web.seats import paired
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
+    command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0", "--host", host]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=env,
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+            with httpx.Client(timeout=120, follow_redirects=True) as client:
+                page = client.get(address)
+                assert page.status_code == 200
+                assert "<title>heedful</title>" in page.text
+                root = address.partition("/?")[0].rstrip("/")
+                assert client.get(f"{root}/api/here").json()["models"][0]["name"] == "zoo:sentiment"
+            assert ("token=" in address) is (host != "127.0.0.1")
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, told = server.communicate(timeout=60)
+        assert server.returncode == 0, told
+        assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["serve", "zoo:nothing"], "the zoo has no model"),
+        (["serve", "zoo:sentiment", "--sae", "zoo:lm=x"], "--sae"),
+        (["serve", "zoo:sentiment", "--port", "70000"], "70000"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = [] if "--port" in words else ["--port", "0"]
+    assert main([*words, *port]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_a_weak_token_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HEEDFUL_TOKEN", "short")
+    assert main(["serve", "zoo:sentiment", "--token", "--port", "0"]) == 2
+    assert "HEEDFUL_TOKEN" in capsys.readouterr().err
+
+
+def test_pairs_of_a_model_and_a_place() -> None:
+    assert paired(["x"], ["zoo:lm"], "--sae") == {"zoo:lm": Path("x")}
+    assert paired(["a=x", "b=y=z"], ["a", "b", "b=y"], "--sae") == {"a": Path("x"), "b=y": Path("z")}
+    with pytest.raises(HeedfulError, match="--sae"):
+        paired(["x"], ["a", "b"], "--sae")
