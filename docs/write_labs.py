@@ -32,10 +32,9 @@ run within a minute; another `--seed` changes the digits and not the conclusions
 
 def page(report: LabReport) -> str:
     """A lab's page."""
-    settings = report.settings
-    command = f"heedful lab run {report.lab} --seed {settings['seed']}"
-    head = f"# {report.title}\n\n*After {escaped(report.cite)}.* {report.answer} The numbers below are of\n"
-    head += f"`{command}`, which took {settings['seconds'] / 60:.1f} minutes here.\n\n"
+    command = f"heedful lab run {report.lab} --seed {report.settings['seed']}"
+    head = f"# {report.title}\n\n*After {escaped(report.cite)}.* {report.answer}\n"
+    head += f"The numbers are of `{command}`.\n\n"
     claims = "\n".join(map(line, report.claims))
     body = "\n\n".join(part for given in report.parts if (part := told(report.lab, given)))
     return f"{head}{claims}\n\n{body}\n"

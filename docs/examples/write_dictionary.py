@@ -10,8 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from pyarrow import parquet
 
 import heedful
 from heedful.features.measure import Measured
@@ -20,14 +24,6 @@ from heedful.features.sweep import Writing, sweep
 from heedful.features.swept import Mean, Point, Sweep
 from heedful.models import zoo
 
-PROMPTS = (
-    "My fellow citizens,",
-    "The most important thing about this year is",
-    "We have learned that",
-    "In the last two weeks the people of",
-    "There is one question that",
-    "I want to tell you about",
-)
 STRENGTHS = ("0.5x", "1x", "2x", "4x")
 FIGURES = {
     "l0": "active features a token (L0)",
@@ -37,6 +33,13 @@ FIGURES = {
     "dead": "dead share",
     "dense": "dense share (fires on over 10 % of tokens)",
 }
+
+
+def beginnings(texts: Path, count: int) -> list[str]:
+    """The first five words of sentences drawn at random: prompts that nobody chose."""
+    read = [row["text"] for row in parquet.read_table(texts).to_pylist()]
+    every = [words for text in read for s in re.split(r"(?<=[.?!]) ", text) if len(words := s.split()) >= 12]
+    return [" ".join(words[:5]) for words in random.Random(0).sample(every, count)]
 
 
 def number(value: float) -> str:
@@ -161,7 +164,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="tokens to read for pages")
     parser.add_argument("--measured", type=int, default=50_000, help="tokens to measure on")
     parser.add_argument("--steered", type=int, default=10, help="how many of the ten are turned up")
-    parser.add_argument("--prompts", type=int, default=len(PROMPTS))
+    parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -173,10 +176,10 @@ def main() -> None:
     pages = heedful.feature_pages(model, sae, texts, choose="random:10", rows=args.rows)
     pages.to_html(args.html)
     lines += ["## Ten features by rule", "", *features(pages), ""]
-    swept = {}
+    swept, prompts = {}, beginnings(zoo.held_out("lm"), args.prompts)
     for page in list(pages)[: args.steered]:
         swept[page.feature] = found = sweep(
-            model, sae, PROMPTS[: args.prompts], feature=page.feature, strengths=STRENGTHS, texts=texts,
+            model, sae, prompts, feature=page.feature, strengths=STRENGTHS, texts=texts,
             writing=Writing(max_new_tokens=24),
         )  # fmt: skip
         print(json.dumps({"feature": page.feature, "verdict": verdict(found)}), flush=True)
