@@ -113,19 +113,20 @@ def worked_example(run: LabRun) -> None:
     shown("Queries, keys and values", both, [f"{letter}{i}" for letter in "qkv" for i in range(D)])
     shown("Scores q.k / √2", q @ k.T / math.sqrt(D), [str(token) for token in X])
     panels = []
-    for title, scale in (("first weights", 1.0), (f"weights × {LARGE:g}", LARGE)):
+    for title, scale in (("first", 1.0), (f"× {LARGE:g}", LARGE)):
         q, k, v = projected(drawn(run.seed, scale), e)
         for masked in (False, True):
             a, out = by_hand(q.tolist(), k.tolist(), v.tolist(), masked)
-            panels.append(Panel(f"{'masked, ' if masked else ''}{title}", a))
+            panels.append(Panel(f"{title}, masked" if masked else title, a))
             if scale == 1.0:
                 name = "masked A(x)" if masked else "A(x)"
                 shown(name, torch.tensor(a), [str(token) for token in X])
                 shown(f"Output of {name}", torch.tensor(out), [f"out{i}" for i in range(D)])
     run.figure(
         "maps",
-        heat(panels, "Attention maps of the sequence", columns=2),
-        "Rows look, columns are looked at, in the order 5 0 3 3 7 9. Fuller is more.",
+        heat(panels, "Attention maps of the sequence", columns=4),
+        "Rows look, columns are looked at, in the order 5 0 3 3 7 9, with first weights and with weights ten"
+        " times as large. Fuller is more.",
     )
 
 

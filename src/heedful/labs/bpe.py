@@ -227,7 +227,7 @@ def on_speeches(run: LabRun) -> None:
     )
     run.figure(
         "tokens",
-        curves([line], "symbols in the vocabulary", "tokens a word", "Tokens a word", log="x"),
+        curves([line], "symbols in the vocabulary", "tokens a word", "Tokens a word"),
         "Tokens a word of speeches that were not trained on, mean with its 95 % interval over speeches.",
     )
 

@@ -124,11 +124,11 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
         bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
         f"The ten likeliest tokens after “{PROMPT}”, as the model has them and as each rule changes them.",
     )
-    told, start = [], writer.prompt(PROMPT)
+    start = writer.prompt(PROMPT)
     for name, options in OPTIONS.items():
         ids = generate(writer.ours.next_logits, start, name, new_tokens=20, eos=0, seed=run.seed, **options)
-        told.append([name, writer.text(ids[len(start) :]).strip().replace("\n", " ")])
-    run.table(f"“{PROMPT} …”", ["rule", "continuation"], told)
+        told = writer.text(ids[len(start) :]).strip().replace("\n", " ")
+        run.say(f"{name}: “{PROMPT} {told} …”")
 
 
 def entropy(logits: Tensor) -> float:
