@@ -119,7 +119,7 @@ def the_way(run: LabRun) -> None:
             "score of x",
             "The way",
         ),
-        "The score of x as x grows: both follow the output until it is flat; there the gradient sees nothing.",
+        "The score of x as x grows. Where the output is flat the gradient sees nothing.",
     )
 
 
