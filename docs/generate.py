@@ -1,5 +1,7 @@
-"""Write the pages that tell what the code tells: a page a method, a page a metric, the API. `make docs` runs it;
-a test checks that they are current."""
+"""Write the pages that tell what the code tells: a page a method, a page a metric, the API.
+
+`make docs` runs it; a test checks that they are current.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Run the notebooks in docs/notebooks and keep their outputs in them, so that they can be read where nothing runs.
+"""Run the notebooks in docs/notebooks and keep their outputs in them, to be read where nothing runs.
 
     python docs/run_notebooks.py            every notebook
     python docs/run_notebooks.py NAME ...   some
 
-A cell is run as Jupyter would: what it prints is a stream, its last expression is displayed with every form it
-has (text, HTML). No kernel is needed: cells are plain Python, one namespace a notebook.
+A cell is run as Jupyter would: what it prints is a stream, its last expression is displayed with every form
+it has (text, HTML). No kernel is needed: cells are plain Python, one namespace a notebook.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ast
 import contextlib
 import io
 import json
-import os
 import sys
 import tempfile
 import warnings
@@ -72,7 +71,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             done = execute(notebook)
         path.write_text(json.dumps(done, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        print(path.name, f"{os.path.getsize(path):,} bytes", file=sys.stderr)
+        print(path.name, f"{path.stat().st_size:,} bytes", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -28,8 +28,26 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_links_between_pages_hold() -> None:
     for page in PAGES:
-        for link in re.findall(r"\]\(([^)#:]+\.(?:md|png|html|svg))\)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)#:]+\.(?:md|png|html|svg|ipynb))(?:#[\w-]+)?\)", text):
             assert (page.parent / link).is_file(), f"{page.name} links to {link}"
+
+
+def test_every_method_and_metric_has_a_page_that_says_when_it_lies() -> None:
+    from heedful import registry
+
+    for folder, entries in (("methods", registry.explainers()), ("metrics", registry.metrics())):
+        names = {path.stem for path in (ROOT / "docs" / folder).glob("*.md")}
+        ours = {name for name, entry in entries.items() if entry.run.__module__.startswith("heedful")}
+        assert names == ours
+        for name in ours:
+            assert len(entries[name].lies) > 40, f"{name} does not say when it lies"
+
+
+def test_every_page_is_reached_from_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f": {page.name}" in menu, f"{page.name} is not in the menu of mkdocs.yml"
 
 
 def test_generated_pages_are_current() -> None:

@@ -1,0 +1,88 @@
+"""Every `heedful ...` line of the README and the docs runs; those that take long are slow tests."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.test_help import NOT_RUN, prepare, quicker, stage
+
+from heedful.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+QUICK = re.compile(r"heedful (explain|doctor|attention|zoo|generate|report|features sites|lab list)\b")
+PULLED = ("zoo:prompt-injection", "zoo:minilm", "zoo:titler", "zoo:smollm2")
+SKIPPED = (*NOT_RUN, ("--llm-model NAME", "needs the reader's own language model; its rehearsal is run"),
+           ("$METHODS", "an audit of hours; the same with fewer methods is run"))  # fmt: skip
+__all__ = ["stage"]
+
+
+def lines() -> list[Any]:
+    """(page, command), in order, comments taken off; `\\` joins lines."""
+    found: dict[str, Any] = {}
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.startswith("heedful "):
+                    command = re.split(r"\s{2,}#", line)[0].strip()
+                    found.setdefault(command, page.name)
+    marks = {line: () if QUICK.match(line) else pytest.mark.slow for line in found}
+    return [pytest.param(line, id=f"{page}: {line[:70]}", marks=marks[line]) for line, page in found.items()]
+
+
+def less(words: list[str]) -> list[str]:
+    """The same command with less to do."""
+    words = quicker(words)
+    if "--limit" in words:
+        words[words.index("--limit") + 1] = "4"
+    if words[0] == "audit":
+        words += ["--limit", "3"] if "--limit" not in words else []
+        words += ["--method", "occlusion,grad-l2"] if "--method" not in words else []
+    if words[0] == "trial":
+        words += ["--limit", "6"] if "--limit" not in words else []
+        words += ["--permutations", "2", "--climb", "2", "--steps", "2", "--seeds", "2"]
+        words += ["--test", "frozen"] if "--train" in words else []
+    if words[0] == "steer":
+        words += ["--max-new-tokens", "4"]
+    return words
+
+
+def files(folder: Path, words: list[str]) -> None:
+    """What the line opens."""
+    (folder / "docs").symlink_to(ROOT / "docs")
+    for name in ("prompts", "states", "other", "money"):
+        (folder / f"{name}.txt").write_text("The state of the union is strong\nWe must\n", encoding="utf-8")
+    rows = [(f"the {word} is {last}", ("negative", "positive")[last == "good"])
+            for word in ("cat", "dog", "mat", "house", "world") for last in ("good", "bad")]  # fmt: skip
+    (folder / "train.csv").write_text(
+        "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows), encoding="utf-8"
+    )
+    if words[0] == "report":
+        assert main(["explain", "not bad", "--method", "occlusion", "--save", words[1], "--quiet"]) == 0
+    if words[0] == "steer" and "--sae" in words:
+        prepare(folder, ["features", "sae/"])
+
+
+@pytest.mark.parametrize("line", lines())
+def test_a_line_of_the_docs_runs(
+    line: str, stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part, why in SKIPPED:
+        if part in line and "--dry-run" not in line:
+            pytest.skip(why)
+    if any(name in line for name in PULLED):
+        pytest.skip("needs real weights: tests/real pulls them")
+    words = less(shlex.split(line)[1:])
+    files(stage, words)
+    prepare(stage, words)
+    capsys.readouterr()
+    assert main(words) == 0, capsys.readouterr().err
+
+
+def test_there_are_lines() -> None:
+    assert len(lines()) > 40
