@@ -50,6 +50,14 @@ def test_unknown_methods_get_a_suggestion() -> None:
 
 
 @pytest.mark.usefixtures("own_registry")
+def test_a_method_can_be_taken_out_again() -> None:
+    registry.forget("occlusion")
+    assert "occlusion" not in registry.explainers()
+    with pytest.raises(HeedfulError, match="unknown method 'occlusion'"):
+        registry.forget("occlusion")
+
+
+@pytest.mark.usefixtures("own_registry")
 def test_a_function_becomes_a_method(shared: Any) -> None:
     @registry.explainer("length", needs={"rows"}, cite="nobody", signed=False)
     def length(model: Any, x: Any, target: Any, *, power: int = 1) -> Attribution:

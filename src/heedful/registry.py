@@ -267,6 +267,12 @@ def get(name: str) -> Explainer:
     return _found(name, explainers(), "method")
 
 
+def forget(name: str) -> None:
+    """Take an explainer out again, such as one that was registered for one dictionary."""
+    get(name)
+    del _explainers[name]
+
+
 def metrics() -> dict[str, Metric]:
     """Every registered metric by name, those that ask for rows first."""
     _import_all()
