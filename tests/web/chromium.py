@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), "")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
-PATIENCE = 120_000  # milliseconds; a busy machine is slow, not wrong
+PATIENCE = 60_000  # milliseconds; a busy machine is slow, not wrong
 
 
 class Visit:
@@ -58,7 +58,7 @@ class Visit:
         """By the Tab key, as far as it takes."""
         for _ in range(200):
             self.tab.keyboard.press("Tab")
-            if any(self.focus() == name or self.focus().startswith(f"{name} ") for name in names):
+            if any(self.focus() == name or self.focus().startswith(f"{name} · ") for name in names):
                 return
         raise AssertionError(f"Tab never came to {names}")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi import Path as InPath
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 
 from heedful import registry
 from heedful._version import __version__
@@ -283,16 +283,15 @@ def show_run(number: Number, house: In) -> asks.RunPage:
 
 @router.get(
     "/runs/{number}/report",
-    response_class=PlainTextResponse,
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "a file"}},
 )
-def report(number: Number, house: In) -> PlainTextResponse:
+def report(number: Number, house: In) -> HTMLResponse:
     """The same as one file to keep."""
     place = _run(house, number)
     whole = runs.opened(place)[1]()
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in Path(place.name).name)
     headers = {"content-disposition": f'attachment; filename="{name[:80]}.html"'}
-    return PlainTextResponse(whole, headers=headers, media_type="text/html")
+    return HTMLResponse(whole, headers=headers)
 
 
 def _run(house: House, number: str) -> runs.Place:

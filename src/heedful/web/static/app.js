@@ -35,7 +35,7 @@ const answer = (found) => {
   const what = model().kind === "causal-lm" ? "Next token according to" : "Prediction of";
   const [first] = found.prediction;
   const kicker = make("p", { className: "kicker" }, `${what} `, make("b", { textContent: state.model }));
-  const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), make("span", { className: "chance", textContent: first.shown }));
+  const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), " ", make("span", { className: "chance", textContent: first.shown }));
   const links = make("p", { className: "acts" },
     button("Copy as Python", (event) => copy(methods.repeat("Python"), event.target)),
     button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target)),
@@ -234,6 +234,11 @@ export const explain = (wish) => {  // from a run
 };
 
 for (const tab of document.querySelectorAll("[data-view]")) tab.addEventListener("click", () => view(tab.dataset.view));
+document.querySelector(".skip").addEventListener("click", (event) => {  // the address holds the state, not a place
+  event.preventDefault();
+  view("explain");
+  input.focus();
+});
 $("model").addEventListener("change", (event) => chooseModel(event.target.value));
 theme(lastTheme());
 try {
