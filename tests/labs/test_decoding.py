@@ -15,14 +15,15 @@ import heedful
 from heedful.labs import decoding as lab
 from heedful.labs.frame import LabRun
 from heedful.labs.report import Claim
+from heedful.labs.writer import Writer, prompts
 from heedful.nn import GPT2
 
 
 @pytest.fixture(scope="module")
-def writer() -> lab.Writer:
+def writer() -> Writer:
     model = heedful.load("zoo:lm")
     theirs: Any = model.module
-    return lab.Writer(model, GPT2.from_transformers(theirs))
+    return Writer(model, GPT2.from_transformers(theirs))
 
 
 def test_entropy_of_known_laws() -> None:
@@ -54,7 +55,7 @@ def test_every_sequence_has_all_the_mass_and_its_own() -> None:
             assert totals[number].item() == pytest.approx(want, abs=1e-6)
 
 
-def test_worth_is_the_sum_of_its_steps(writer: lab.Writer) -> None:
+def test_worth_is_the_sum_of_its_steps(writer: Writer) -> None:
     ids = writer.prompt("The state of the union is strong")
     want = 0.0
     for t in range(3, len(ids)):
@@ -66,23 +67,23 @@ def failed(run: LabRun) -> list[str]:
     return [part.sentence for part in run.parts if isinstance(part, Claim) and not part.holds]
 
 
-def test_a_nucleus_too_large_fails(writer: lab.Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nucleus_too_large_fails(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     right, run = lab.nucleus, LabRun(fast=True)
     monkeypatch.setattr(lab, "nucleus", lambda logits, p: right(logits, min(p + 0.1, 1.0)))
     lab.rules(run, writer, [lab.PROMPT, "We will", "In the year"])
     assert ["transformers" in failed(run)[0], "nucleus" in failed(run)[1]] == [True, True]
 
 
-def test_a_biased_sampler_fails(writer: lab.Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_biased_sampler_fails(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     right, run = lab.sample, LabRun(fast=True)
     monkeypatch.setattr(lab, "sample", lambda logits, rng: right(1.5 * logits, rng))
     lab.draws(run, writer, np.random.default_rng(0))
     assert len(failed(run)) == 1
 
 
-def test_a_beam_that_is_greedy_fails(writer: lab.Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beam_that_is_greedy_fails(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     right, run = lab.beam_search, LabRun(fast=True)
     monkeypatch.setattr(lab, "beam_search", lambda f, ids, beams, *a, **k: right(f, ids, 1, *a, **k))
-    texts = [lab.PROMPT, *lab.prompts(9, np.random.default_rng(0))]
+    texts = [lab.PROMPT, *prompts(9, np.random.default_rng(0))]
     lab.every_sequence(run, writer, texts)
     assert len(failed(run)) == 1

@@ -17,7 +17,6 @@ Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020; Fan, L
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
@@ -29,10 +28,9 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 import heedful
 from heedful.intervals import mean_of
 from heedful.labs.frame import LabRun, lab
-from heedful.labs.speeches import speeches
+from heedful.labs.writer import Writer, prompts
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
-from heedful.text import split_words
 from heedful.types import Floats
 from heedful.view.charts import Curve, Group, bars, curves
 
@@ -61,31 +59,6 @@ THEIRS: dict[str, Any] = {
     f"top-{K}": TopKLogitsWarper(K),
     f"nucleus {P}": TopPLogitsWarper(P),
 }
-
-
-@dataclass(frozen=True)
-class Writer:
-    """A language model twice: behind heedful's door, where transformers writes, and as heedful.nn has it."""
-
-    model: Any
-    ours: GPT2
-
-    def prompt(self, text: str) -> Tensor:
-        return torch.tensor(self.model.encode(text).ids)
-
-    def logits(self, text: str) -> Tensor:
-        return self.ours.next_logits(self.prompt(text)[None])[0]
-
-    def text(self, ids: Any) -> str:
-        return str(self.model.tokenizer.decode(list(map(int, ids))))
-
-
-def prompts(count: int, rng: np.random.Generator) -> list[str]:
-    """The first eight words of sentences from speeches that the model never saw."""
-    sentences = [s.strip() for text in speeches("held").values() for s in text.split(". ")]
-    long = [sentence for sentence in sentences if len(split_words(sentence)) > 15 and "\n" not in sentence]
-    chosen = rng.choice(len(long), count, replace=False).tolist()
-    return [long[i][: split_words(long[i])[7][1]] for i in chosen]
 
 
 @lab(
