@@ -53,7 +53,7 @@ NOT_COMPUTED = (
 @lab(
     "errata",
     title="Errata: what is printed, what holds, and the number between them",
-    minutes=1.0,
+    minutes=0.4,
     cite="Abnar & Zuidema 2020; Chefer et al. 2021; Mardaoui & Garreau 2021; Lopardo et al. 2024; others",
 )
 def errata(run: LabRun) -> None:
@@ -68,7 +68,7 @@ def errata(run: LabRun) -> None:
         found.append(check(run.seed, n))
     found.sort(key=lambda each: int(each.number.removeprefix("E").replace("OK", "99")))
     for each in found:
-        run.say(f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Judge: {each.judge}.")
+        run.say(formulas(each))
     run.table(
         "How far each is from the truth, mean and worst instance",
         ["", "printed", "nearest", "correct", "farthest", "instances"],
@@ -96,6 +96,12 @@ def errata(run: LabRun) -> None:
         "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
     )
     run.table("Not computed, and not claimed", ["", "about", "why"], NOT_COMPUTED)
+
+
+def formulas(each: Misprint) -> str:
+    if each.number == "OK":
+        return f"Sound, as printed: {each.correct}. Control: {each.printed}. Judge: {each.judge}."
+    return f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Judge: {each.judge}."
 
 
 def span_of(each: Misprint) -> tuple[float, float]:

@@ -188,7 +188,7 @@ def ok_subset_sums(seed: int, n: int) -> Misprint:
     return Misprint(
         "OK",
         "Sound: the lemma on sums over random subsets, with the 1/n variance.",
-        "the 1/(n−1) variance (not printed: a control)",
+        "the 1/(n−1) variance",
         "E = s h̄, Var = s(n−s)/(n−1) · 1/n Σ(h − h̄)²",
         "every subset of 9",
         np.array(wrong),

@@ -212,7 +212,7 @@ def ok_solu(seed: int, n: int) -> Misprint:
     return Misprint(
         "OK",
         "Sound: the examples of SoLU are x times softmax(x), to the digits shown.",
-        "softmax(x) alone (not printed: a control)",
+        "softmax(x) alone",
         "x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
         "the digits shown",
         np.array([distance(x.softmax(-1), shown)]),
