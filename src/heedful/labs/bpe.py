@@ -98,7 +98,7 @@ def merges_of(tokenizer: Tokenizer) -> list[Pair]:
 @lab(
     "bpe",
     title="Byte-pair encoding, merge by merge",
-    minutes=0.5,
+    minutes=0.1,
     cite="Sennrich, Haddow & Birch 2016; Gage 1994",
 )
 def bpe(run: LabRun) -> None:
