@@ -170,7 +170,7 @@ def test_claims_of_guides() -> None:
     assert told() == [True] * 4
     assert told(model=0.6) == [False, False, True, True]
     assert told(trained=0.6) == [True, True, False, True]
-    assert told(**{second.ADVERSARY: 0.8}) == [True, True, True, False]
+    assert told(**{second.BASE: 0.6}) == [True, True, True, False]
 
 
 def test_a_guided_network_keeps_the_vectors_it_is_given() -> None:

@@ -199,10 +199,10 @@ def tell_guides(run: LabRun, led: Guided) -> None:
 
 def claim_guides(run: LabRun, led: Guided) -> None:
     pairs = (
-        ("model", "uniform", "Attention of zoo:one-layer guides better than uniform weights", 0.012),
+        ("model", "uniform", "Attention of zoo:one-layer guides better than uniform weights", None),
         ("model", "shuffled", "It guides better than the same weights in another order", None),
         ("trained", "uniform", "Weights that the network learns guide better than uniform ones", 0.005),
-        (BASE, ADVERSARY, "Attention of the BiLSTM guides better than that of its adversary", 0.232),
+        (BASE, "uniform", "Attention of the BiLSTM guides better than uniform weights", 0.012),
     )
     for some, other, sentence, published in pairs:
         gap, reach = led.judged[some].over(led.judged[other], F1)
@@ -212,9 +212,15 @@ def claim_guides(run: LabRun, led: Guided) -> None:
         run.claim(sentence, value=gap, interval=reach, holds=reach[0] > 0, **control)  # type: ignore[arg-type]
     rows = [
         (f"{NAMES.get(some, some)} rather than {NAMES.get(other, other)}", *_over(led, some, other))
-        for some, other in (("model", "trained"), (BASE, "trained"), (BASE, "uniform"))
+        for some, other in (("model", "trained"), (BASE, "trained"), (BASE, ADVERSARY))
     ]
     run.table("Differences of F1 that are not claimed", ("guide", "more F1", "at least", "at most"), rows)
+    run.say(
+        """The published order is uniform, learnt, the model's. That a model's attention guides better than
+        uniform weights shows here, too; between the model's and those that the network learns by itself the
+        table cannot tell. An adversary's weights guided worse than the model's; how much worse changed with
+        the seed, from hardly to by far."""
+    )
 
 
 def _over(led: Guided, some: str, other: str) -> tuple[float, float, float]:
