@@ -107,7 +107,7 @@ addEventListener("resize", grow);
 
 const examples = () => {
   const known = EXAMPLES[model().kind] || EXAMPLES.classifier;
-  $("examples").replaceChildren("Try: ", ...known.map((text) => button(text.length > 44 ? `${text.slice(0, 42)}…` : text, () => { setText(text); input.focus(); }, { className: "link", title: text })));
+  $("examples").replaceChildren("Try: ", ...known.map((text) => button(text.length > 44 ? `${text.slice(0, 42).trimEnd()}…` : text, () => { setText(text); input.focus(); }, { className: "link", title: text })));
 };
 
 // --- which number is explained ----------------------------------------------------------------------

@@ -145,19 +145,21 @@ const tools = () => {
 const outcome = () => {
   if (!found && !state.a) return "";
   const kept = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(state.a));
-  const now = found && !found.error && { text: found.text, prediction: found.prediction, after: found.after, target: found.target };
+  const now = found && !found.error && { text: found.text, prediction: found.prediction, after: found.after, target: found.target, explained: number() };
   const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), now ? version(now) : make("p", { className: "lead", textContent: found?.error || "Nothing is changed." }));
   const acts = make("p", { className: "acts" },
     now && button("Keep as A", () => { state.a = now; keep(); draw(); }),
     state.a && button("Forget A", () => { state.a = null; keep(); draw(); }),
     now && state.operator === "delete" && button("Go on with this text", () => { const { text } = now; state.edits = {}; setText(text); }));
-  const apart = state.a && now && state.a.target === now.target && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(now.after - state.a.after) }), ` of ${now.target}`);
+  const apart = state.a && now && state.a.target === now.target && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(now.after - state.a.after) }), ` of ${number()}`);
   return make("div", { className: "outcome", aria: { live: "polite" } }, found && !found.error && compared(), make("div", { className: `versions${kept ? " two" : ""}` }, kept, right), apart, acts);
 };
 
-const version = ({ text, prediction, after, target }) => make("div", {},
+const version = ({ text, prediction, after, explained }) => make("div", {},
   make("p", { className: "said", dir: "auto", textContent: text }), prediction.length ? bars(prediction) : "",
-  make("p", { className: "explained", textContent: `${target}: ${signed(after).replace("+", "")}` }));
+  make("p", { className: "explained", textContent: `${explained}: ${signed(after).replace("+", "")}` }));
+
+const number = () => looked.explained.replace(/, which is.*/, "");
 
 const compared = () => {
   const actual = found.after - found.before;
@@ -180,7 +182,7 @@ const compared = () => {
   const head = make("thead", {}, make("tr", {}, ...["", "change", "claimed beside actual", ""].map((name) => make("th", { scope: "col", textContent: name }))));
   const notes = [...found.notes, ...(quiet.length ? [`${quiet.join(", ")} ${quiet.length === 1 ? "has" : "have"} no sign and claim${quiet.length === 1 ? "s" : ""} no direction.`] : [])];
   return make("div", { className: "compared" },
-    make("p", { className: "lead", textContent: `Change of ${looked.explained.replace(/, which is.*/, "")}. Bars share one scale; scores of gradients and of the control are not in its unit, so their direction is all they claim.` }),
+    make("p", { className: "lead", textContent: `Change of ${number()}. Bars share one scale; scores of gradients and of the control are not in its unit, so their direction is all they claim.` }),
     make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Claimed beside actual effect" } }, make("table", {}, head, make("tbody", {}, ...rows))),
     ...notes.map((note) => make("p", { className: "lead", textContent: note })));
 };
