@@ -203,7 +203,7 @@ def carry_out(
     evidence: tuple[Evidence, ...] = ()
     try:
         with run.at_most(made.settings["budget"]):
-            _run_methods(run, made, found, refused)
+            run_methods(run, made, found, refused)
             evidence, told = _weighed(run, made, found)
             stopped |= told
     except KeyboardInterrupt:
@@ -239,7 +239,7 @@ def _weighed(
         return (), {"not weighed": str(error)}
 
 
-def _run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
+def run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
     """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
     order = made.order
     for index, entry in enumerate(order):
