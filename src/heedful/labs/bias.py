@@ -1,0 +1,157 @@
+"""Whom do heads look at from "she" and from "he"? Attention of a language model on sentences with two people.
+
+    The nurse asked the engineer a question because she     The engineer asked the nurse a question because he
+
+Each template is read in four variants: both pronouns, both orders. With a the occupation stereotyped as a
+woman's, b the one stereotyped as a man's, and share = attention from the pronoun to a / (to a and to b):
+
+    pronoun   share(she) - share(he), mean of both orders: what the pronoun alone moves. 0: nothing
+    roles     share(a first) - share(b first), mean of both pronouns: what the place in the sentence moves
+    control   the largest effect of any head that 95 % of draws stay below, "she" and "he" dealt at random
+
+Intervals are over templates and for all heads together. Attention that moves is not harm done, nor is
+attention that stays innocence: beside it stands what the model would write, the log-odds of "she" against
+"he" where the pronoun is due, and whether they turn when the two people change places. Occupations are paired
+at random, by the seed. Model: zoo:lm, two centuries of presidential speeches. Drawn: both effects, by head.
+
+Vig 2019; Vig et al. 2020 (causal mediation analysis of gender bias); Zhao et al. 2018 (WinoBias).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import heedful
+from heedful.heads.bias import Bias, HeadBias
+from heedful.heads.bias import bias as probe
+from heedful.heads.templates import Template, read
+from heedful.labs.frame import LabRun, lab
+from heedful.view.plots import Line, forest
+
+LITTLE = 0.1  # of a share
+ROUNDS = 4  # pairings in the full run
+
+
+def paired_anew(templates: list[Template], seed: int) -> list[Template]:
+    """The same occupations and frames, each once, in other company."""
+    rng, n = np.random.default_rng(seed), len(templates)
+    frames, women, men = (rng.permutation(n) for _ in range(3))
+    return [
+        Template(
+            templates[f].template,
+            templates[w].a,
+            templates[m].b,
+            templates[f].pronoun_1,
+            templates[f].pronoun_2,
+        )
+        for f, w, m in zip(frames, women, men, strict=True)
+    ]
+
+
+@lab(
+    "bias",
+    title="Whom heads look at from she and from he",
+    minutes=0.5,
+    cite="Vig et al. 2020; Zhao et al. 2018",
+)
+def bias(run: LabRun) -> None:
+    model, built_in, found = heedful.load("zoo:lm"), read(), []
+    rounds = 1 if run.fast else ROUNDS
+    for i in range(rounds):
+        found.append(probe(model, paired_anew(built_in, 100 * run.seed + i), seed=run.seed))
+        run.progress(i + 1, rounds, "pairings of occupations")
+    first = found[0]
+    if first.preference is None:
+        raise ValueError("the pronouns are not single tokens: no preference")
+    run.say(
+        f"zoo:lm on {first.templates} sentences with two people, in four variants: she and he, both orders."
+    )
+    attention(run, first)
+    writing(run, found)
+
+
+def attention(run: LabRun, first: Bias) -> None:
+    """What moves the heads."""
+    everything = first.overall
+    run.claim(
+        "The place in the sentence moves attention: of two people, heads look more at the one named last.",
+        value=everything.roles.value, interval=everything.roles.interval,
+        holds=everything.roles.interval[1] < 0,
+        against=everything.pronoun.value, control="the pronoun's effect",
+    )  # fmt: skip
+    most = max(first.heads, key=lambda head: abs(head.pronoun.value))
+    low, high = most.pronoun.interval
+    reach = max(max(map(abs, head.pronoun.interval)) for head in first.heads)
+    run.claim(
+        "Changing the pronoun moves no head's share by a tenth: every head's interval ends before.",
+        value=most.pronoun.value, interval=(low, high), holds=reach < LITTLE,
+        against=first.control, control="largest effect if pronouns were dealt at random",
+    )  # fmt: skip
+    moved = [f"{head.layer}.{head.head}" for head in first.moved()]
+    run.say(
+        f"Heads whose interval for the pronoun leaves zero out: {', '.join(moved) if moved else 'none'}. The"
+        " same measure finds what the place does, so it is not blind; what it does not find is smaller than"
+        " it can see on so many sentences."
+    )
+    by_place = sorted(first.heads, key=lambda head: head.roles.value)
+    run.table(
+        "The heads that place moves most, and what the pronoun moves in them",
+        ["layer.head", "attention on both", "share of a", "place", "low", "high", "pronoun", "low", "high"],
+        [_row(head) for head in by_place[:8]],
+    )
+    for name, told in (("pronoun", "the pronoun"), ("roles", "the place in the sentence")):
+        effects = [(head, getattr(head, name)) for head in first.heads]
+        control = first.control if name == "pronoun" else float("nan")
+        lines = [
+            Line(f"{h.layer}.{h.head}", e.value, e.interval[0], e.interval[1], control) for h, e in effects
+        ]
+        run.figure(
+            name,
+            forest(lines, "change of the share", f"What {told} moves, head by head"),
+            f"What {told} moves, head by head, 95 % for all heads together"
+            + (
+                "; hollow: the largest that pronouns dealt at random would show."
+                if name == "pronoun"
+                else "."
+            ),
+        )
+
+
+def writing(run: LabRun, found: list[Bias]) -> None:
+    """What the model would say."""
+    told = [one.preference for one in found if one.preference is not None]
+    first = told[0]
+    run.claim(
+        "The model would rather write he than she, whoever stands in the sentence.",
+        value=first.value, interval=first.interval, holds=first.interval[1] < 0, against=0.0,
+        control="no preference",
+    )  # fmt: skip
+    run.claim(
+        "Which of the two is named first hardly matters to that: it moves the log-odds by less than a quarter"
+        " of the preference itself.",
+        value=first.roles, interval=first.roles_interval,
+        holds=max(map(abs, first.roles_interval)) < abs(first.value) / 4, against=first.value,
+        control="the preference",
+    )  # fmt: skip
+    run.table(
+        "Other pairings of the same occupations",
+        [
+            "pairing",
+            "log-odds she : he",
+            "low",
+            "high",
+            "change of places",
+            "largest pronoun effect",
+            "control",
+        ],
+        [
+            [i + 1, p.value, *p.interval, p.roles, max(abs(h.pronoun.value) for h in one.heads), one.control]
+            for i, (one, p) in enumerate(zip(found, told, strict=True))
+        ],
+    )
+
+
+def _row(head: HeadBias) -> list[object]:
+    place, pronoun = head.roles, head.pronoun
+    name = f"{head.layer}.{head.head}"
+    return [name, head.mass, head.share, place.value, *place.interval, pronoun.value, *pronoun.interval]
