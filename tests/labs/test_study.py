@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import random
 import re
 import sqlite3
@@ -15,6 +16,7 @@ import pytest
 from scipy import stats
 from starlette.testclient import TestClient
 
+from heedful.cli import main
 from heedful.errors import HeedfulError
 from heedful.labs import study
 from heedful.labs.mails import Mail
@@ -209,3 +211,32 @@ def test_a_taken_port_is_told() -> None:
         taken.listen()
         with pytest.raises(HeedfulError, match="cannot be used"):
             study.listen(taken.getsockname()[1])
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def test_results_are_told_without_a_server(
+    answers: Answers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = Answers(answers.path, "choose-the-classifier, seed 0")
+    name = kept.begin([Asked(1, 0, "accuracy", "left"), Asked(2, 1, "accuracy", "left")])
+    for number, picked in ((1, "left"), (2, "right")):
+        kept.next(name)
+        kept.answer(name, number, picked)
+    asked = ["lab", "study", "choose-the-classifier", "--results"]
+    assert main([*asked, "--database", str(answers.path), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["share"] is None
+    assert (second["sees"], second["right"], second["rounds"], second["share"]) == ("accuracy", 1, 2, 0.5)
+    assert main([*asked, "--database", str(answers.path)]) == 0
+    assert "0.50 (0.01 to 0.99), 1 of 2 rounds right" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    assert main(asked) == 2  # no file, and none is made
+    assert "no answers in choose-the-classifier.sqlite" in capsys.readouterr().err
+    assert not (tmp_path / "choose-the-classifier.sqlite").exists()
+
+
+def test_a_lab_without_a_study_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "study", "superposition"]) == 2
+    assert "has no study" in capsys.readouterr().err
