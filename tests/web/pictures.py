@@ -29,12 +29,9 @@ def taken(visit: Open, folder: Path, lm: str = "zoo:lm", feature: int | None = N
 
 
 def kept(page: Visit, path: Path) -> Path:
-    from PIL import Image
-
     page.tab.wait_for_timeout(400)
     page.tab.mouse.move(0, 0)
     page.tab.screenshot(path=path, animations="disabled")
-    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
     return path
 
 

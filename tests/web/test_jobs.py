@@ -155,6 +155,14 @@ def test_old_jobs_are_forgotten_and_running_ones_are_not(jobs: Jobs) -> None:
     go.set()
 
 
+def test_large_results_are_forgotten_sooner(jobs: Jobs) -> None:
+    first = ended(jobs.put(Job("attention", "a", {}, lambda own: None)))
+    for _ in range(11):
+        ended(jobs.put(Job("attention", "a", {}, lambda own: None)))
+    assert jobs.get(first.id) is None
+    assert sum(one.kind == "attention" for one in jobs.jobs.values()) <= 11
+
+
 def test_time_left_follows_what_is_done() -> None:
     found = job(lambda own: None)
     assert found.left is None

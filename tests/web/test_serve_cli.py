@@ -68,3 +68,13 @@ def test_pairs_of_a_model_and_a_place() -> None:
     assert paired(["a=x", "b=y=z"], ["a", "b", "b=y"], "--sae") == {"a": Path("x"), "b=y": Path("z")}
     with pytest.raises(HeedfulError, match="--sae"):
         paired(["x"], ["a", "b"], "--sae")
+
+
+def test_beside_a_notebook(tmp_path: Path) -> None:
+    import heedful
+
+    with heedful.serve("zoo:sentiment", port=0, runs=tmp_path / "runs", block=False) as page:
+        assert httpx.get(f"{page.address}api/here", timeout=60).status_code == 200
+        assert page.address in repr(page)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(page.address)

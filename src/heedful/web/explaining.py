@@ -6,7 +6,6 @@ What was found while typing is not run again. What removing words did is read fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from heedful.run import Run
 from heedful.types import CONTROL, Attribution, Comparison, Evidence, Step
 from heedful.web import asks
 from heedful.web.jobs import Job
-from heedful.web.looking import Memory, costs, parts, planned, predicted, run_some
+from heedful.web.looking import Memory, compared, costs, parts, planned, predicted, run_some
 
 
 def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job) -> Comparison:
@@ -39,8 +38,8 @@ def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job) -> Comparis
         memory.add(ask.key, found.attributions)
         have, refused = have | dict(found), refused | dict(found.refused)
         before += made.rows[entry.name][1]
-        job.show(_drawn(_compared(made, have, refused), made, have, refused))
-    comparison = _compared(made, have, refused)
+        job.show(_drawn(compared(made, have, refused), made, have, refused))
+    comparison = compared(made, have, refused)
     if ask.weigh and _can_weigh(made, comparison):
         job.tell("weighing", before, total)
         run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
@@ -60,14 +59,6 @@ def _weighed(run: Run, made: Plan, comparison: Comparison) -> tuple[Evidence, ..
     items = [item for item in comparison.attributions if item.method != CONTROL]
     settings = made.settings
     return weighed(run, items, made.metrics, settings["unit"], settings["seed"])  # type: ignore[arg-type]
-
-
-def _compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
-    """What is there, in the order of asking."""
-    items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
-    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
-    seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
-    return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
 
 
 def _drawn(

@@ -23,7 +23,8 @@ from heedful.web.worker import Busy
 
 WORKERS = 4
 EACH, ALL = 8, 64  # jobs that may wait: of one owner, and of everybody
-KEPT = 100  # finished jobs that are remembered
+KEPT = 100  # finished jobs that are remembered,
+LARGE = {"attention": 10}  # and of kinds whose results are large
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -172,6 +173,10 @@ class Jobs:
 
     def _forget(self) -> None:
         """The oldest finished ones, where there are too many."""
-        ended = [job.id for job in self.jobs.values() if job.state in ENDED]
-        for name in ended[: max(0, len(ended) - KEPT)]:
-            del self.jobs[name]
+        ended = [job for job in self.jobs.values() if job.state in ENDED]
+        gone = ended[: max(0, len(ended) - KEPT)]
+        for kind, most in LARGE.items():
+            same = [job for job in ended if job.kind == kind]
+            gone += same[: max(0, len(same) - most)]
+        for job in gone:
+            self.jobs.pop(job.id, None)

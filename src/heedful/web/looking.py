@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from statistics import median
@@ -20,7 +20,7 @@ from heedful import registry
 from heedful.cli.explain import FEW
 from heedful.errors import HeedfulError
 from heedful.planning import Plan, plan
-from heedful.run import Run, carry_out
+from heedful.run import Run, run_methods
 from heedful.types import CONTROL, Attribution, Comparison
 from heedful.view import inside_sections, sections
 from heedful.view.html import weighed
@@ -112,8 +112,7 @@ def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
     found = run_some(Run(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
-    shown = [have[entry.name] for entry in made.chosen if entry.name in have]
-    comparison = Comparison(tuple(shown), found.model, found.settings)
+    comparison = compared(made, have, {})
     refused |= found.refused
     return asks.Looked(
         prediction=predicted(comparison),
@@ -138,9 +137,21 @@ def warm(name: str, model: Any, memory: Memory) -> None:
 
 
 def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
-    """Some methods of a plan, without weighing."""
+    """Some methods of a plan, without weighing and without a look at what else was seen."""
     entries = [entry for entry in made.chosen if entry.name in names]
-    return carry_out(replace(made, chosen=entries, metrics=()), progress, keep_partial=False, run=run)
+    found: dict[str, Attribution] = {}
+    refused: dict[str, str] = {}
+    run.progress = progress
+    run_methods(run, replace(made, chosen=entries, metrics=()), found, refused)
+    return compared(made, found, refused)
+
+
+def compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
+    """What is there, in the order of asking."""
+    items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
+    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
+    seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
+    return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
 
 
 def parts(comparison: Comparison) -> Parts:

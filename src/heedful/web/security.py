@@ -14,6 +14,7 @@ folders go by numbers that the server gave them (heedful.web.runs).
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -36,7 +37,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 BODY = 64 * 1024  # bytes of a request
 PATIENCE = 15.0  # seconds within which it must have come
-COOKIE = "heedful"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -171,17 +171,22 @@ def _stranger(scope: Scope, headers: Headers, token: str) -> App | None:
     given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
     if scope["path"] == "/" and _same(given, token):
         answer: Response = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        answer.set_cookie(_name(token), token, httponly=True, samesite="strict")
         return answer
     bearer = headers.get("authorization", "").removeprefix("Bearer ")
-    if _same(_cookie(headers), token) or _same(bearer, token):
+    if _same(_cookie(headers, _name(token)), token) or _same(bearer, token):
         return None
     return _told(Refusal(401, "This address needs a token. Open the link that heedful serve printed."))
 
 
-def _cookie(headers: Headers) -> str:
+def _name(token: str) -> str:
+    """Of the cookie: servers on other ports of the same host have others."""
+    return f"heedful-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+
+def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found else ""

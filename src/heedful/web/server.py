@@ -7,6 +7,7 @@ as they are: there is no build step, and nothing is loaded from the network.
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -139,8 +140,9 @@ def serve(
     dictionaries: Mapping[str, Any] | None = None,
     texts: Mapping[str, Any] | None = None,
     open_browser: bool = False,
-) -> None:
-    """Serve the page until Ctrl-C.
+    block: bool = True,
+) -> Serving | None:
+    """Serve the page until Ctrl-C, or, with block=False, until the returned object is closed.
 
     models        whatever `heedful.load` takes; none: zoo:sentiment and zoo:lm
     host          on any but the loopback address a token is needed, which is printed
@@ -152,7 +154,11 @@ def serve(
         host, port, Path(runs), None, allow_load, secure.new_token(host), dictionaries=dictionaries or {},
         texts=texts or {},
     )  # fmt: skip
-    stay(ready(models or ("zoo:sentiment", "zoo:lm"), wish), open_browser)
+    at = ready(models or ("zoo:sentiment", "zoo:lm"), wish)
+    if not block:
+        return Serving(at)
+    stay(at, open_browser)
+    return None
 
 
 @dataclass(frozen=True)
@@ -174,14 +180,19 @@ def ready(models: Sequence[Any], wish: Wish) -> Ready:
         raise
 
 
-def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
-    """Say where, and answer until Ctrl-C."""
+def _uvicorn(at: Ready) -> Any:
     import uvicorn
 
-    config = uvicorn.Config(
-        application(at.house, at.wish), log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(at.house, at.wish), log_level="warning", access_log=False, server_header=False,
+            limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
+        )
     )  # fmt: skip
+
+
+def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
+    """Say where, and answer until Ctrl-C."""
     where = address(at.wish, at.socket.getsockname()[1])
     say(where, flush=True)
     if open_browser:
@@ -189,11 +200,39 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
 
         webbrowser.open(where)
     try:
-        uvicorn.Server(config).run([at.socket])
+        _uvicorn(at).run([at.socket])
     except KeyboardInterrupt:  # uvicorn has ended everything by now
         pass
     finally:
         at.socket.close()
+
+
+class Serving:
+    """A server in a thread: `address` to open, `close` to end it; a context manager, too."""
+
+    def __init__(self, at: Ready) -> None:
+        self.address = address(at.wish, at.socket.getsockname()[1])
+        self._at, self._server = at, _uvicorn(at)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([at.socket],), name="heedful serve", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<heedful.serve at {self.address}>"
+
+    def close(self) -> None:
+        """Requests that run come to their end; jobs are cancelled."""
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._at.house.jobs.join()
+        self._at.socket.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -217,4 +256,4 @@ def address(wish: Wish, port: int) -> str:
     return f"http://{host}:{port}{token}"
 
 
-__all__ = ["Ready", "Wish", "application", "house", "ready", "serve", "stay"]
+__all__ = ["Ready", "Serving", "Wish", "application", "house", "ready", "serve", "stay"]
