@@ -2,6 +2,7 @@
 
     python docs/write_labs.py                 every lab, about an hour and a half on two cores
     python docs/write_labs.py dyck solu       these; the list is written anew
+    python docs/write_labs.py out/dyck        what heedful lab run dyck --out out/dyck saved
 
 What a page says is what the run said; nothing is edited by hand. `make labs` runs all.
 """
