@@ -46,7 +46,7 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
     [
         (["serve", "zoo:nothing"], "the zoo has no model"),
         (["serve", "zoo:sentiment", "--sae", "zoo:lm=x"], "--sae"),
-        (["serve", "zoo:sentiment", "--port", "70000"], "70000"),
+        (["serve", "zoo:sentiment", "--port", "70000"], "--port"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,11 +159,11 @@ const listen = (begun) => {
   stop = follow(begun.id, (told) => {
     const before = job?.label;
     job = told;
-    if (told.result) {
+    if (told.fresh) {
       const waiting = (looked?.methods ?? []).filter((cost) => cost.state !== "live" && !told.result.methods.some(({ method }) => method === cost.method));
       result = { ...told.result, methods: [...told.result.methods, ...waiting] };
     }
-    if (told.result || ENDED.includes(told.state) || before !== told.label) draw();
+    if (told.fresh || ENDED.includes(told.state) || before !== told.label) draw();
     else for (const box of document.querySelectorAll(".job")) box.replaceWith(progress());
     if (told.state === "done") say("The methods are finished");
   });

@@ -56,12 +56,14 @@ export const ENDED = ["done", "failed", "cancelled"];
 
 // Calls `told` with every state until the job ends; returns a function that stops listening, not the job.
 export const follow = (id, told) => {
-  let stream = null, over = false;
+  let stream = null, over = false, last = null;  // a result is sent once, and holds until the next
   const end = () => { over = true; stream?.close(); };
   const hear = (state) => {
     if (over) return;
     if (ENDED.includes(state.state)) end();
-    told(state);
+    const fresh = Boolean(state.result);
+    last = state.result ?? last;
+    told({ ...state, result: last, fresh });
   };
   const look = async () => {  // the stream broke: ask, and listen again
     if (over) return;
@@ -71,7 +73,7 @@ export const follow = (id, told) => {
       if (!ENDED.includes(state.state)) setTimeout(listen, 1000);
     } catch (error) {
       end();
-      told({ id, state: "failed", error: error.message, label: "", done: 0, total: 0, result: null });
+      told({ id, state: "failed", error: error.message, label: "", done: 0, total: 0, result: last, fresh: false });
     }
   };
   const listen = () => {
