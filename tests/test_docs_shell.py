@@ -14,7 +14,8 @@ from heedful.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELLS = ("", "sh", "shell", "bash", "console")
 QUICK = re.compile(r"heedful (explain|doctor|attention|zoo|generate|report|features sites|lab list)\b")
 PULLED = ("zoo:prompt-injection", "zoo:minilm", "zoo:titler", "zoo:smollm2")
 SKIPPED = (*NOT_RUN, ("--llm-model NAME", "needs the reader's own language model; its rehearsal is run"),
@@ -26,7 +27,8 @@ def lines() -> list[Any]:
     """(page, command), in order, comments taken off; `\\` joins lines."""
     found: dict[str, Any] = {}
     for page in PAGES:
-        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+        for block in (text for language, text in blocks if language in SHELLS):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("heedful "):
                     command = re.split(r"\s{2,}#", line)[0].strip()

@@ -64,6 +64,15 @@ def test_every_help_has_an_example(name: str, command: Any) -> None:
     assert examples(command.help or ""), f"heedful {name} --help shows no example"
 
 
+WITHOUT_JSON = {"serve"}  # a server
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value)[:20])
+def test_every_command_speaks_json(name: str, command: Any) -> None:
+    if not hasattr(command, "commands") and name not in WITHOUT_JSON:
+        assert any("--json" in option.opts for option in command.params)
+
+
 def test_tests_named_here_are_there() -> None:
     known = {name for name, _ in commands()}
     for name, test in ELSEWHERE.items():
