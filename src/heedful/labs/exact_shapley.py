@@ -59,7 +59,7 @@ BRUTE: dict[str, Callable[[Floats], Floats]] = {
 @lab(
     "exact-shapley",
     title="Exact Shapley values of an attention classifier, without sampling",
-    minutes=1.0,
+    minutes=2.0,
     cite="Shapley 1953; Owen 1972; Lundberg & Lee 2017; Lopardo, Precioso & Garreau 2024",
 )
 def exact_shapley(run: LabRun) -> None:
