@@ -57,8 +57,8 @@ def test_the_faster_model_is_taken_where_it_was_as_good_as_the_slower() -> None:
     for name in ("gelu", "solu-ln"):
         points = lab.path_of(run, model(name), text, look[::8], TINY, 0)
         paths.append([loss for loss, _ in points])
-        assert len(paths[-1]) == TINY.steps // TINY.every
-        assert paths[-1][-1] < paths[-1][0] - 0.2  # it learns
+        assert len(paths[-1]) == TINY.steps // TINY.every // 2
+        assert paths[-1][-1] < paths[-1][0] - 0.05  # it learns
     target = max(path[-1] for path in paths)
     for one, path in zip((gelu, soft), paths, strict=True):
         nearest = min(path, key=lambda loss: abs(loss - target))
@@ -87,7 +87,7 @@ def shares(**share: float) -> dict[str, Floats]:
     for key, name in names.items():
         rng = np.random.default_rng(len(found))
         found[name] = (rng.random(300) < share.get(key, 0.1)).astype(float)
-        found[name + lab.RANDOM] = (rng.random(100) < share.get("random", 0.02)).astype(float)
+        found[name + lab.RANDOM] = (rng.random(150) < share.get("random", 0.02)).astype(float)
         found[name + lab.MOVED] = (rng.random(100) < share.get("moved", 0.0)).astype(float)
     return found
 

@@ -7,10 +7,8 @@ output layer no longer costs more than the rest of a small model.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -42,10 +40,8 @@ def tokenizer(size: int, window: int) -> Any:
 
 def tokens(reader: Any, part: str) -> Tensor:
     """(N,) all speeches of a part one after the other, each opened by the end-of-text token."""
-    found: list[int] = []
-    for text in speeches(part).values():
-        found += [reader.eos_token_id, *reader(text, verbose=False)["input_ids"]]
-    return torch.tensor(found)
+    read = reader(list(speeches(part).values()), verbose=False)["input_ids"]
+    return torch.tensor([token for ids in read for token in (reader.eos_token_id, *ids)])
 
 
 def in_windows(ids: Tensor, length: int) -> Tensor:
@@ -62,12 +58,3 @@ def losses(model: GPT2, rows: Tensor) -> Floats:
         logits = model(part[:, :-1]).transpose(1, 2)  # (B, vocab, T - 1)
         parts.append(F.cross_entropy(logits, part[:, 1:], reduction="none").mean(1))
     return torch.cat(parts).double().numpy()
-
-
-def told(run: Callable[[int, int, str], None], steps: int, what: str) -> Callable[[int, float], None]:
-    """Progress of a training, for `after_step`."""
-    return lambda step, _: run(step + 1, steps, what)
-
-
-def mean(values: Floats) -> float:
-    return float(np.mean(values))

@@ -38,8 +38,7 @@ from heedful.types import Floats
 from heedful.view.charts import Group, bars
 
 EQUAL = 0.05  # nats a token
-GELU, ENTERING = "after GELU", "entering SoLU"
-BEFORE, AFTER = "SoLU before LayerNorm", "SoLU after LayerNorm"
+GELU, ENTERING, BEFORE, AFTER = "GELU", "entering SoLU", "SoLU", "SoLU, LayerNorm"
 RANDOM, MOVED, RAISED = ", random directions", ", moved", "raised"
 
 
@@ -56,8 +55,8 @@ class Sizes:
     firings: int  # a neuron, in each half of the windows
 
 
-FAST = Sizes(512, 32, 32, 400, 20, 1, 16)
-FULL = Sizes(1024, 64, 64, 1500, 50, 3, 40)
+FAST = Sizes(512, 32, 32, 400, 10, 1, 16)
+FULL = Sizes(1024, 64, 64, 1500, 25, 3, 40)
 
 
 @lab(
@@ -82,7 +81,7 @@ def solu_against_gelu(run: LabRun) -> None:
         found.setdefault(RAISED, []).extend(raised(values_of[BEFORE], values_of[AFTER]))
         for name, values in values_of.items():
             run.progress(number, sizes.pairs, "judging neurons")
-            for kind, shown in (("", values), (RANDOM, turned(values, seed)[::3]), (MOVED, values[::3])):
+            for kind, shown in (("", values), (RANDOM, turned(values, seed)[::2]), (MOVED, values[::3])):
                 found.setdefault(name + kind, []).extend(explained(place, shown, seed, kind == MOVED))
     equal(run, np.concatenate(gaps))
     compared(run, {name: np.array(values) for name, values in found.items()})
@@ -137,11 +136,11 @@ Point = tuple[float, dict[str, Tensor]]  # held-out loss, weights
 
 
 def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: Sizes, seed: int) -> list[Point]:
-    """Train at a steady rate, and keep what the model was at every look."""
+    """Train at a steady rate, and keep what the model was at every look, all in the second half."""
     path: list[Point] = []
 
     def after(step: int, _: float) -> None:
-        if (step + 1) % sizes.every == 0:
+        if (step + 1) % sizes.every == 0 and step >= sizes.steps // 2:
             weights = {name: value.clone() for name, value in model.state_dict().items()}
             path.append((float(losses(model, look).mean()), weights))
             run.progress(step + 1, sizes.steps, f"training with {model.config.activation}")
@@ -152,9 +151,9 @@ def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: Sizes, 
 
 def equal(run: LabRun, gap: Floats) -> None:
     run.say(
-        """Two one-layer language models are trained on the same windows in the same order. SoLU learns
-        faster here, so it is taken earlier, where it was as good as GELU is at its end; on windows that had
-        no part in that choice, the losses are compared."""
+        """Two one-layer language models are trained on the same windows in the same order. The one that
+        learns faster is taken earlier, where it was as good as the other is at its end. On windows that had
+        no part in that choice the losses are compared."""
     )
     claim_mean(
         run,
@@ -264,7 +263,7 @@ def compared(run: LabRun, found: dict[str, Floats]) -> None:
     claim_mean(
         run,
         "SoLU makes neurons special: one rule explains far more of them than of random directions",
-        found[BEFORE][::3] - found[BEFORE + RANDOM],
+        found[BEFORE][::2] - found[BEFORE + RANDOM],
         above=0.0,
         against=float(found[BEFORE + RANDOM].mean()),
         control="share of random directions",
