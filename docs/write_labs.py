@@ -79,10 +79,16 @@ def wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def write(name: str) -> None:
-    report = run_lab(
-        name, progress=lambda what, done, total: print(f"{name}: {what} {done}/{total}", end="\r")
-    )
+def found(given: str) -> LabReport:
+    """A saved run, or a new one."""
+    return LabReport.load(given) if (Path(given) / "lab.json").is_file() else run_lab(given)
+
+
+def write(given: str) -> None:
+    report = found(given)
+    if report.settings["fast"]:
+        raise SystemExit(f"{given} is a fast run; pages are of full ones")
+    name = report.lab
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.svg"):
