@@ -50,6 +50,20 @@ def test_dear_methods_wait_and_say_what_they_cost(client: httpx.Client, model: A
     assert "kernel-shap" not in found["html"]["methods"]
 
 
+def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
+    """Methods that ran as one typed wait for a click; the prediction and the trace are always there."""
+    from heedful.web import asks, looking
+
+    ask = asks.Look(**ASK, methods=["grad-l2", "occlusion"])
+    alone = looking.look(model, ask, looking.Memory(), waiting=0)
+    crowd = looking.look(model, ask, looking.Memory(), waiting=1_000_000)
+    assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
+    assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
+    assert crowd.prediction == alone.prediction
+    assert "agreement" in alone.html
+    assert "agreement" not in crowd.html
+
+
 def test_a_target_and_a_contrast(client: httpx.Client, model: Any, tiny: Any) -> None:
     found = client.post("/api/look", json=ASK | {"target": "negative", "contrast": "positive"}).json()
     assert found["target"] == "negative rather than positive"

@@ -100,7 +100,7 @@ def here(house: In) -> asks.Here:
 
 def _model(stock: Stock, house: House) -> asks.Model:
     model = stock.model
-    facts = {k: v for k, v in model.facts().items() if isinstance(v, str | int | float | bool)}
+    facts = {k: v for k, v in looking.facts_of(model).items() if isinstance(v, str | int | float | bool)}
     has = house.dictionary(stock)
     return asks.Model(
         name=stock.name, kind=model.kind, labels=list(model.labels)[:1000], window=model.window,
@@ -122,7 +122,12 @@ def load_model(ask: asks.Load, house: In) -> asks.Model:
 @router.post("/look")
 async def look(ask: asks.Look, request: Request, house: In) -> asks.Looked:
     """As one types: the prediction, the cheap methods, and what the others cost."""
-    return await house.seats.get(ask.model).quickly(request, lambda m: looking.look(m, ask, house.memory))
+    stock = house.seats.get(ask.model)
+
+    def job(model: Any) -> asks.Looked:
+        return looking.look(model, ask, house.memory, stock.worker.queue.qsize())
+
+    return await stock.quickly(request, job)
 
 
 @router.post("/try")

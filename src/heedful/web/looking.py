@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from statistics import median
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from heedful import registry
 from heedful.cli.explain import FEW
@@ -27,7 +28,8 @@ from heedful.view.html import weighed
 from heedful.view.summary import explained, notes, predictions
 from heedful.web import asks
 
-LIVE = 0.2  # seconds that the methods together may take while one types
+LIVE = 0.2  # seconds that the methods together may take while one types,
+CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
 REMEMBERED = 64  # texts whose explanations are kept
 MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
 WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
@@ -89,7 +91,7 @@ def planned(model: Any, ask: asks.Look, memory: Memory, weigh: bool = True) -> t
     return replace(made, settings=settings, named=False, seconds_a_row=a_row), refused
 
 
-def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
+def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
     """Methods that run while one types, or are known already."""
     live: list[str] = []
     spent, traced = 0.0, False
@@ -97,7 +99,7 @@ def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
         cost = 0.0 if entry.name in known else made.seconds_of(entry)
         if entry.counts is None and traced:
             cost = 0.0
-        if spent + cost > LIVE and live:
+        if spent + cost > most and live:
             continue
         live.append(entry.name)
         spent += cost
@@ -105,10 +107,11 @@ def cheap(made: Plan, known: dict[str, Attribution]) -> list[str]:
     return live
 
 
-def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
+def look(model: Any, ask: asks.Look, memory: Memory, waiting: int = 0) -> asks.Looked:
+    """`waiting`: how many others are; the more, the less is done for each."""
     made, refused = planned(model, ask, memory)
     known = memory.of(ask.key)
-    names = cheap(made, known)
+    names = cheap(made, known, LIVE / (1 + waiting / CROWD))
     found = run_some(Run(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
@@ -122,7 +125,7 @@ def look(model: Any, ask: asks.Look, memory: Memory) -> asks.Looked:
         methods=costs(made, have, names, refused),
         weighing=made.weighing * made.seconds_a_row,
         weighing_rows=made.weighing,
-        html=parts(comparison),
+        html=parts(comparison, agreement=waiting < CROWD),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )
@@ -146,22 +149,32 @@ def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -
     return compared(made, found, refused)
 
 
+_facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """Worked out once: the fingerprint reads weights."""
+    if model not in _facts:
+        _facts[model] = model.facts()
+    return dict(_facts[model])
+
+
 def compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
     """What is there, in the order of asking."""
     items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
-    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
+    facts = facts_of(made.model) | {"prediction": [list(pair) for pair in made.prediction]}
     seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
     return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
 
 
-def parts(comparison: Comparison) -> Parts:
+def parts(comparison: Comparison, agreement: bool = True) -> Parts:
     """Sections of the report, drawn by the report's own code."""
     drawn = {
         "methods": sections.methods, "numbers": sections.numbers, "evidence": weighed,
         "what-if": inside_sections.what_if, "agreement": sections.agreement, "cost": sections.cost,
         "remarks": sections.remarks, "made": sections.made,
     }  # fmt: skip
-    found = {name: draw(comparison, 2) for name, draw in drawn.items()}
+    found = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
     return found | {"verdict": sections.verdict(comparison)}
 
 
