@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.labs import counting_explained as asking
 from heedful.labs import histogram as lab
 from heedful.labs.counting import CountConfig, Counter, Recipe, answers, counts, freed, sequences, train
 from heedful.labs.frame import LabRun
@@ -63,29 +64,29 @@ def test_semantic_attention_follows_a_permutation_and_a_leak_is_seen() -> None:
 
 def test_found_is_the_share_of_ordered_pairs() -> None:
     copy = np.array([True, False, True, False])
-    assert lab.found(np.array([3.0, 1.0, 2.0, 0.0]), copy) == 1.0
-    assert lab.found(np.array([0.0, 1.0, 2.0, 1.0]), copy) == 0.5
-    assert lab.found(np.zeros(4), copy) == 0.5
+    assert asking.found(np.array([3.0, 1.0, 2.0, 0.0]), copy) == 1.0
+    assert asking.found(np.array([0.0, 1.0, 2.0, 1.0]), copy) == 0.5
+    assert asking.found(np.zeros(4), copy) == 0.5
 
 
 def test_moves_tells_places_from_sequences() -> None:
     rng = np.random.default_rng(0)
-    assert lab.moves(np.tile(rng.random(6) / 3, (7, 1))) == 0.0
-    assert lab.moves(rng.normal(size=(4000, 6))) > 0.99
+    assert asking.moves(np.tile(rng.random(6) / 3, (7, 1))) == 0.0
+    assert asking.moves(rng.normal(size=(4000, 6))) > 0.99
     both = rng.normal(size=(4000, 1, 6))[:, 0] + rng.normal(size=6)
     place = both.mean(0).var()
-    assert lab.moves(both) == pytest.approx(1 / (1 + place), rel=0.05)
+    assert asking.moves(both) == pytest.approx(1 / (1 + place), rel=0.05)
 
 
 def test_questions_ask_for_two_to_four_copies_and_leave_the_last_letter_out() -> None:
-    x = lab.questions(CountConfig(length=6, letters=6), 60, 0)
+    x = asking.questions(CountConfig(length=6, letters=6), 60, 0)
     assert set(counts(x)[:, 0].tolist()) == {2, 3, 4}
     assert int(x.max()) == 4
 
 
 def test_the_explained_model_is_the_trained_one_at_its_first_place() -> None:
     model = counter("both")
-    door = lab.asked(model)
+    door = asking.asked(model)
     x = door.encode("b a b c a")
     assert list(x.ids) == [1, 0, 1, 2, 0]
     with torch.no_grad():

@@ -10,6 +10,8 @@ either model sees the whole sequence; only where it looks is bound.
 `freed` writes the same function as a model whose attention may read both halves: the columns of Q and K for
 the other half start at zero, plus noise.
 
+What attention depends on is measured by `spread`, `moved` and `on_copies`.
+
 Cui, Behrens, Krzakala & Zdeborova, NeurIPS 2024.
 """
 
@@ -23,6 +25,8 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from heedful.types import Floats
 
 READS = ("semantic", "positional", "both")
 SOFT = 0.2  # of Q and K as drawn: attention that starts peaked on a few letters stays there for long
@@ -161,3 +165,31 @@ def answers(model: Counter, x: Tensor) -> tuple[Tensor, Tensor]:
     """Whether each place is counted right (n, L), and attention (n, L, L)."""
     logits, weights = model(model.embed(x))
     return logits.argmax(-1) == counts(x), weights
+
+
+def moved(model: Counter, x: Tensor, rng: torch.Generator) -> float:
+    """Largest change of any weight when a sequence is permuted and attention is permuted with it.
+
+    Zero if and only if A_ij is a function of (x_i, x_j) and of the multiset of the letters alone.
+    """
+    order = torch.randperm(x.shape[1], generator=rng)
+    before, after = answers(model, x)[1], answers(model, x[:, order])[1]
+    return float((after - before[:, order][:, :, order]).abs().max())
+
+
+def spread(model: Counter, x: Tensor) -> float:
+    """Largest variance, over sequences, of any attention weight."""
+    return float(answers(model, x)[1].double().var(0).max())
+
+
+def on_copies(model: Counter, x: Tensor) -> Floats:
+    """(n,) attention on another copy of the query's letter, in even shares; only sequences that have one."""
+    same = (x[:, :, None] == x[:, None]) & ~torch.eye(x.shape[1], dtype=torch.bool)
+    weights, pairs = answers(model, x)[1], same.sum((1, 2))
+    share = (weights * same).sum((1, 2)) / pairs * x.shape[1]
+    return share[pairs > 0].double().numpy()
+
+
+def apart(one: Tensor, other: Tensor) -> Floats:
+    """(n,) total variation between the rows of maps (n, L, L), mean over rows."""
+    return ((one - other).abs().sum(-1).mean(-1) / 2).double().numpy()

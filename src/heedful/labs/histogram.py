@@ -10,10 +10,9 @@ its copies.
 
     found    chance that a copy scores above a letter that is no copy; 1/2 knows nothing
     moves    share of the variance of the scores that comes from the sequence and not from the place:
-             mean_j Var_x s_j(x) / (mean_j Var_x s_j(x) + Var_j mean_x s_j(x)); 0: always the same scores
+             0 always gives the same scores
 
-A letter that is removed becomes the last of the alphabet, which no explained sequence holds: what is left is
-an ordinary sequence with a copy less. Drawn: attention maps, the learning curve, `found` of every method.
+Drawn: attention maps, the learning curve, `found` of every method.
 
 Cui, Behrens, Krzakala & Zdeborova, A Phase Transition between Positional and Semantic Learning in a Solvable
 Model of Dot-Product Attention, NeurIPS 2024: accuracy .99885 +- .00045 positional, .99894 +- .00117 semantic.
@@ -24,25 +23,29 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-import heedful
 from heedful.intervals import mean_of, student
 from heedful.labs.counting import (
     CountConfig,
     Counter,
     Recipe,
     answers,
+    apart,
     descend,
     freed,
+    moved,
+    on_copies,
     sequences,
+    spread,
     train,
 )
+from heedful.labs.counting_explained import explained, found, moves, questions
 from heedful.labs.frame import LabRun, lab
 from heedful.types import Floats
 from heedful.view.charts import Curve, Group, bars, curves
@@ -96,101 +99,6 @@ def solved(run: LabRun, kind: str, number: int, sizes: Sizes, x: Tensor, test: T
         if float(answers(model, x[:10_000])[0].float().mean()) >= RIGHT:
             break
     return Trained(model, answers(model, test)[0].double().mean(1).numpy(), curve, start)
-
-
-def moved(model: Counter, x: Tensor, rng: torch.Generator) -> float:
-    """Largest change of any weight when a sequence is permuted and attention is permuted with it.
-
-    Zero if and only if A_ij is a function of (x_i, x_j) and of the multiset of the letters alone.
-    """
-    order = torch.randperm(x.shape[1], generator=rng)
-    before, after = answers(model, x)[1], answers(model, x[:, order])[1]
-    return float((after - before[:, order][:, :, order]).abs().max())
-
-
-def spread(model: Counter, x: Tensor) -> float:
-    """Largest variance, over sequences, of any attention weight."""
-    return float(answers(model, x)[1].double().var(0).max())
-
-
-def on_copies(model: Counter, x: Tensor) -> Floats:
-    """(n,) attention on another copy of the query's letter, in even shares; only sequences that have one."""
-    same = (x[:, :, None] == x[:, None]) & ~torch.eye(x.shape[1], dtype=torch.bool)
-    weights, pairs = answers(model, x)[1], same.sum((1, 2))
-    share = (weights * same).sum((1, 2)) / pairs * x.shape[1]
-    return share[pairs > 0].double().numpy()
-
-
-def apart(one: Tensor, other: Tensor) -> Floats:
-    """(n,) total variation between the rows of maps (n, L, L), mean over rows."""
-    return ((one - other).abs().sum(-1).mean(-1) / 2).double().numpy()
-
-
-def asked(model: Counter) -> Any:
-    """The model behind heedful's door: letters with blanks between, the answer for the first place."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    config = model.config
-    letters = string.ascii_lowercase[: config.letters]
-    tokenizer = Tokenizer(
-        models.WordLevel({letter: i for i, letter in enumerate(letters)}, unk_token=letters[-1])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        mask_token=letters[-1],
-        pad_token=letters[-1],
-        model_max_length=config.length,
-    )
-
-    def first(letters: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        logits, weights = model(letters, mask, slice(0, 1))
-        return logits[:, 0], weights  # (B, L + 1), one head's row (B, 1, L)
-
-    labels = [f"{count} times" for count in range(config.length + 1)]
-    return heedful.load((model, fast), embed=model.embed, forward=first, labels=labels)
-
-
-def questions(config: CountConfig, n: int, seed: int) -> Tensor:
-    """(n, L) sequences whose first letter occurs 2, 3 or 4 times; the last of the alphabet is unused."""
-    rng, length = np.random.default_rng(seed), config.length
-    rows = np.empty((n, length), dtype=np.int64)
-    for i, row in enumerate(rows):
-        first = rng.integers(config.letters - 1)
-        others = [letter for letter in range(config.letters - 1) if letter != first]
-        row[:] = rng.choice(others, length)
-        row[[0, *(1 + rng.permutation(length - 1)[: 1 + i % 3])]] = first
-    return torch.from_numpy(rows)
-
-
-def found(scores: Floats, copy: npt.NDArray[np.bool_]) -> float:
-    """P(a copy scores above another letter), ties one half."""
-    gap = scores[copy][:, None] - scores[~copy][None]
-    return float(((gap > 0) + 0.5 * (gap == 0)).mean())
-
-
-def moves(scores: Floats) -> float:
-    """Scores (n, places): share of their variance that comes from the sequence."""
-    own = (
-        (scores - scores[0]).var(0).mean()
-    )  # less the first: scores that never change have no rounding, either
-    return float(own / (own + scores.mean(0).var()))
-
-
-def explained(run: LabRun, kind: str, model: Counter, x: Tensor) -> dict[str, Floats]:
-    """Method -> scores (n, L - 1) of the places after the first, on sequences the model counts right."""
-    door = asked(model)
-    rows: dict[str, list[Floats]] = {method: [] for method in (*METHODS, "random")}
-    for i, row in enumerate(x.tolist()):
-        text = " ".join(string.ascii_lowercase[letter] for letter in row)
-        count = row.count(row[0])
-        target = {"label": count, "contrast": count - 1}
-        told = heedful.explain(door, text, METHODS, target, seed=run.seed + i, evidence=False)
-        for method, kept in rows.items():
-            kept.append(told[method].scores[1:])
-        run.progress(i + 1, len(x), f"explaining the {kind} model")
-    return {method: np.array(kept) for method, kept in rows.items()}
 
 
 @lab(
@@ -319,7 +227,10 @@ def explaining(run: LabRun, models: dict[str, Counter], sizes: Sizes) -> None:
     right = np.all(
         [answers(model, x)[0][:, 0].numpy() for model in models.values()], 0
     )  # both count it right
-    scores = {kind: explained(run, kind, model, x[right]) for kind, model in models.items()}
+    scores = {}
+    for kind, model in models.items():
+        told = partial(run.progress, total=int(right.sum()), what=f"explaining the {kind} model")
+        scores[kind] = explained(model, x[right], METHODS, run.seed, told)
     aucs = {
         kind: np.array([[found(s, c) for s, c in zip(rows[m], copy[right], strict=True)] for m in rows]).T
         for kind, rows in scores.items()
@@ -339,7 +250,7 @@ def explaining(run: LabRun, models: dict[str, Counter], sizes: Sizes) -> None:
         ["method", *columns],
         rows,
     )
-    told(run, names, aucs, scores)
+    who_notices(run, names, aucs, scores)
     shown = [
         Group(
             name,
@@ -354,7 +265,7 @@ def explaining(run: LabRun, models: dict[str, Counter], sizes: Sizes) -> None:
     )
 
 
-def told(
+def who_notices(
     run: LabRun, names: Sequence[str], aucs: dict[str, Floats], scores: dict[str, dict[str, Floats]]
 ) -> None:
     """The claims about explainers."""
