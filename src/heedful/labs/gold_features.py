@@ -39,7 +39,7 @@ METHODS = ("lime", "kernel-shap", "occlusion", "random")
 @lab(
     "gold-features",
     title="Recall of words that are known to decide",
-    minutes=1.0,
+    minutes=0.6,
     cite="Ribeiro, Singh & Guestrin 2016",
 )
 def gold_features(run: LabRun) -> None:
