@@ -87,9 +87,8 @@ def kept_head(found: list[tuple[str, str]]) -> list[str]:
 
 def masked(text: str) -> str:
     """Links and addresses by what they are."""
-    text = re.sub(
-        r"(https?|ftp|mailto):\S+|www\.\S+|\b[\w-]+\.(com|net|org|ie|edu|biz|info)\b\S*", "LINK", text
-    )
+    host = r"\b[\w-]+\.(com|net|org|ie|edu|biz|info)\b\S*"
+    text = re.sub(rf"(https?|ftp|mailto):\S+|www\.\S+|{host}", "LINK", text, flags=re.I)
     return re.sub(r"\S*@\S+", "ADDRESS", text)
 
 
@@ -104,7 +103,7 @@ def plain(body: str, kind: str, coding: str) -> str:
 
 def kept_body(body: str) -> str:
     """The beginning: no quotes, no "X wrote:", nothing from a signature or a farewell on."""
-    lines = []
+    lines: list[str] = []
     for line in body.splitlines():
         if line.rstrip() == "--" or LEAVE.match(line) or re.match(r"\s*[-_=~*]{5,}", line):
             if lines:
@@ -138,6 +137,8 @@ def made(group: str, raw: str) -> dict[str, object] | None:
     subject = " ".join(re.sub(r"[^\x20-\x7e]", " ", subject).split())
     text = kept_body(plain(body, kind, coding))
     whole = f"{subject} {plain(body, kind, coding)}"
+    if "spamassassin results" in body.lower():  # a filter's verdict in the body gives the kind away
+        return None
     foreign = sum(ord(letter) > 126 for letter in body) > 20
     if len(text) < SHORTEST or foreign or INDECENT.search(whole) or PERSONAL.search(f"{subject} {text}"):
         return None
