@@ -24,7 +24,7 @@ const draw = ({ root, runs, more }) => {
   }
   const kinds = [...new Set(runs.map((run) => run.kind))].sort();
   const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, runs, more }); } } }))) : "";
-  const row = (run) => make("tr", { className: run.id === state.run ? "chosen" : "" },
+  const row = (run) => make("tr", { className: run.id === state.run ? "chosen" : "", data: { run: run.id } },
     make("th", { scope: "row" }, button(run.name, () => open(run.id), { className: "link" })), make("td", { textContent: run.kind }), make("td", { textContent: when(run.when) }), make("td", { className: "wrap", dir: "auto", textContent: run.title }));
   const shown = runs.filter((run) => !kind || run.kind === kind);
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...["run", "kind", "when", "about"].map((name) => make("th", { scope: "col", textContent: name })))), make("tbody", {}, ...shown.map(row)));
@@ -34,11 +34,11 @@ const draw = ({ root, runs, more }) => {
 const open = async (id, scroll = true) => {
   state.run = id;
   keep();
-  for (const row of list.querySelectorAll("tr.chosen")) row.classList.remove("chosen");
+  for (const row of list.querySelectorAll("tr[data-run]")) row.classList.toggle("chosen", row.dataset.run === id);
   try {
     const found = await get(`/api/runs/${id}`);
     const save = make("a", { className: "act", href: `/api/runs/${id}/report`, download: "", textContent: "Save as one HTML file" });
-    const acts = make("p", { className: "acts" }, save, found.ask && button("Open in Explain", () => explain(found.ask)), button("Close", () => { state.run = ""; keep(); page.replaceChildren(); }));
+    const acts = make("p", { className: "acts" }, save, found.ask && button("Open in Explain", () => explain(found.ask)), button("Close", () => { state.run = ""; keep(); page.replaceChildren(); for (const row of list.querySelectorAll("tr.chosen")) row.classList.remove("chosen"); }));
     page.replaceChildren(make("p", { className: "kicker", textContent: `${found.kind} · ${found.name}` }), acts, parts(found.html));
   } catch (error) { page.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
   if (scroll) page.scrollIntoView({ block: "start" });
