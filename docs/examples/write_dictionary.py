@@ -147,12 +147,12 @@ def verdict(found: Sweep) -> str:
     """By a rule: where the text holds, does the feature fire more, and more than the baselines make it?"""
     best = kept(found)
     if best is None:
-        return "fails: breaks at once"
+        return "breaks at once"
     if not best.presence.low > found.base.presence.value:
-        return "fails: fires no more often"
+        return "not shown to fire more"
     rivals = [p for p in found.points[1:] if p.strength == best.strength and p.method != best.method]
-    beaten = all(best.presence.value > rival.presence.value for rival in rivals)
-    return "works" if beaten else "works, a baseline more"
+    beaten = all(best.presence.low > rival.presence.high for rival in rivals)
+    return "fires more" + ("" if beaten else "; not told from a baseline of its size")
 
 
 def main() -> None:

@@ -145,8 +145,7 @@ def many_agree(run: LabRun, found: Floats, on_sentence: Floats) -> None:
     )
     claim_mean(
         run,
-        "LIME and the mean of the gradient, which both have signs, agree no more than by chance: tau below"
-        " 0.1.",
+        "LIME and the mean of the gradient, which both have signs, do not agree: tau below 0.1.",
         found[:, list(combinations(SEVEN, 2)).index(("lime", "grad-avg"))],
         below=0.1,
         against=0.0,

@@ -255,9 +255,11 @@ def apart(maps: Tensor, words: Words) -> Floats:
 
 
 def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
-    """Maps differ, answers do not. One number a seed, its mean over partners: pairs depend on each other."""
+    """Maps differ, answers do not. Pairs share seeds: the interval is a jackknife over seeds."""
     each = list(zip(looks, pairs(seeds), strict=True))
-    value, span = mean_of([np.mean([v for v, two in each if seed in two]) for seed in range(seeds)])
+    without = [float(np.mean([v for v, two in each if seed not in two])) for seed in range(seeds)]
+    whole = float(looks.mean())  # which is the mean of the pseudo-values, too
+    value, span = mean_of([seeds * whole - (seeds - 1) * one for one in without])
     run.claim(
         "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere.",
         value=value, interval=span, holds=span[0] > 0.1,

@@ -46,7 +46,7 @@ NOT_COMPUTED = (
     ("E20", "the usual baseline is the last layer", "a custom; where the answer is read is checked above"),
     ("E21", "input size 128", "which activations a paper's autoencoder reads (512) is in the paper"),
     ("E22", "a table without its adversary row", "the row's numbers are recalled, not recomputed"),
-    ("OK", "toy cross entropies 0.82 and 0.69", "the lab solu trains that toy"),
+    ("OK", "toy cross entropies 0.82 and 0.69", "counted exactly in the lab superposition"),
 )  # fmt: skip
 
 
