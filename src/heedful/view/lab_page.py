@@ -50,7 +50,8 @@ def _answer(report: LabReport, size: int) -> str:
 def _claim(claim: Claim) -> str:
     kind, mark, word = ("held", HELD, "holds") if claim.holds else ("failed", FAILED, "failed")
     sign = f'<span class="mark-{kind}" role="img" aria-label="{word}">{mark}</span>'
-    return f"<li>{sign}&ensp;{esc(claim.sentence)} <small>{esc(number(claim))}</small></li>"
+    said, numbers = f"<bdi>{esc(claim.sentence)}</bdi>", f"<small><bdi>{esc(number(claim))}</bdi></small>"
+    return f"<li>{sign}&ensp;{said} {numbers}</li>"
 
 
 def _part(given: Part, size: int) -> str:
