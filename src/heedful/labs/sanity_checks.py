@@ -41,7 +41,7 @@ OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
 @lab(
     "sanity-checks",
     title="Which saliency maps survive random weights",
-    minutes=1.0,
+    minutes=2.0,
     cite="Adebayo et al. 2018",
 )
 def sanity_checks(run: LabRun) -> None:
