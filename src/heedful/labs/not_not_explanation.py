@@ -40,7 +40,6 @@ NAMES = {
 }
 PUBLISHED = {"uniform": 0.812, "trained": 0.817, BASE: 0.824, ADVERSARY: 0.592}  # F1 on SST
 LITTLE = 0.08  # of F1 or accuracy
-GUIDED = 4  # networks a guide
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,12 @@ class Size:
     test: int
     steps: int
     seeds: int
+    networks: int  # a guide
     weights: tuple[float, ...]  # lambda
 
 
-FAST = Size(2000, 800, 70, 2, (0.1,))
-FULL = Size(6943, 1800, 250, 4, (0.0, 0.003, 0.01, 0.03, 0.1, 0.3))
+FAST = Size(2000, 800, 70, 2, 4, (0.1,))
+FULL = Size(6943, 1800, 250, 4, 8, (0.0, 0.003, 0.03, 0.3))
 
 
 @lab(
@@ -78,7 +78,7 @@ def not_not_explanation(run: LabRun) -> None:
     tell_adversary(run, apart, moved, best)
     given = {BASE: base, ADVERSARY: best.models[0]}
     led = guide(
-        here.one, here.train, here.test, range(numbers[0], numbers[0] + GUIDED),
+        here.one, here.train, here.test, range(numbers[0], numbers[0] + size.networks),
         replace(BUDGET, steps=size.steps), others=given,
         vectors=here.vectors, progress=_say(run, "guided networks"),
     )  # fmt: skip
