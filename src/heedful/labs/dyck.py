@@ -69,7 +69,7 @@ class Sizes:
     minimal_steps: int
 
 
-FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 700, 24, 40, 1500)
+FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 1400, 24, 40, 1500)
 FAST = Sizes(Grammar(2, 3), 16, 300, 4, 32, 350, 24, 24, 500)
 
 
