@@ -23,7 +23,7 @@ def _x() -> Tensor:
 
 
 def _settings(kind: str) -> dict[str, Any]:
-    """Short, and with everything a run can remember in use: dead latents, thresholds, resampling, clipping."""
+    """Short, with everything a run can remember in use: dead latents, thresholds, resampling, clipping."""
     return {
         "width": 24,
         "kind": kind,
