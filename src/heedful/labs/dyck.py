@@ -69,14 +69,14 @@ class Sizes:
     minimal_steps: int
 
 
-FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 1400, 24, 40, 1500)
+FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 700, 24, 40, 1500)
 FAST = Sizes(Grammar(2, 3), 16, 300, 4, 32, 350, 24, 24, 500)
 
 
 @lab(
     "dyck",
     title="Near-perfect bracket models whose attention differs, and the balance they share",
-    minutes=4.0,
+    minutes=3.0,
     cite="Wen, Li, Liu & Risteski 2023",
 )
 def dyck(run: LabRun) -> None:
