@@ -111,7 +111,7 @@ def quicker(words: list[str]) -> list[str]:
 
 def prepare(folder: Path, words: list[str]) -> None:
     """What a command opens: a store of activations, dictionaries, a run."""
-    if words[0] != "features":
+    if words[0] != "features" or words[1] == "harvest":  # which makes its store itself
         return
     names = [word.rstrip("/") for word in words if re.fullmatch(r"(acts|sae[\w-]*)/", word)]
     if "--resume" in words:
