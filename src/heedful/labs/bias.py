@@ -51,7 +51,7 @@ def paired_anew(templates: list[Template], seed: int) -> list[Template]:
 @lab(
     "bias",
     title="Whom heads look at from she and from he",
-    minutes=0.5,
+    minutes=0.2,
     cite="Vig et al. 2020; Zhao et al. 2018",
 )
 def bias(run: LabRun) -> None:

@@ -76,7 +76,7 @@ FAST = Sizes(Grammar(2, 3), 16, 300, 4, 32, 350, 24, 24, 500)
 @lab(
     "dyck",
     title="Near-perfect bracket models whose attention differs, and the balance they share",
-    minutes=3.0,
+    minutes=1.5,
     cite="Wen, Li, Liu & Risteski 2023",
 )
 def dyck(run: LabRun) -> None:
