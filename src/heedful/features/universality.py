@@ -106,6 +106,7 @@ class Universality(Shown):
     features: Likeness
     about: dict[str, Any]
     notes: tuple[str, ...] = ()
+    neurons: Likeness | None = None  # of the units beside, if there are any
 
     def to_dict(self) -> dict[str, Any]:
         best = [None if np.isnan(value) else float(value) for value in self.features.best]
@@ -206,7 +207,7 @@ class _Run:
             notes = (*notes, f"{features.silent} features of the first never vary on these tokens: left out")
         if "neurons" not in figures:
             notes = (*notes, "no neurons beside: name two places, neurons=('blocks.0.mlp', 'blocks.1.mlp')")
-        return Universality(figures, features, about, notes)
+        return Universality(figures, features, about, notes, best.get("neurons"))
 
 
 def _neurons(first: Any, second: Any, places: tuple[str, str]) -> tuple[str, ...]:

@@ -1,0 +1,281 @@
+"""Towards monosemanticity: sparse dictionaries of a one-layer model's MLP, at three widths and of two seeds.
+
+    x (d,) the MLP's activations after ReLU;   a = TopK(W_enc (x - b) + b_enc),   x̂ = W_dec a + b
+    loss recovered   (CE_ablated - CE_dictionary) / (CE_ablated - CE_clean); ablated: set to zero, or the mean
+    splitting        a feature's parent: the nearest of the narrower dictionary, if the cosine is 1/2 or more
+    universality     of each feature, the best correlation with any feature of another model's dictionary, on
+                     the same tokens; the median over features, beside the same of the models' neurons
+
+Two language models that differ in their seed alone are trained here, then dictionaries on what they compute.
+The paper's, of 100 billion tokens and 4,096 features: 79 % of the loss recovered against zero ablation, .72
+for features and .46 for neurons. Draws the loss recovered by width, and the trees that split most.
+
+Bricken et al., Towards Monosemanticity, 2023. TopK in place of the L1 penalty: Gao et al. 2024.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import heedful
+from heedful.features.corpus import Corpus, activations, corpus
+from heedful.features.counts import Figure
+from heedful.features.measure import Measured
+from heedful.features.sae import SAE
+from heedful.features.splitting import Splitting, split
+from heedful.features.universality import Universality, compare
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.small_lm import tokenizer, tokens
+from heedful.labs.speeches import speeches
+from heedful.nn import GPT2, GPT2Config, TrainConfig, train
+from heedful.view.charts import Curve, curves
+from heedful.view.splitting_page import tree_plot
+
+SITE = "blocks.0.neurons"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of the experiment."""
+
+    vocab: int
+    context: int
+    width: int  # of the model; its MLP is four times as wide
+    steps: int  # of its training
+    widths: tuple[int, int, int]  # of the dictionaries
+    k: int  # active features a token
+    dictionary_steps: int
+    rows: int  # activations a dictionary is trained on
+    measured: int  # tokens it is measured on
+
+
+FAST = Sizes(512, 64, 32, 600, (32, 96, 288), 4, 500, 60_000, 12_000)
+FULL = Sizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
+
+
+@lab(
+    "monosemanticity",
+    title="Dictionaries of a one-layer model: loss recovered, splitting, universality",
+    minutes=6.0,
+    cite="Bricken et al., Towards Monosemanticity, 2023",
+)
+def monosemanticity(run: LabRun) -> None:
+    sizes = FAST if run.fast else FULL
+    models = [language_model(run, sizes, run.seed + number) for number in (0, 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        stored = [
+            heedful.harvest(model, list(speeches("train").values()), SITE, Path(folder) / str(number),
+                            rows=sizes.rows, context=sizes.context, seed=run.seed)
+            for number, model in enumerate(models)
+        ]  # fmt: skip
+        widths = [dictionary(run, stored[0], width, sizes, run.seed) for width in sizes.widths]
+        other = dictionary(run, stored[1], sizes.widths[-1], sizes, run.seed + 1)
+    held = list(speeches("held").values())
+    found = corpus(models[0], held, rows=sizes.measured, context=sizes.context)
+    recovered(run, [sae.measure(models[0], found, seed=run.seed) for sae in widths], sizes)
+    splitting(run, split(widths, seed=run.seed), [strongest(sae, models[0], found) for sae in widths])
+    universality(run, compare(widths[-1], other, models[0], found, other=models[1], seed=run.seed))
+
+
+def language_model(run: LabRun, sizes: Sizes, seed: int) -> Any:
+    """One layer, ReLU, trained on the speeches."""
+    reader = tokenizer(sizes.vocab, sizes.context)
+    model = GPT2(GPT2Config(sizes.vocab, sizes.context, 1, 4, sizes.width, activation="relu"), seed)
+    settings = TrainConfig(sizes.steps, lr=6e-3, warmup=20, seed=seed, progress=False)
+
+    def after(step: int, _: float) -> None:
+        if (step + 1) % 20 == 0:
+            run.progress(step + 1, sizes.steps, "training a language model")
+
+    train(model, tokens(reader, "train"), settings, after)
+    return heedful.load((model.to_transformers(), reader))
+
+
+def dictionary(run: LabRun, stored: Any, width: int, sizes: Sizes, seed: int) -> SAE:
+    return heedful.train_sae(
+        stored, width, "topk", k=sizes.k, steps=sizes.dictionary_steps, batch=512, lr=3e-3, seed=seed,
+        progress=lambda now: run.progress(int(now["step"]), sizes.dictionary_steps, f"{width} features"),
+    )  # fmt: skip
+
+
+# --- how much of the model they explain ------------------------------------------------------------
+
+
+def recovered(run: LabRun, measured: list[Measured], sizes: Sizes) -> None:
+    run.say(
+        f"""A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. Its MLP's
+        activations are rebuilt from {sizes.k} features a token, out of dictionaries of three widths. How much
+        of what the MLP does for the loss is still there when the model runs on what was rebuilt? Against zero
+        ablation, the usual standard, and against mean ablation, a harder one; on speeches that neither model
+        nor dictionary has seen."""
+    )
+    rows = [
+        (width, *(one[name] for name in ("recovered (zero)", "recovered (mean)", "explained", "dead")),
+         one.controls["random dictionary"]["recovered (zero)"])
+        for width, one in zip(sizes.widths, measured, strict=True)
+    ]  # fmt: skip
+    columns = (
+        "features",
+        "recovered (zero)",
+        "recovered (mean)",
+        "variance explained",
+        "dead",
+        "random, zero",
+    )
+    run.table("Three dictionaries of one MLP", columns, rows)
+    lines = []
+    for worst in ("zero", "mean"):
+        shown = [one.figures[f"recovered ({worst})"] for one in measured]
+        points = [(float(width), f.value) for width, f in zip(sizes.widths, shown, strict=True)]
+        lines.append(
+            Curve(f"against {worst} ablation", points, [f.low for f in shown], [f.high for f in shown])
+        )
+    chance = [one.controls["random dictionary"]["recovered (zero)"] for one in measured]
+    drawn = list(zip(map(float, sizes.widths), chance, strict=True))
+    lines.append(Curve("random dictionary, zero ablation", drawn))
+    run.figure(
+        "recovered",
+        curves(lines, "features", "loss recovered", "Loss recovered by width", log="x"),
+        "What a dictionary keeps of the MLP's part in the loss, by its width; bands: 95 % over windows.",
+    )
+    narrow, wide = measured[0], measured[-1]
+    _claim(
+        run,
+        "The widest dictionary recovers more than nine tenths of the loss against zero ablation",
+        wide.figures["recovered (zero)"],
+        above=0.9,
+        against=wide.controls["random dictionary"]["recovered (zero)"],
+        control="a random dictionary as wide and as sparse",
+    )
+    _claim(
+        run,
+        "It also recovers more than half against mean ablation, the harder standard",
+        wide.figures["recovered (mean)"],
+        above=0.5,
+        against=wide.controls["random dictionary"]["recovered (mean)"],
+        control="a random dictionary as wide and as sparse",
+    )
+    _claim(
+        run,
+        "A wider dictionary recovers more than a narrow one, with as many features a token",
+        wide.figures["recovered (zero)"],
+        above=narrow.figures["recovered (zero)"].high,
+        against=narrow["recovered (zero)"],
+        control="the narrowest dictionary",
+    )
+
+
+def _claim(
+    run: LabRun, sentence: str, figure: Figure, above: float, against: float | None = None, control: str = ""
+) -> None:
+    """The interval lies above a bound and above the control."""
+    run.claim(
+        sentence,
+        value=figure.value,
+        interval=(figure.low, figure.high),
+        holds=figure.low > max(above, above if against is None else against),
+        against=against,
+        control=control,
+    )
+
+
+# --- how features split ----------------------------------------------------------------------------
+
+
+def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
+    last = found.figures(len(found.steps) - 1)
+    run.say(
+        """One feature of the narrow dictionary becomes several in wider ones, each of which stands for a part
+        of what it stood for."""
+    )
+    rows = [
+        (
+            f"{a} to {b}",
+            *(found.figures(step)[name].value for name in ("with parent", "kept", "split", "lost")),
+        )
+        for step, (a, b) in enumerate(zip(found.widths, found.widths[1:], strict=False))
+    ]
+    run.table("From width to width", ("widths", "with parent", "kept", "split", "lost"), rows)
+    run.figure(
+        "splitting",
+        tree_plot([_named(tree, names) for tree in found.trees(4)], found.widths, 5),
+        "The four features of the narrowest dictionary with most descendants, each by the token on which it "
+        "is strongest; the darker a line, the more alike the two.",
+    )
+    _claim(
+        run,
+        "Features of the widest dictionary have parents in the middle one more often than among random ones",
+        last["with parent"],
+        above=0.0,
+        against=last["with parent, random"].value,
+        control="parents among random directions",
+    )
+    _claim(
+        run,
+        "At least a tenth of the middle dictionary's features split in the widest",
+        last["split"],
+        above=0.1,
+    )
+
+
+def strongest(sae: SAE, model: Any, found: Corpus) -> list[str]:
+    """The token on which each feature fires most; "" if it never does."""
+    best, which = torch.zeros(sae.config.width), torch.full((sae.config.width,), -1)
+    for batch, seen in activations(model, found, [SITE]):
+        values, at = sae.encode(seen[SITE][batch.keep]).max(0)
+        which = torch.where(values > best, batch.ids[batch.keep][at], which)
+        best = torch.maximum(best, values)
+    return [f"“{model.tokenizer.decode([token])}”" if token >= 0 else "" for token in which.tolist()]
+
+
+def _named(tree: dict[str, Any], names: list[list[str]], level: int = 0) -> dict[str, Any]:
+    below = [_named(child, names, level + 1) for child in tree["children"]]
+    return tree | {"feature": names[level][tree["feature"]], "children": below}
+
+
+# --- whether another model has them too ------------------------------------------------------------
+
+
+def beside_neurons(found: Universality) -> str:
+    """Told and not claimed: on models this small it depends on their sizes and on the seed."""
+    features, neurons = found.figures["features"], found.figures["neurons"]
+    told = "overlap those of neurons, so the two cannot be told apart"
+    if features.low > neurons.high:
+        told = "lie above those of neurons, as published"
+    elif features.high < neurons.low:
+        told = "lie below those of neurons, unlike what was published"
+    return f"""The paper has medians of .72 for features and .46 for neurons (as recalled). Here those of features
+        {told}. That is not claimed: with models and dictionaries this small it goes one way or the other with
+        the sizes and the seed. Intervals are over features of one pair of models, and a best of many features
+        is compared with a best of fewer neurons."""
+
+
+def universality(run: LabRun, found: Universality) -> None:
+    run.say(
+        """A model of another seed has other neurons. If features are of the text rather than of the weights,
+        its dictionary has nonetheless the same ones: features that fire on the same tokens."""
+    )
+    names = ("features", "back", "neurons", "random", "shuffled")
+    told = {
+        "back": "features, second to first",
+        "random": "random dictionaries",
+        "shuffled": "shuffled tokens",
+    }
+    rows = [
+        (told.get(n, n), found.figures[n].value, found.figures[n].low, found.figures[n].high) for n in names
+    ]
+    run.table("Median of the best correlation between two models", ("", "median", "low", "high"), rows)
+    run.say(beside_neurons(found))
+    _claim(
+        run,
+        "Features are more alike across two models than features of random dictionaries of the two models",
+        found.figures["features"],
+        above=found.figures["random"].high,
+        against=found.figures["random"].value,
+        control="random dictionaries as wide and as sparse",
+    )
