@@ -249,10 +249,10 @@ def beside_neurons(found: Universality) -> str:
         told = "lie above those of neurons, as published"
     elif features.high < neurons.low:
         told = "lie below those of neurons, unlike what was published"
-    return f"""The paper has medians of .72 for features and .46 for neurons (as recalled). Here those of features
-        {told}. That is not claimed: with models and dictionaries this small it goes one way or the other with
-        the sizes and the seed. Intervals are over features of one pair of models, and a best of many features
-        is compared with a best of fewer neurons."""
+    return f"""The paper has medians of .72 for features and .46 for neurons (as recalled). Here those of
+        features {told}. That is not claimed: with models and dictionaries this small it goes one way or the
+        other with the sizes and the seed. Intervals are over features of one pair of models, and a best of
+        many features is compared with a best of fewer neurons."""
 
 
 def universality(run: LabRun, found: Universality) -> None:
