@@ -194,11 +194,12 @@ def test_the_page_runs_nothing_and_shows_what_was_told(planted: None) -> None:
     for html in (lab_page.page(report), report._repr_html_()):
         reader = Reader()
         reader.feed(html)
-        assert "script" not in reader.tags
-        assert reader.text.count(EVIL) == 4  # sentence, table, label in the figure, caption
+        assert reader.tags.count("script") == 1  # the house's own, for charts
+        assert EVIL not in html
+        assert reader.text.count(EVIL) >= 4  # sentence, table, label in the figure, caption
         assert "The mean is above zero." in reader.text
         assert "An honest lab" in reader.text
-    assert "script-src" not in lab_page.page(report)
+    assert "script-src 'sha256-" in lab_page.page(report)
     assert "heedful lab run honest --fast --seed 0" in lab_page.page(report)
 
 
