@@ -173,8 +173,9 @@ def test_the_page_is_whole_escaped_and_fetches_nothing(data: Path, tmp_path: Pat
     assert audit(data, "--quiet", "--html", str(tmp_path / "page.html")) == 0
     html = (tmp_path / "page.html").read_text()
     assert html == (tmp_path / "run" / "report.html").read_text()
-    assert "<script" not in html
+    assert html.count("<script") == 1  # the house's own, whose hash is in the policy
     assert "default-src 'none'" in html
+    html = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=", html)
     opened, closed = (re.findall(pattern, html) for pattern in (r"<(\w+)[ >]", r"</(\w+)>"))
     paired = {"table", "section", "tr", "td", "th", "ul", "li", "dl", "dt", "dd", "p", "header", "main"}

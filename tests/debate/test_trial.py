@@ -304,7 +304,8 @@ def test_marks_are_spans_or_one_a_word() -> None:
 
 def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
     html = page(whole)
-    assert "<script" not in html
+    assert html.count("<script") == 1  # the house's own, for charts; its hash is in the policy
+    assert "script-src 'sha256-" in html
     assert html.count("<tr>") >= len(whole.findings)
     for said in whole.statements:
         assert said.title in html
@@ -316,6 +317,6 @@ def test_names_are_escaped(quick: Trial) -> None:
     from dataclasses import replace
 
     evil = replace(quick, model={"name": "<script>alert(1)</script>"}, notes=("<img onerror=x>",))
-    assert "<script>" not in page(evil)
-    assert "<img" not in page(evil)
-    assert "<script>" not in evil._repr_html_()
+    for html in (page(evil), evil._repr_html_()):
+        assert "<script>alert" not in html
+        assert "<img" not in html
