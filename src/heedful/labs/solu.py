@@ -55,7 +55,7 @@ class Sizes:
     firings: int  # a neuron, in each half of the windows
 
 
-FAST = Sizes(512, 32, 32, 400, 10, 1, 16)
+FAST = Sizes(512, 32, 32, 600, 15, 1, 20)
 FULL = Sizes(1024, 64, 64, 1500, 25, 3, 40)
 
 
