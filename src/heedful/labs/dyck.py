@@ -69,8 +69,8 @@ class Sizes:
     minimal_steps: int
 
 
-FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 700, 24, 40, 1500)
-FAST = Sizes(Grammar(2, 3), 16, 300, 4, 32, 350, 24, 24, 500)
+FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 1500, 24, 40, 1500)
+FAST = Sizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
 
 
 @lab(
@@ -257,12 +257,11 @@ def apart(maps: Tensor, words: Words) -> Floats:
 def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
     """Maps differ, answers do not. Pairs share seeds: the interval is a jackknife over seeds."""
     each = list(zip(looks, pairs(seeds), strict=True))
-    without = [float(np.mean([v for v, two in each if seed not in two])) for seed in range(seeds)]
-    whole = float(looks.mean())  # which is the mean of the pseudo-values, too
-    value, span = mean_of([seeds * whole - (seeds - 1) * one for one in without])
+    value, span = mean_of([np.log(np.mean([v for v, two in each if seed in two])) for seed in range(seeds)])
     run.claim(
-        "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere.",
-        value=value, interval=span, holds=span[0] > 0.1,
+        "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere"
+        " (geometric mean).",
+        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=np.exp(span[0]) > 0.1,
         against=float(1 - same.mean()), control="closing brackets answered differently",
     )  # fmt: skip
 
