@@ -61,7 +61,8 @@ def test_page_is_one_document_and_fetches_nothing(make_atlas: Make) -> None:
     reader = Reader(source)
     tags = Counter(tag for tag, _ in reader.elements)
     assert all(tags[once] == 1 for once in ("html", "head", "body", "main", "h1"))
-    assert tags["title"] == 1 + tags["svg"] == 4  # a plot a stack has one, too
+    assert tags["svg"] == 3  # a plot a stack; each has a title, and so has each of its marks
+    assert tags["title"] > 1 + tags["svg"]
     assert not {"link", "iframe", "object", "form"} & set(tags)
     for tag, attrs in reader.elements:
         assert not {"href", "style"} & set(attrs), (tag, attrs)
@@ -245,7 +246,7 @@ def test_every_head_is_a_point_of_a_plot(make_atlas: Make) -> None:
         for source in (page(atlas), fragment(atlas)):
             plot = re.search(r'<svg class="plot".*?</svg>', source, re.S)
             assert plot is not None
-            legend = len(re.findall(r">layers? ", plot[0]))
+            legend = len(re.findall(r"<text[^>]*>layers? ", plot[0]))
             assert plot[0].count('class="mark') == shape[0] * shape[1] + legend
             assert all(f">{name}<" in plot[0] for name in names)
             assert f"shows {100 * heads_layout(atlas).kept:.0f} % of the spread, by chance" in plot[0]
