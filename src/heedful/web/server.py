@@ -6,6 +6,7 @@ as they are: there is no build step, and nothing is loaded from the network.
 
 from __future__ import annotations
 
+import html
 import socket
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -217,6 +218,11 @@ class Serving:
             target=self._server.run, args=([at.socket],), name="heedful serve", daemon=True
         )
         self._thread.start()
+
+    def _repr_html_(self) -> str:
+        """Where it is, to click."""
+        where = html.escape(self.address)
+        return f'<p>heedful serves at <a href="{where}" rel="noreferrer">{where}</a></p>'
 
     def __enter__(self) -> Serving:
         return self
