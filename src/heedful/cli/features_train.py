@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from heedful.cli import options as o
 from heedful.cli.io import PATIENCE, calm, console, duration, note, put_json, working
 from heedful.errors import HeedfulError
-from heedful.view.columns import visible
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
@@ -135,6 +134,8 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
     def tell(step: int, lines: list[str]) -> None:
         note(f"step {step:,}, an early look:")
         for one in lines:
+            from heedful.view.columns import visible
+
             note(f"  {visible(one)}")
 
     return looking(model, texts, facts["site"], tell, seed=seed)
