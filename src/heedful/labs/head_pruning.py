@@ -80,7 +80,7 @@ def chosen_elsewhere(gain: Floats, group: int) -> tuple[Floats, Floats]:
 @lab(
     "head-pruning",
     title="Heads whose removal helps, chosen on some texts and measured on others",
-    minutes=2.5,
+    minutes=2.0,
     cite="Kovaleva et al. 2019; Michel, Levy & Neubig 2019",
 )
 def head_pruning(run: LabRun) -> None:
