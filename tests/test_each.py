@@ -30,7 +30,7 @@ def test_a_shared_trace_is_the_trace_alone(kind: str, shared: Any) -> None:
     together = SharedPass(model, x, answer)
     for k, (piece, target) in enumerate(steps(model, x, answer)):
         ours, alone = together.trace(k, piece, target), model.trace(piece, target)
-        close = {"rtol": 1e-4, "atol": 1e-6}  # float32, batches of another length
+        close = {"rtol": 1e-4, "atol": 5e-6}  # float32, batches of another length; gradients are about one
         np.testing.assert_allclose(ours.output, alone.output, **close)
         np.testing.assert_allclose(ours.grad_embeds, alone.grad_embeds, **close)
         np.testing.assert_allclose(ours.readout, alone.readout, **close)

@@ -114,8 +114,6 @@ def prepare(folder: Path, words: list[str]) -> None:
     if words[0] != "features" or words[1] == "harvest":  # which makes its store itself
         return
     names = [word.rstrip("/") for word in words if re.fullmatch(r"(acts|sae[\w-]*)/", word)]
-    if "--resume" in words:
-        names += ["sae"]
     model = heedful.load("zoo:sentiment" if "zoo:sentiment" in words else "zoo:lm")
     site = "blocks.1.resid"
     from heedful.features.harvest import harvest
@@ -125,8 +123,10 @@ def prepare(folder: Path, words: list[str]) -> None:
         return
     acts = harvest(model, folder / "speeches.txt", site, folder / "acts", rows=300)
     for seed, name in enumerate(names):
-        if name.startswith("sae") and ("--out" not in words or "--resume" in words):
-            train_sae(acts, 64, "topk", k=8, steps=20, out=folder / name, seed=seed)
+        if name.startswith("sae") and "--out" not in words:
+            train_sae(acts, 64 * (1 + seed), "topk", k=8, steps=20, out=folder / name, seed=seed)
+    if "--resume" in words:  # what it goes on from
+        assert main([word for word in words if word != "--resume"]) == 0
 
 
 @pytest.mark.parametrize("line", here())
@@ -165,9 +165,9 @@ def test_shells_complete_commands_and_options(shell: str) -> None:
 def test_completion_can_be_installed(tmp_path: Path) -> None:
     env = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
     script = Path(sys.executable).with_name("heedful")
-    done = subprocess.run(
-        [script, "--install-completion", "bash"], env=env, capture_output=True, text=True, check=False
-    )
+    # started by a shell, as it asks its ancestors which shell it is for; two commands, so that bash stays
+    typed = f"{shlex.quote(str(script))} --install-completion && true"
+    done = subprocess.run(["bash", "-c", typed], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     written = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
     assert "heedful" in written

@@ -131,7 +131,7 @@ class Run:
         self, x: Encoded, target: Target, keep: Masks, operator: str, unit: str = "word"
     ) -> list[float]:
         """Values of rows that were run before, nan for the others; nothing is run, told or counted."""
-        told, asked = self.progress, self.asked
+        told, asked, spent = self.progress, self.asked, self.spent
         self.progress, values = None, []
         try:
             with self.at_most(0):
@@ -142,6 +142,7 @@ class Run:
                         values.append(float("nan"))
         finally:
             self.progress, self.asked = told, asked
+            self._remembered -= self.spent - spent
         return values
 
     def trace_of(self, x: Encoded, target: Target) -> Trace | None:

@@ -11,7 +11,7 @@ import pytest
 from tests.web.serving import TEXTS, listening, random_dictionary
 
 import heedful
-from heedful.web import server
+from heedful.web import looking, server
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +40,12 @@ def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[serve
 def address(house: server.House) -> Iterator[str]:
     with listening(house, server.Wish(runs=house.runs.root)) as found:
         yield found
+
+
+@pytest.fixture
+def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine: sampling is too dear to run while one types."""
+    monkeypatch.setattr(looking, "LIVE", 0.0)
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ def test_an_example_is_one_click_away(visit: Callable[..., Visit]) -> None:
     assert page.tab.input_value("#text-input") == "the service is not bad"
 
 
+@pytest.mark.usefixtures("little_time")
 def test_a_dear_method_waits_for_a_click_and_survives_a_reload(visit: Callable[..., Visit]) -> None:
     page = opened(visit, TEXT + " at all", f"&methods=grad-l2,{DEAR}")
     waiting = page.tab.locator(f"#methods [data-method={DEAR}]")
@@ -68,6 +69,7 @@ def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
     page.see("#made .code pre", "heedful explain")
 
 
+@pytest.mark.usefixtures("little_time")
 def test_a_job_is_cancelled(visit: Callable[..., Visit]) -> None:
     long = " ".join(f"word{n}" for n in range(80))
     page = opened(visit, long, f"&methods=grad-l2,{DEAR}")

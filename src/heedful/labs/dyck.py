@@ -261,7 +261,7 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
     run.claim(
         "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere"
         " (geometric mean).",
-        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=np.exp(span[0]) > 0.1,
+        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=bool(span[0] > np.log(0.1)),
         against=float(1 - same.mean()), control="closing brackets answered differently",
     )  # fmt: skip
 

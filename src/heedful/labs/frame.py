@@ -5,7 +5,7 @@
 
 Every module of `heedful.labs` that has such a function is a lab. The decorator's arguments are read from the
 source, as literals, so a list of labs imports none of them. Third parties add theirs through the entry-point
-group "heedful.plugins". A lab draws from `run.seed` alone and leaves no global random state behind.
+group "heedful.plugins". A lab draws from `run.seed` alone; `run_lab` puts back the global random state.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import difflib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -172,7 +173,8 @@ def run_lab(
     from heedful.planning import versions
 
     run, began = LabRun(fast, seed, progress), time.perf_counter()
-    work(run)
+    with own_randomness(seed):
+        work(run)
     settings = {"fast": fast, "seed": seed, "seconds": time.perf_counter() - began, "versions": versions()}
     report = LabReport(entry.name, entry.title, entry.cite, tuple(run.parts), settings)
     if not report.claims:
@@ -180,6 +182,22 @@ def run_lab(
     if out is not None:
         report.save(out)
     return report
+
+
+@contextmanager
+def own_randomness(seed: int) -> Iterator[None]:
+    """What draws without a generator (fresh layers do) draws from the seed, and nothing outside notices."""
+    import numpy as np
+    import torch
+
+    before = np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
 
 
 def _plain(value: Any) -> Cell:

@@ -18,7 +18,7 @@ def claim_mean(
     *,
     above: float = -np.inf,
     below: float = np.inf,
-    against: float | None = None,
+    against: float | int | None = None,
     control: str = "",
 ) -> None:
     """The whole 95 % interval of the mean lies above one bound and below the other."""

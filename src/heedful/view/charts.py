@@ -29,7 +29,7 @@ class Curve:
     """A line through points (x, y), with a band from `low` to `high` where they are given."""
 
     name: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float | int, float | int]]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
 

@@ -33,7 +33,7 @@ class Series:
     """Points of a scatter plot."""
 
     name: str
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float | int, float | int]]
     joined: bool = False
 
 
