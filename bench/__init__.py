@@ -12,6 +12,7 @@ WORKLOADS = (
     "memory",
     "rows",
     "reference",
+    "harvest",
     "sae_relu",
     "sae_topk",
 )
