@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.intervals import bootstrap, max_t, mean_of, sign_flips, student
+from heedful.intervals import UNIT, bootstrap, max_t, mean_of, share_of, sign_flips, student
 
 RNG = np.random.default_rng(3)
 
@@ -34,6 +34,26 @@ def test_the_mean_of_one_row_of_draws() -> None:
     mean, span = mean_of(values)
     assert mean == pytest.approx(7 / 3)
     assert span == pytest.approx(stats.t.interval(0.95, 2, values.mean(), stats.sem(values)))
+
+
+def test_a_mean_of_shares_stays_within_its_range() -> None:
+    values = np.array([1.0, 1.0, 0.7])
+    assert mean_of(values)[1][1] > 1
+    assert mean_of(values, UNIT)[1] == (max(mean_of(values)[1][0], 0.0), 1.0)
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 12])
+def test_a_share_has_the_interval_of_clopper_and_pearson(k: int) -> None:
+    share, span = share_of([True] * k + [False] * (12 - k))
+    want = stats.binomtest(k, 12).proportion_ci(0.95, "exact")
+    assert share == k / 12
+    assert span == pytest.approx((want.low, want.high))
+    wide = stats.binomtest(k, 12).proportion_ci(1 - 0.05 / 4, "exact")
+    assert share_of(np.arange(12) < k, claims=4)[1] == pytest.approx((wide.low, wide.high))
+
+
+def test_a_share_of_none_is_no_number() -> None:
+    assert np.isnan(share_of([])[0])
 
 
 def test_one_draw_says_nothing() -> None:

@@ -1,17 +1,19 @@
 """How sure: intervals over draws, sentences or templates, wide enough for all heads together.
 
     student      mean ± t s/√n, t at 1 - 0.05/(2 claims): Bonferroni. For few independent draws
+    share_of     Clopper-Pearson: exact for yes and no, and not of width zero when all say the same
     bootstrap    95 % of a ratio of sums over units drawn again with repetition
     max_t        mean ± c s/√n, c the 95 % quantile of max over heads |m* - m| / s*, never below Bonferroni's
                  t: the chance that even one head's interval misses is about 5 %
     sign_flips   p of each head: how often the largest |t| of all heads, with the sign of each unit's numbers
                  drawn at random, reaches this head's |t|
 
-Westfall & Young 1993 (max-t); Romano & Wolf 2005; Nichols & Holmes 2002 (sign flips).
+Clopper & Pearson 1934; Westfall & Young 1993 (max-t); Romano & Wolf 2005; Nichols & Holmes 2002 (sign flips).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +27,7 @@ LEVEL = 0.95
 DRAWS, CHUNK = 2000, 200  # a chunk at a time: many units would need a lot of memory
 LEAST = 0.5  # of a standard error, the least a draw's own may be: a lucky draw must not set the bar for all
 Interval = tuple[float, float]
+WHOLE, UNIT, SIGNED = (-math.inf, math.inf), (0.0, 1.0), (-1.0, 1.0)  # any number, shares, correlations
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,24 @@ def student(values: Floats, claims: int) -> Band:
     return Band(mean, mean - reach, mean + reach)
 
 
-def mean_of(values: npt.ArrayLike) -> tuple[float, Interval]:
-    """(mean, 95 %) of independent draws (n,), as a claim of a lab wants them."""
+def mean_of(values: npt.ArrayLike, limits: Interval = WHOLE) -> tuple[float, Interval]:
+    """(mean, 95 %) of independent draws (n,), as a claim of a lab wants them; cut to the range the number can
+    have, such as UNIT for shares."""
     band = student(np.asarray(values, dtype=np.float64)[:, None], 1)
-    return float(band.mean[0]), (float(band.low[0]), float(band.high[0]))
+    low, high = float(band.low[0]), float(band.high[0])
+    return float(band.mean[0]), (max(low, limits[0]), min(high, limits[1]))
+
+
+def share_of(hits: npt.ArrayLike, claims: int = 1) -> tuple[float, Interval]:
+    """(share, interval) of yes and no (n,); Clopper & Pearson 1934."""
+    told = np.asarray(hits, dtype=bool)
+    n, k = len(told), int(told.sum())
+    if not n:
+        return math.nan, (math.nan, math.nan)
+    tail = (1 - LEVEL) / max(claims, 1) / 2
+    low = 0.0 if k == 0 else float(special.betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(special.betaincinv(k + 1, n - k, 1 - tail))
+    return k / n, (low, high)
 
 
 def _bonferroni(n: int, claims: int) -> float:

@@ -43,3 +43,13 @@ def test_the_whole_interval_counts(bounds: dict[str, float], holds: bool) -> Non
 def test_a_claim_that_cannot_fail_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot fail"):
         claimed([1.0, 2.0])
+
+
+def test_an_interval_of_shares_stays_within_them() -> None:
+    values = [1.0, 1.0, 0.9, 1.0]
+    run = LabRun()
+    claim_mean(run, "A share.", values, above=0.5, limits=(0.0, 1.0))
+    (made,) = run.parts
+    assert isinstance(made, Claim)
+    assert made.interval is not None
+    assert made.interval[1] == 1.0 < stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))[1]

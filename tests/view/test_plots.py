@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
+from heedful.view.charts import Curve, curves
 from heedful.view.plots import Axis, Line, Series, axis, forest, scatter
 
 
@@ -58,3 +60,13 @@ def test_names_are_escaped() -> None:
     assert "<script>" not in svg
     assert "<u>" not in svg
     ET.fromstring(svg)
+
+
+def test_ticks_of_a_logarithmic_axis_are_never_zero() -> None:
+    """Errors at the rounding of float64: 1e-16 is a power of ten like any other."""
+    svg = curves([Curve("a", [(1.0, 1e-16), (2.0, 1e-13), (3.0, 1e-10)])], "x", "y", "t", log="y")
+    written = re.findall(r'text-anchor="end">([^<]*)<', svg)
+    assert "0" not in written
+    assert "1e−16" in written
+    straight = scatter([Series("a", [(0.1, 0.0), (0.3, 0.2)])], "x", "y", "t")  # 0.1 + 0.2 - 0.3 is none
+    assert "0" in re.findall(r'text-anchor="end">([^<]*)<', straight)

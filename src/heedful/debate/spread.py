@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
-from heedful.intervals import LEVEL, Interval, student
+from heedful.intervals import WHOLE, Interval, share_of, student
 from heedful.types import Floats
 
-WHOLE = (-math.inf, math.inf)
+__all__ = ["limit", "mean_of", "share_of"]
 
 
 def mean_of(values: Floats, claims: int = 1, limits: Interval = WHOLE) -> tuple[float, Interval]:
@@ -31,14 +29,3 @@ def mean_of(values: Floats, claims: int = 1, limits: Interval = WHOLE) -> tuple[
 def limit(changes: Floats) -> float:
     """The most a change of the answer can be: 1 for probabilities; a regression's has no limit."""
     return 1.0 if np.nanmax(changes, initial=0.0) <= 1 else math.inf
-
-
-def share_of(hits: npt.NDArray[np.bool_], claims: int = 1) -> tuple[float, Interval]:
-    """(share, interval) of yes and no."""
-    n, k = len(hits), int(hits.sum())
-    if not n:
-        return math.nan, (math.nan, math.nan)
-    tail = (1 - LEVEL) / max(claims, 1) / 2
-    low = 0.0 if k == 0 else float(special.betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(special.betaincinv(k + 1, n - k, 1 - tail))
-    return k / n, (low, high)

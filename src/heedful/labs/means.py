@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heedful.intervals import student
+from heedful.intervals import WHOLE, Interval, mean_of
 from heedful.labs.frame import LabRun
 from heedful.types import Floats
 
@@ -20,15 +20,15 @@ def claim_mean(
     below: float = np.inf,
     against: float | int | None = None,
     control: str = "",
+    limits: Interval = WHOLE,
 ) -> None:
-    """The whole 95 % interval of the mean lies above one bound and below the other."""
+    """The whole 95 % interval of the mean, cut to `limits`, lies above one bound and below the other."""
     if above == -np.inf and below == np.inf:
         raise ValueError(f"{sentence!r}: without a bound it cannot fail")
-    band = student(np.asarray(values, dtype=np.float64)[:, None], 1)
-    low, high = float(band.low[0]), float(band.high[0])
+    value, (low, high) = mean_of(values, limits)
     run.claim(
         sentence,
-        value=float(band.mean[0]),
+        value=value,
         interval=(low, high),
         holds=above < low and high < below,
         against=against,

@@ -151,7 +151,7 @@ def _ticks(along: Axis, log: bool) -> list[tuple[float, str]]:
     steps = (1, 2, 5) if along.high - along.low < 2.5 else (1,)
     every = max(1, len(decades) // 8)
     values = [step * 10.0**power for power in decades[::every] for step in steps]
-    return [(at, _number(v)) for v in values if along.low <= (at := math.log10(v)) <= along.high]
+    return [(at, _written(v)) for v in values if along.low <= (at := math.log10(v)) <= along.high]
 
 
 def legend(names: Sequence[str], left: float, y: float, *, first: int = 0, square: bool = False) -> list[str]:
@@ -190,4 +190,10 @@ def _short(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{0.0 if abs(value) < 1e-12 else value:.6g}".replace("-", "−")
+    """Of a tick among others: what is left of zero after rounding is zero."""
+    return _written(0.0 if abs(value) < 1e-12 else value)
+
+
+def _written(value: float) -> str:
+    """As it is, however small: no power of ten is zero."""
+    return f"{value:.6g}".replace("-", "−")
