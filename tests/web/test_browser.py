@@ -111,6 +111,55 @@ def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
     assert page.tab.locator("#try .word.changed").count() == 0
 
 
+def held_back(page: Visit, place: str) -> list[Any]:
+    """Questions to a place, which are sent on when the test says so."""
+    held: list[Any] = []
+    page.tab.route(place, lambda route: held.append(route))
+    return held
+
+
+def test_a_click_is_not_lost_to_an_answer(visit: Callable[..., Visit]) -> None:
+    """What comes while a button is pressed is drawn when it is let go."""
+    page = opened(visit)
+    held = held_back(page, "**/api/try")
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.tab.locator("#try .word", has_text="good").hover()
+    page.tab.mouse.down()
+    with page.tab.expect_response("**/api/try"):
+        held.pop().continue_()
+    page.tab.wait_for_timeout(300)
+    assert page.tab.locator("#try .compared").count() == 0
+    page.tab.mouse.up()
+    page.see("#try .tools .chosen", "good")
+    page.see("#try .compared")
+
+
+def test_what_is_put_back_stays_away(visit: Callable[..., Visit]) -> None:
+    """The answer about a change that was put back meanwhile is not shown."""
+    page = opened(visit)
+    held = held_back(page, "**/api/try")
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.tab.locator("#try .tools button", has_text="Put back").click()
+    held.pop().continue_()
+    page.tab.wait_for_timeout(700)
+    assert page.tab.locator("#try .compared, #try .word.changed").count() == 0
+
+
+def test_a_reload_at_once_loses_nothing(visit: Callable[..., Visit]) -> None:
+    """The address is written when something is done, not later."""
+    page = opened(visit)
+    page.tab.evaluate(
+        "document.querySelector('#try .word[data-word=\"8\"]').click();"
+        "[...document.querySelectorAll('#try .tools button')].find(b => b.textContent === 'Delete').click();"
+        "location.reload()"
+    )
+    page.tab.wait_for_load_state()
+    page.see("#try .word.changed", "not")
+    page.see("#try .compared")
+
+
 def test_attention(visit: Callable[..., Visit]) -> None:
     page = opened(visit)
     page.tab.get_by_role("button", name="Show every head").click()

@@ -92,6 +92,7 @@ export const setText = (text) => {
 const changed = () => {
   if (state.text !== input.value) { state.edits = {}; state.job = ""; }
   state.text = input.value;
+  keep();
   grow();
   counted();
   refresh();

@@ -18,6 +18,18 @@ export const make = (tag, options = {}, ...children) => {
 export const button = (text, act, options = {}) =>
   make("button", { type: "button", className: "act", textContent: text, ...options, on: { click: act } });
 
+// While a button is pressed nothing may be drawn anew: it would be gone before it is let go, and the click lost.
+let pressed = false;
+const waiting = [];
+const letGo = () => setTimeout(() => {  // the click itself comes first
+  pressed = false;
+  for (const go of waiting.splice(0)) go();
+});
+addEventListener("pointerdown", ({ target }) => { pressed = Boolean(target.closest?.("button, a, label, select, summary")); }, true);
+for (const name of ["pointerup", "pointercancel", "dragend"]) addEventListener(name, letGo, true);
+addEventListener("blur", ({ target }) => { if (target === window) letGo(); });
+export const calm = () => (pressed ? new Promise((go) => { waiting.push(go); setTimeout(go, 2000); }) : Promise.resolve());
+
 // Parts of the report: with hovering, sorting and copying.
 export const parts = (html) => {
   const box = make("div", { className: "parts" });

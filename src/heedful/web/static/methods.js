@@ -128,12 +128,19 @@ const progress = () => {
     const told = job.state === "cancelled" ? "Cancelled. What was finished is shown." : job.error;
     return make("p", { className: job.state === "failed" ? "problem" : "lead job-end", textContent: told });
   }
-  const meter = make("progress", { max: 1, aria: { label: "Progress of the job" } });
-  if (job.total) meter.value = job.done / job.total;
+  const box = make("div", { className: "job", data: { job: job.id } }, make("progress", { max: 1, aria: { label: "Progress of the job" } }), make("span", { className: "lead" }),
+    button("Cancel", async () => { await cancel(job.id).catch(() => {}); }));
+  moved(box);
+  return box;
+};
+
+// Where it stands now, in the same box: its button keeps the focus.
+const moved = (box) => {
+  const [meter, line] = box.children;
+  if (job.total) meter.value = job.done / job.total; else meter.removeAttribute("value");
   const left = job.left ? `, ${duration(job.left)} left` : "";
   const rows = job.total ? ` · ${job.done.toLocaleString("en")} of at most ${count(job.total, "model input")}${left}` : "";
-  return make("div", { className: "job", data: { job: job.id } }, meter, make("span", { className: "lead", textContent: `${job.state === "waiting" ? "waiting for a worker" : job.label || "starting"}${rows}` }),
-    button("Cancel", async () => { await cancel(job.id).catch(() => {}); }));
+  line.textContent = `${job.state === "waiting" ? "waiting for a worker" : job.label || "starting"}${rows}`;
 };
 
 const run = async (more, weigh) => {
@@ -147,7 +154,7 @@ const run = async (more, weigh) => {
     state.job = begun.id;
     keep();
     listen(begun);
-    const [first] = document.querySelectorAll(".job button");
+    const [first] = document.querySelectorAll("[data-job] button");
     first?.focus();
   } catch (error) { job = { state: "failed", error: error.message }; draw(); }
 };
@@ -164,7 +171,7 @@ const listen = (begun) => {
       result = { ...told.result, methods: [...told.result.methods, ...waiting] };
     }
     if (told.fresh || ENDED.includes(told.state) || before !== told.label) draw();
-    else for (const box of document.querySelectorAll(".job")) box.replaceWith(progress());
+    else document.querySelectorAll("[data-job]").forEach(moved);
     if (told.state === "done") say("The methods are finished");
   });
 };

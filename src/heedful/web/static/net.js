@@ -1,5 +1,7 @@
 // Questions to the server. A quick one replaces the same question that is still on its way; a long one is a job,
-// which is listened to and found again by its number.
+// which is listened to and found again by its number. No answer is given out while a button is pressed.
+import { calm } from "./dom.js";
+
 const going = new Map();
 
 export class Refused extends Error {}
@@ -33,11 +35,18 @@ export const quick = async (name, place, ask) => {
   going.set(name, mine);
   try {
     const found = await post(place, ask, mine.signal);
+    await calm();
     return going.get(name) === mine ? found : null;
   } catch (error) {
     if (error.name === "AbortError" || going.get(name) !== mine) return null;
     throw error;
   }
+};
+
+// No longer wanted: what is on its way is not answered.
+export const drop = (name) => {
+  going.get(name)?.abort();
+  going.delete(name);
 };
 
 export const owner = (() => {
@@ -69,6 +78,7 @@ export const follow = (id, told) => {
     if (over) return;
     try {
       const state = await get(`/api/jobs/${id}`);
+      await calm();
       hear(state);
       if (!ENDED.includes(state.state)) setTimeout(listen, 1000);
     } catch (error) {
@@ -79,7 +89,7 @@ export const follow = (id, told) => {
   const listen = () => {
     if (over) return;
     stream = new EventSource(`/api/jobs/${id}/events`);
-    stream.onmessage = (event) => hear(JSON.parse(event.data));
+    stream.onmessage = async (event) => { await calm(); hear(JSON.parse(event.data)); };
     stream.onerror = () => { stream.close(); setTimeout(look, 400); };
   };
   listen();

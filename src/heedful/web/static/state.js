@@ -30,13 +30,22 @@ export const load = () => {
   }
 };
 
-let waiting = 0, last = "";
+// The address is written at once, so that a reload finds what was just done; only where more is changed than a
+// browser lets one write (a slider that is drawn), the rest waits a moment.
+const MANY = 40, SPAN = 10_000;  // so many in so many milliseconds
+let waiting = 0, last = null;
+const times = [];
+const write = () => {
+  const now = written();
+  if (now === last) return;
+  last = now;
+  times.push(performance.now());
+  history.replaceState(null, "", last ? `#${last}` : location.pathname);
+};
 export const keep = () => {
   clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    last = written();
-    history.replaceState(null, "", last ? `#${last}` : location.pathname);
-  }, 150);
+  while (times.length && times[0] < performance.now() - SPAN) times.shift();
+  if (times.length < MANY) write(); else waiting = setTimeout(write, 300);
 };
 
 export const onMoved = (act) => addEventListener("hashchange", () => { if (location.hash.slice(1) !== last) act(); });

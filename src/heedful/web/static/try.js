@@ -1,6 +1,6 @@
 // Try it: change words, and see what the methods claimed beside what the model did. Version A is kept beside.
 import { $, bars, button, heading, make, signed } from "./dom.js";
-import { quick } from "./net.js";
+import { drop, quick } from "./net.js";
 import { keep, question, state } from "./state.js";
 import { model, setText } from "./app.js";
 
@@ -12,8 +12,9 @@ const box = make("div", { className: "try" });
 export const clear = () => { looked = found = null; $("try").replaceChildren(); };
 
 export const show = (given) => {
+  const same = JSON.stringify(looked?.words) === JSON.stringify(given.words);
   looked = given;
-  chosen = -1;
+  if (!same) chosen = -1;
   const last = looked.words.length - 1;
   state.edits = Object.fromEntries(Object.entries(state.edits).filter(([at]) => Number(at) <= last));
   $("try").replaceChildren(...heading("Try it", "Click a word, or go to it with the arrow keys: Delete takes it out, M masks it, R replaces it. What the methods claimed stands beside what the model does."), box);
@@ -34,7 +35,7 @@ export const claims = () => {
 
 const ask = async () => {
   keep();
-  if (!edits().length) { found = null; draw(); return; }
+  if (!edits().length) { drop("try"); found = null; draw(); return; }
   try {
     const given = await quick("try", "/api/try", { ...question(), edits: edits(), operator: state.operator, methods: state.methods });
     if (!given) return;
@@ -53,9 +54,10 @@ const focused = () => document.activeElement?.classList.contains("word") ? Numbe
 
 const draw = (focus = focused()) => {
   if (!looked || box.querySelector("input.new:focus")) return;
-  const words = shaded();
+  const words = shaded(), held = box.contains(document.activeElement) ? document.activeElement.textContent : "";
   box.replaceChildren(controls(), words, tools(), outcome());
   if (focus >= 0) words.querySelector(`[data-word="${focus}"]`)?.focus();
+  else if (held) [...box.querySelectorAll(".act")].find(({ textContent }) => textContent === held)?.focus();
 };
 
 const controls = () => {
