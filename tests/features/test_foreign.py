@@ -129,6 +129,15 @@ def test_losses_are_dictionary_learnings(kind: str):
     assert revival == pytest.approx(both - 6 * few / weight, rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", TOPK)
+def test_losses_are_saelens(kind: str) -> None:
+    """Without dead latents: its auxiliary loss is not normalised, and lets activations below zero count."""
+    sae, seen = _load("saelens-topk")
+    levels = 3 if kind == "matryoshka" else 1  # it takes their sum, we the mean
+    ours = _loss(kind, _params(sae), seen["x"], k=3, **HOW.get(kind, {}))
+    assert 6 * levels * ours == pytest.approx(LOSSES[f"saelens {kind}"], rel=1e-5)
+
+
 def test_losses_with_a_penalty_are_theirs():
     relu, seen = _load("saelens-standard-untied")
     x = seen["x"]
