@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from heedful.cli import main
 from heedful.errors import HeedfulError
 from heedful.features.probing import RIDGE, best, fit, halved, probe, probed
 from heedful.features.sae import SAE, Config
@@ -102,3 +104,22 @@ def test_mistakes_are_told(shared: Callable[[str], Any]):
     sae = SAE(Config("relu", 32, 32), dec, torch.zeros(32), dec, torch.zeros(32))
     with pytest.raises(HeedfulError, match="needs labels"):
         probe(sae, shared("bert").model, ["a", "b"], site="embed")
+
+
+def test_the_command_is_the_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ["We won and we are glad.", "A great day.", "We lost and we are sad.", "A poor day."] * 4
+    labels = ["good", "good", "bad", "bad"] * 4
+    rows = "".join(f"{label},{text}\n" for label, text in zip(labels, said, strict=True))
+    (tmp_path / "said.csv").write_text("mood,words\n" + rows, encoding="utf-8")
+    words = ["features", "probe", "zoo:lm", str(tmp_path / "said.csv"), "-k", "1,3", "-q"]
+    columns = ["--text-column", "words", "--label-column", "mood"]
+    assert main([*words, *columns, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    own = probe(SAE.load("zoo:lm"), "zoo:lm", said, labels, ks=(1, 3)).to_dict()
+    assert {name: found[name] for name in ("features", "controls", "chosen")} == {
+        name: own[name] for name in ("features", "controls", "chosen")
+    }
+    assert main([*words, *columns]) == 0
+    assert "random features" in capsys.readouterr().out
+    assert main([*words[:4], "-k", "many", *columns]) == 2
+    assert "-k 1,2,5" in capsys.readouterr().err

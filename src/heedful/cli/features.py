@@ -10,6 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.features_measure import compare, measure, split
+from heedful.cli.features_probe import probe
 from heedful.cli.features_read import interpret, page
 from heedful.cli.features_train import train
 from heedful.cli.io import Say, calm, console, duration, note, put_json, working
@@ -30,6 +31,7 @@ app.command()(interpret)
 app.command()(measure)
 app.command()(split)
 app.command()(compare)
+app.command()(probe)
 
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .jsonl or .parquet.")]
 Site = Annotated[str, option(metavar="SITE", help="Where; see: heedful features sites MODEL.")]
