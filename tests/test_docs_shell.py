@@ -57,8 +57,10 @@ def less(words: list[str]) -> list[str]:
 def files(folder: Path, words: list[str]) -> None:
     """What the line opens."""
     (folder / "docs").symlink_to(ROOT / "docs")
-    for name in ("prompts", "states", "other", "money"):
-        (folder / f"{name}.txt").write_text("The state of the union is strong\nWe must\n", encoding="utf-8")
+    said = {"prompts": "The state of the union is strong\nWe must\n", "states": "The states\nOur union\n",
+            "other": "We must go on\nA long day\n", "money": "The bank pays\nTaxes and prices\n"}  # fmt: skip
+    for name, text in said.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     rows = [(f"the {word} is {last}", ("negative", "positive")[last == "good"])
             for word in ("cat", "dog", "mat", "house", "world") for last in ("good", "bad")]  # fmt: skip
     (folder / "train.csv").write_text(
