@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
-from tests.web.serving import finished, random_dictionary
+from tests.web.serving import TEXTS, finished, random_dictionary
 
 import heedful
-from heedful.web import server
+from heedful.view import steer_page
+from heedful.view.sections import esc
+from heedful.web import kept, server
 
 TEXT = "the service is not bad"
 ASK = {"model": "zoo:sentiment", "text": TEXT}
@@ -55,11 +60,76 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: serve
     page = client.get(f"/api/runs/{job['run']}").json()
     assert page["kind"] == "steer"
     assert "Before and after" in page["html"]
+    assert "Difference of means" in page["html"]
+    beside = job["result"]["beside"]["difference of means"]
+    with heedful.steer(tiny, contrasted(tiny).scaled(job["result"]["size"]), 1.0):
+        assert beside["text"] == tiny.generate("the cat sat", max_new_tokens=8)
+    assert esc(beside["text"]) in page["html"]
     assert client.get(f"/api/runs/{job['run']}/report").status_code == 200
 
 
-def test_the_page_of_a_feature(client: httpx.Client, tiny: Any) -> None:
+def contrasted(tiny: Any) -> Any:
+    """The library's own difference of means of feature 3, on the same texts."""
+    from heedful.features.contrast import contrast
+
+    return contrast(tiny, random_dictionary(tiny), {3: 1.0}, TEXTS, rows=5_000)
+
+
+def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
+    """JSON has no NaN, and a steer of no token has no perplexity."""
+    from heedful.features.swept import Side, Sides
+
+    one = Side("said", float("nan"), 0.5)
+    sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
+    kept.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
+    drawn = kept.steer(tmp_path)
+    assert drawn.whole() == steer_page.sides_page(sides)
+
+
+def test_an_atlas_is_stored_and_drawn_the_same(client: httpx.Client, house: server.House, model: Any) -> None:
+    job = finished(client, client.post("/api/jobs/attention", json=ASK).json())
+    assert job["state"] == "done", job["error"]
+    atlas, _ = kept.load_atlas(house.runs.root / job["id"])
+    own = heedful.attention(model, TEXT)
+    for stored, made in zip(atlas.stacks, own.stacks, strict=True):
+        np.testing.assert_allclose(stored.weights, made.weights, atol=1e-6)
+        np.testing.assert_allclose(stored.grads, made.grads, atol=1e-5)
+        assert (stored.keys, stored.queries, stored.causal) == (made.keys, made.queries, made.causal)
+    assert (atlas.x, atlas.target, atlas.unit) == (own.x, own.target, own.unit)
+    assert atlas.kinds() == own.kinds()
+    page = client.get(f"/api/runs/{job['run']}").json()
+    assert page["kind"] == "attention"
+    assert (page["html"], page["data"]) == (job["result"]["html"], job["result"]["data"])
+    assert page["ask"] == {"model": "zoo:sentiment", "text": TEXT}
+    assert client.get(f"/api/runs/{job['run']}/report").text.startswith("<!DOCTYPE html>")
+    (house.runs.root / job["id"] / "maps.safetensors").write_bytes(b"not maps at all")
+    assert client.get(f"/api/runs/{job['run']}").status_code == 400
+
+
+def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: server.House, tiny: Any) -> None:
+    """What a run folder says is text, whoever wrote it."""
+    job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 2}).json())
+    file = house.runs.root / job["id"] / "feature.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["about"] = data["model"] = data["site"] = "<img src=x onerror=alert(1)>"
+    file.write_text(json.dumps(data), encoding="utf-8")
+    for found in (client.get(f"/api/runs/{job['run']}").json()["html"],
+                  client.get(f"/api/runs/{job['run']}/report").text):  # fmt: skip
+        assert "<img src=x" not in found
+        assert "&lt;img src=x" in found
+
+
+def test_the_page_of_a_feature(client: httpx.Client, house: server.House, tiny: Any) -> None:
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 5}).json())
     assert job["state"] == "done", job["error"]
     assert "Feature 5" in job["result"]["html"]
     assert "fires on" in job["result"]["html"]
+    page = client.get(f"/api/runs/{job['run']}").json()
+    assert page["kind"] == "feature"
+    listed = {run["id"]: run for run in client.get("/api/runs").json()["runs"]}
+    assert listed[job["run"]]["title"] == f"feature 5 of {tiny.name}"
+    section = job["result"]["html"].partition("fires on")[2].partition("</p>")[0]
+    assert section in page["html"]
+    report = client.get(f"/api/runs/{job['run']}/report").text
+    assert section in report
+    assert "<style" in report

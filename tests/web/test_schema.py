@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from heedful.web.api import router
+from heedful.web import api, job_api
 
 CHECKS = [
     not_a_server_error,
@@ -25,7 +25,8 @@ CHECKS = [
     response_schema_conformance,
 ]
 TEXTS = ["not bad", "", " ", "a", "</script><b>", "שלום 👩‍👩‍👧 很好", "x " * 2000, "the cat sat " * 16]
-PLACES = sorted((route.path, method.lower()) for route in router.routes for method in route.methods)
+WAYS = [*api.router.routes, *job_api.router.routes]
+PLACES = sorted((route.path, method.lower()) for route in WAYS for method in route.methods)
 ROUTES = [(path, method, GenerationMode.POSITIVE) for path, method in PLACES]
 # of a route that takes nothing, nothing can be wrong
 ROUTES += [(p, m, GenerationMode.NEGATIVE) for p, m in PLACES if m == "post" or "{" in p]

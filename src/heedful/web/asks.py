@@ -1,13 +1,15 @@
-"""What a client may send, and what it gets: every field has a limit, and anything else is refused."""
+"""What a client may send: every field has a limit, and anything else is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 TEXT = 20_000  # characters
 EDITS = 200
+TURNS = 64
 
 
 def _utf8(text: str) -> str:
@@ -36,11 +38,48 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Question(Ask):
-    """What is explained."""
+class Turn(Ask):
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+class Said(Ask):
+    """What a model is given: a text, two texts, or the turns of a chat."""
 
     model: Name
-    text: Text
+    text: Text = ""
+    pair: Text | None = None  # the second text
+    turns: Annotated[list[Turn], Field(min_length=1, max_length=TURNS)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Said:
+        if self.turns is not None and (self.text or self.pair is not None):
+            raise ValueError("give a text or the turns of a chat, not both")
+        if sum(len(turn.content) for turn in self.turns or ()) > TEXT:
+            raise ValueError(f"the turns have more than {TEXT:,} characters together")
+        return self
+
+    @property
+    def contents(self) -> list[str]:
+        """Its parts, in order."""
+        if self.turns is not None:
+            return [turn.content for turn in self.turns]
+        return [self.text] if self.pair is None else [self.text, self.pair]
+
+    def given(self, contents: Sequence[str] | None = None) -> str | tuple[str, str] | list[dict[str, str]]:
+        """As `heedful.explain` takes it; `contents`: with other words in the same parts."""
+        parts = self.contents if contents is None else contents
+        if self.turns is not None:
+            turns = zip(self.turns, parts, strict=True)
+            return [{"role": turn.role, "content": content} for turn, content in turns]
+        return parts[0] if self.pair is None else (parts[0], parts[1])
+
+
+class Question(Said):
+    """What is explained."""
+
     target: Label | None = None  # None: the prediction
     contrast: Label | None = None
     unit: Unit = "word"
@@ -56,7 +95,9 @@ class Question(Ask):
     @property
     def key(self) -> tuple[Any, ...]:
         """What an explanation depends on, beside the method."""
-        return self.model, self.text, self.target, self.contrast, self.unit, self.seed, self.long
+        turns = None if self.turns is None else tuple((turn.role, turn.content) for turn in self.turns)
+        given = (self.text, self.pair, turns)
+        return self.model, given, self.target, self.contrast, self.unit, self.seed, self.long
 
 
 class Look(Question):
@@ -87,11 +128,9 @@ class Try(Question):
     methods: Methods | None = None
 
 
-class Attend(Ask):
+class Attend(Said):
     """Every head on one text."""
 
-    model: Name
-    text: Text
     owner: Owner = "nobody"
 
 
@@ -110,11 +149,9 @@ class Feature(Ask):
     owner: Owner = "nobody"
 
 
-class Steer(Ask):
+class Steer(Said):
     """The next token with a feature set to so many times its maximum."""
 
-    model: Name
-    text: Text
     feature: Annotated[int, Field(ge=0, lt=10_000_000)]
     strength: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
@@ -130,168 +167,3 @@ class Load(Ask):
     """A model that is not there yet."""
 
     model: Name
-
-
-# --- answers ---------------------------------------------------------------------------------------
-
-
-class Problem(BaseModel):
-    """Why there is no answer, and what to do."""
-
-    error: str
-
-
-class Prediction(BaseModel):
-    label: str
-    shown: str  # 97.2 %, or a number
-    share: float | None  # of a bar, 0 to 1
-
-
-class Cost(BaseModel):
-    """A method and what it costs here."""
-
-    method: str
-    state: Literal["live", "waits", "done", "refused"]
-    rows: int  # at most
-    least: int
-    seconds: float
-    why: str = ""  # it is refused
-    summary: str = ""
-
-
-class Piece(BaseModel):
-    """A word of the text, or another unit; places count code points."""
-
-    text: str
-    start: int
-    end: int
-
-
-class Looked(BaseModel):
-    prediction: list[Prediction]
-    target: str
-    explained: str
-    words: list[Piece]
-    methods: list[Cost]
-    weighing: float  # seconds that weighing takes
-    weighing_rows: int
-    html: dict[str, str]  # parts of the report
-    notes: list[str]
-    operators: list[str]
-
-
-class Claim(BaseModel):
-    """What a method says of the words that were changed."""
-
-    method: str
-    signed: bool
-    claimed: float | None
-    stderr: float | None = None
-
-
-class Tried(BaseModel):
-    before: float  # the explained number
-    after: float
-    text: str
-    prediction: list[Prediction]
-    claims: list[Claim]
-    target: str
-    notes: list[str]
-
-
-class Model(BaseModel):
-    name: str
-    kind: str
-    labels: list[str]
-    window: int | None
-    operators: list[str]
-    capabilities: list[str]
-    features: int  # of its dictionary; 0: it has none
-    refused: dict[str, str]  # method -> why it cannot explain this model
-    facts: dict[str, str | int | float | bool]
-
-
-class Method(BaseModel):
-    name: str
-    summary: str
-    cite: str
-    signed: bool
-
-
-class Here(BaseModel):
-    """What this server has."""
-
-    version: str
-    models: list[Model]
-    offered: list[str]
-    allow_load: bool
-    methods: list[Method]
-    few: list[str]
-    limit: int
-    runs: bool
-    waiting: dict[str, int]  # by model, quick questions in the queue
-
-
-class JobState(BaseModel):
-    id: str
-    kind: str
-    state: Literal["waiting", "running", "done", "failed", "cancelled"]
-    label: str
-    done: int
-    total: int
-    seconds: float
-    left: float | None
-    error: str
-    run: str | None
-    ask: dict[str, Any]
-    result: dict[str, Any] | None
-    shown: int
-
-
-class Fired(BaseModel):
-    """A feature on the text."""
-
-    feature: int
-    most: float
-    share: float | None  # of its greatest activation in training
-    token: str
-    at: int
-    html: str
-
-
-class Firing(BaseModel):
-    features: list[Fired]
-    site: str
-    width: int
-    active: float  # mean over tokens
-    notes: list[str]
-
-
-class Next(BaseModel):
-    base: list[Prediction]
-    steered: list[Prediction]
-    greatest: float | None
-    moved: float
-
-
-class RunEntry(BaseModel):
-    id: str
-    name: str
-    kind: str
-    title: str
-    when: float
-
-
-class RunList(BaseModel):
-    root: str
-    runs: list[RunEntry]
-    more: int  # folders that are not listed
-
-
-class RunPage(BaseModel):
-    id: str
-    name: str
-    kind: str
-    html: str
-    notes: list[str]
-    ask: dict[str, Any] | None  # of an explanation: so that it can be opened in the page

@@ -6,24 +6,23 @@ of a feature is asked for. Everything drawn here is drawn by the code of the rep
 
 from __future__ import annotations
 
-import json
 import threading
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.heads.atlas import Atlas
 from heedful.types import Comparison
-from heedful.web import asks
+from heedful.web import answers, asks, kept
 from heedful.web.codes import Codes, read_codes
 from heedful.web.jobs import Job
 from heedful.web.looking import predicted
 from heedful.web.seats import Stock
 
 TOP = 24  # features shown of a text
-ROWS = 20_000  # tokens on which features are read
+ROWS = 20_000  # tokens on which features are read,
+FEWER = 5_000  # and of which a difference of means is taken: while somebody waits
 ATTENTION = 2_000_000  # weights an atlas in the page may have, all heads
 
 
@@ -35,6 +34,7 @@ class Dictionary:
         self._lock = threading.Lock()
         self._sae: Any = None
         self._codes: Codes | None = None
+        self._corpus: Any = None
 
     @property
     def there(self) -> bool:
@@ -73,6 +73,14 @@ class Dictionary:
             self._codes = read_codes(model, self.sae, self.site(model), self.stock.texts, ROWS, job.tell)
         return self._codes
 
+    def corpus(self, model: Any) -> Any:
+        """The texts cut once, for the difference of means beside a steer; None where there are none."""
+        from heedful.features.corpus import corpus
+
+        if self._corpus is None and self.stock.texts is not None:
+            self._corpus = corpus(model, self.stock.texts, rows=FEWER)
+        return self._corpus
+
     def greatest(self, feature: int) -> float | None:
         """Its greatest activation, as training recorded it or as the texts show."""
         from heedful.features.directions import known_maxima
@@ -88,13 +96,12 @@ class Dictionary:
 # --- attention -------------------------------------------------------------------------------------
 
 
-def attended(model: Any, ask: asks.Attend, job: Job) -> dict[str, Any]:
-    """The static part and the numbers of the page of an atlas."""
+def attended(model: Any, ask: asks.Attend, job: Job) -> Atlas:
+    """Every head, where that is not too much for a page."""
     from heedful.heads.atlas import attention, encoded
-    from heedful.view import atlas_page
 
     job.tell("reading every head")
-    x = encoded(model, ask.text, "error")
+    x = encoded(model, ask.given(), "error")
     config = getattr(getattr(model, "module", None), "config", None)
     heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
     if heads * len(x) ** 2 > 40 * ATTENTION:
@@ -102,8 +109,13 @@ def attended(model: Any, ask: asks.Attend, job: Job) -> dict[str, Any]:
             f"{heads} heads on {len(x):,} tokens are too many weights for a page",
             fix="Shorten the text, or write a file: heedful attention TEXT --html heads.html",
         )
-    atlas = attention(model, ask.text)
-    job.tell("drawing")
+    return attention(model, ask.given())
+
+
+def drawn(atlas: Atlas) -> dict[str, Any]:
+    """The static part and the numbers of its page."""
+    from heedful.view import atlas_page
+
     html, data = atlas_page.parts(atlas)
     return {"html": html, "data": data}
 
@@ -111,7 +123,7 @@ def attended(model: Any, ask: asks.Attend, job: Job) -> dict[str, Any]:
 # --- features --------------------------------------------------------------------------------------
 
 
-def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> asks.Firing:
+def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> answers.Firing:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.pages import own_text
     from heedful.view.sections import level
@@ -128,12 +140,12 @@ def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> asks.Firing:
         top = dictionary.greatest(feature)
         shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
         out.append(
-            asks.Fired(
+            answers.Fired(
                 feature=feature, most=float(own.max()), share=None if top is None else float(own.max() / top),
                 token=pieces[at], at=at, html=_shaded(pieces, shades, at),
             )
         )  # fmt: skip
-    return asks.Firing(
+    return answers.Firing(
         features=out, site=site, width=sae.config.width, active=float((values > 0).sum(1).mean()),
         notes=[*sae.config.notes],
     )  # fmt: skip
@@ -151,13 +163,12 @@ def _shaded(pieces: Any, shades: list[int], here: int) -> str:
     return "".join(out)
 
 
-def feature_page(model: Any, ask: asks.Feature, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+def feature_page(model: Any, ask: asks.Feature, dictionary: Dictionary, job: Job) -> kept.Featured:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpret import interpret
     from heedful.features.pages import page_of
     from heedful.features.reading import Kept
     from heedful.features.rules import Rules
-    from heedful.view import feature_page as view
 
     dictionary.check(ask.feature)
     codes, sae = dictionary.codes(model, job), dictionary.sae
@@ -167,29 +178,36 @@ def feature_page(model: Any, ask: asks.Feature, dictionary: Dictionary, job: Job
     job.tell("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), found, said[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
-    near = range(sae.config.width)
-    return {"html": view.feature(one, 3, near), "about": about, "feature": ask.feature}
+    return kept.Featured(ask.model, dictionary.site(model), sae.config.width, about, one)
+
+
+def featured(found: kept.Featured) -> dict[str, Any]:
+    """As it stands in the panel, where neighbours can be opened."""
+    from heedful.view import feature_page as view
+
+    html = view.feature(found.page, 3, range(found.width))
+    return {"html": html, "about": found.about, "feature": found.page.feature}
 
 
 # --- steering --------------------------------------------------------------------------------------
 
 
-def nexts(model: Any, ask: asks.Steer, dictionary: Dictionary) -> asks.Next:
+def nexts(model: Any, ask: asks.Steer, dictionary: Dictionary) -> answers.Next:
     """The next token, base beside steered."""
     from heedful.features.steer import steer
 
     how = strength(ask, dictionary)
-    x = model.encode(ask.text)
+    x = model.encode(ask.given())
     base = model.predict(x, 8)
     with steer(model, dictionary.sae, {ask.feature: how}) as applied:
         steered = model.predict(x, 8)
-    return asks.Next(
+    return answers.Next(
         base=_next(model, base), steered=_next(model, steered),
         greatest=dictionary.greatest(ask.feature), moved=applied.size,
     )  # fmt: skip
 
 
-def _next(model: Any, found: Any) -> list[asks.Prediction]:
+def _next(model: Any, found: Any) -> list[answers.Prediction]:
     facts = {"kind": model.kind, "prediction": [list(pair) for pair in found]}
     return predicted(Comparison((), model=facts))
 
@@ -208,23 +226,14 @@ def strength(ask: asks.Steer, dictionary: Dictionary) -> float:
 
 
 def steered(model: Any, ask: asks.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
-    """What it writes, base | steered; greedily, so that the steer alone makes the difference."""
+    """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
+    texts, a difference of means of the same size stands beside."""
     from heedful.features.sides import before_after
 
+    job.tell("reading texts")
+    texts = dictionary.corpus(model)
     job.tell("writing")
     how = {ask.feature: strength(ask, dictionary)}
     writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
-    found = before_after(model, dictionary.sae, how, ask.text, **writing)
-    sides = {name: asdict(getattr(found, name)) for name in ("before", "after")}
-    return {**found.to_dict(), **sides, "feature": ask.feature, "strength": ask.strength}
-
-
-def store_sides(result: dict[str, Any], root: Path, name: str) -> str:
-    """As a run folder with one file."""
-    folder = root / name
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": 1, **result}, ensure_ascii=False, allow_nan=False, indent=1)
-    beside = folder / ".steer.json.tmp"
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(folder / "steer.json")
-    return name
+    found = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
+    return {**found.to_dict(), "feature": ask.feature, "strength": ask.strength}

@@ -26,7 +26,7 @@ from heedful.types import CONTROL, Attribution, Comparison
 from heedful.view import inside_sections, sections
 from heedful.view.html import weighed
 from heedful.view.summary import explained, notes, predictions
-from heedful.web import asks
+from heedful.web import answers, asks
 
 LIVE = 0.2  # seconds that the methods together may take while one types,
 CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
@@ -82,10 +82,10 @@ def planned(model: Any, ask: asks.Look, memory: Memory, weigh: bool = True) -> t
     names, refused = chosen(model, ask.methods)
     weigh = weigh and "rows" in model.capabilities
     made = plan(
-        model, ask.text, names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
+        model, ask.given(), names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
         evidence=weigh, timed=False,
     )  # fmt: skip
-    settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.text, "params": {}}
+    settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
     pace = memory.pace(ask.model)
     a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
     return replace(made, settings=settings, named=False, seconds_a_row=a_row), refused
@@ -107,7 +107,7 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
     return live
 
 
-def look(model: Any, ask: asks.Look, memory: Memory, waiting: int = 0) -> asks.Looked:
+def look(model: Any, ask: asks.Look, memory: Memory, waiting: int = 0) -> answers.Looked:
     """`waiting`: how many others are; the more, the less is done for each."""
     made, refused = planned(model, ask, memory)
     known = memory.of(ask.key)
@@ -117,7 +117,8 @@ def look(model: Any, ask: asks.Look, memory: Memory, waiting: int = 0) -> asks.L
     have = known | dict(found)
     comparison = compared(made, have, {})
     refused |= found.refused
-    return asks.Looked(
+    return answers.Looked(
+        text=made.x.text,
         prediction=predicted(comparison),
         target=made.target.name,
         explained=explained(comparison),
@@ -178,20 +179,20 @@ def parts(comparison: Comparison, agreement: bool = True) -> Parts:
     return found | {"verdict": sections.verdict(comparison)}
 
 
-def predicted(comparison: Comparison) -> list[asks.Prediction]:
+def predicted(comparison: Comparison) -> list[answers.Prediction]:
     return [
-        asks.Prediction(label=label, shown=shown, share=None if math.isnan(share) else share)
+        answers.Prediction(label=label, shown=shown, share=None if math.isnan(share) else share)
         for label, shown, share in predictions(comparison)
     ]
 
 
-def words_of(x: Any) -> list[asks.Piece]:
-    return [asks.Piece(text=x.text[start:end], start=start, end=end) for start, end in x.word_spans]
+def words_of(x: Any) -> list[answers.Piece]:
+    return [answers.Piece(text=x.text[start:end], start=start, end=end) for start, end in x.word_spans]
 
 
 def costs(
     made: Plan, have: dict[str, Attribution], live: Sequence[str], refused: dict[str, str]
-) -> list[asks.Cost]:
+) -> list[answers.Cost]:
     """Every method that was asked for, with its state."""
     out = []
     for entry in made.chosen:
@@ -202,14 +203,14 @@ def costs(
         elif entry.name in have and made.seconds_of(entry) > LIVE:
             state = "done"
         out.append(
-            asks.Cost(
+            answers.Cost(
                 method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
                 seconds=made.seconds_of(entry), why=refused.get(entry.name, ""), summary=entry.summary,
             )
         )  # fmt: skip
     names = {cost.method for cost in out}
     out += [
-        asks.Cost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
+        answers.Cost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
         for name, why in refused.items()
         if name not in names
     ]

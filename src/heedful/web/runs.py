@@ -7,7 +7,6 @@ there, nothing is unpickled, and what is found is drawn by the code of `heedful 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from heedful.errors import HeedfulError
-from heedful.web import asks
+from heedful.web import answers, kept
+from heedful.web.kept import LARGEST, Drawn
 
 DEEP = 3  # folders below the root that are looked into
 LISTED = 500
 SEEN = 20_000  # folders looked at
-LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened
 MADE = 2_000  # runs that the page itself may store
 
 
@@ -49,13 +48,13 @@ class Runs:
         places = [place for folder in _folders(root) if (place := _place(root, folder)) is not None]
         return sorted(places, key=lambda place: -place.when)
 
-    def listed(self) -> asks.RunList:
+    def listed(self) -> answers.RunList:
         places = self.found()
         entries = [
-            asks.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
+            answers.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
             for p in places[:LISTED]
         ]
-        return asks.RunList(
+        return answers.RunList(
             root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - LISTED)
         )
 
@@ -103,7 +102,8 @@ def _folders(root: Path) -> Iterator[Path]:
 def _place(root: Path, folder: Path) -> Place | None:
     kinds = (
         ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
-        ("steer", "steer.json", ""), ("explanation", "comparison.json", "manifest.json"),
+        ("steer", "steer.json", ""), ("attention", "atlas.json", "maps.safetensors"),
+        ("feature", "feature.json", ""), ("explanation", "comparison.json", "manifest.json"),
     )  # fmt: skip
     for kind, mark, when in kinds:
         held = folder / mark
@@ -123,49 +123,45 @@ def _title(place: Place) -> str:
     """A line about it, without opening what is large."""
     try:
         if place.kind == "explanation":
-            data = _json(place.path / "comparison.json")
+            data = kept.read(place.path / "comparison.json")
             label = (data["model"].get("prediction") or [[""]])[0][0]
             return f"{str(label).strip()}: {str(data['x']['text'])[:80]}"
         if place.kind == "steer":
-            data = _json(place.path / "steer.json")
+            data = kept.read(place.path / "steer.json")
             return f"feature {data['feature']} at {data['strength']:g}×: {str(data['prompt'])[:60]}"
+        if place.kind == "attention":
+            data = kept.read(place.path / "atlas.json")
+            return f"{data['model'].get('name', '')}: {str(data['x']['text'])[:80]}"
+        if place.kind == "feature":
+            data = kept.read(place.path / "feature.json")
+            return f"feature {data['page']['reading']['feature']} of {data['model']}"[:100]
         if place.kind == "lab":
-            return str(_json(place.path / "lab.json").get("title", ""))[:100]
+            return str(kept.read(place.path / "lab.json").get("title", ""))[:100]
         manifest = place.path / "manifest.json"
         if place.kind == "audit" and manifest.is_file():
-            made = _json(manifest)
+            made = kept.read(manifest)
             return str((made.get("made") or made.get("settings") or {}).get("model") or "")[:100]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, HeedfulError):
         pass  # told when it is opened
     return ""
 
 
-def _json(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > LARGEST:
-        raise HeedfulError(f"{path.name} is larger than {LARGEST // 2**20} MB")
-    with path.open(encoding="utf-8") as file:
-        data = json.load(file)
-    if not isinstance(data, dict):
-        raise ValueError("it should hold a JSON object")
-    return data
-
-
-def opened(place: Place) -> tuple[asks.RunPage, Callable[[], str]]:
+def opened(place: Place) -> tuple[answers.RunPage, Callable[[], str]]:
     """What stands in the page, and the whole report as a file."""
     for file in place.path.iterdir():
         if file.is_file() and file.stat().st_size > LARGEST:
             raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
     try:
-        html, whole, ask = _DRAWN[place.kind](place.path)
+        drawn = _DRAWN[place.kind](place.path)
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HeedfulError(f"{place.name} is damaged", type(error).__name__, "Make the run again") from error
-    page = asks.RunPage(id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=ask)
-    return page, whole
-
-
-Drawn = tuple[str, Callable[[], str], dict[str, Any] | None]
+    page = answers.RunPage(
+        id=place.id, name=place.name, kind=place.kind, html=drawn.html, notes=[], ask=drawn.ask,
+        data=drawn.data,
+    )  # fmt: skip
+    return page, drawn.whole
 
 
 def _explanation(path: Path) -> Drawn:
@@ -173,17 +169,26 @@ def _explanation(path: Path) -> Drawn:
     from heedful.view import html
 
     found = Comparison.load(path)
-    settings, text = (
-        found.settings,
-        found.settings.get("text") or (found.x.text if found.attributions else ""),
-    )
+    settings = found.settings
+    text = _said(settings.get("text") or (found.x.text if found.attributions else ""))
     ask = None
-    if isinstance(text, str) and isinstance(settings.get("source"), str):
+    if text is not None and isinstance(settings.get("source"), str):
         wish = settings.get("target") or {}
-        ask = {"model": settings["source"], "text": text, "methods": [m for m in found if m != "random"],
+        ask = {"model": settings["source"], **text, "methods": [m for m in found if m != "random"],
                "target": wish.get("label"), "contrast": wish.get("contrast"),
                "unit": settings.get("unit", "word"), "seed": settings.get("seed", 0)}  # fmt: skip
-    return html.body(found, 2), lambda: html.page(found), ask
+    return Drawn(html.body(found, 2), lambda: html.page(found), ask)
+
+
+def _said(text: Any) -> dict[str, Any] | None:
+    """A text, a pair or a chat as the page asks for it."""
+    if isinstance(text, str):
+        return {"text": text}
+    if isinstance(text, list | tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return {"text": text[0], "pair": text[1]}
+    if isinstance(text, list | tuple) and text and all(isinstance(turn, dict) for turn in text):
+        return {"text": "", "turns": [{name: turn[name] for name in ("role", "content")} for turn in text]}
+    return None
 
 
 def _audit(path: Path) -> Drawn:
@@ -191,7 +196,7 @@ def _audit(path: Path) -> Drawn:
     from heedful.view import audit_page
 
     found = load(path)
-    return audit_page.body(found, 2), lambda: audit_page.page(found), None
+    return Drawn(audit_page.body(found, 2), lambda: audit_page.page(found))
 
 
 def _trial(path: Path) -> Drawn:
@@ -199,7 +204,7 @@ def _trial(path: Path) -> Drawn:
     from heedful.view import trial_page
 
     found = Trial.load(path)
-    return trial_page.body(found, 2), lambda: trial_page.page(found), None
+    return Drawn(trial_page.body(found, 2), lambda: trial_page.page(found))
 
 
 def _lab(path: Path) -> Drawn:
@@ -207,25 +212,10 @@ def _lab(path: Path) -> Drawn:
     from heedful.view import lab_page
 
     found = LabReport.load(path)
-    return lab_page.body(found, 2), lambda: lab_page.page(found), None
-
-
-def _steer(path: Path) -> Drawn:
-    from heedful.features.swept import Side, Sides
-    from heedful.view import steer_page
-
-    data = _json(path / "steer.json")
-    before, after = (Side(**_numbers(data[name])) for name in ("before", "after"))
-    told = {name: data[name] for name in ("size", "same", "model", "settings")}
-    found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), **told)
-    return steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found), None
-
-
-def _numbers(side: Any) -> Any:
-    """JSON has no NaN."""
-    return {name: float("nan") if value is None else value for name, value in side.items()}
+    return Drawn(lab_page.body(found, 2), lambda: lab_page.page(found))
 
 
 _DRAWN: dict[str, Callable[[Path], Drawn]] = {
-    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab, "steer": _steer,
+    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab, "steer": kept.steer,
+    "attention": kept.atlas, "feature": kept.feature,
 }  # fmt: skip

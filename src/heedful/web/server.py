@@ -22,9 +22,10 @@ from starlette.exceptions import HTTPException
 
 from heedful._version import __version__
 from heedful.errors import HeedfulError
+from heedful.web import api, job_api
 from heedful.web import security as secure
-from heedful.web.api import House, NotThere, router
 from heedful.web.files import FILES
+from heedful.web.house import House, NotThere
 from heedful.web.looking import warm
 from heedful.web.runs import Runs
 from heedful.web.seats import Seats
@@ -70,7 +71,8 @@ def application(inside: House, wish: Wish) -> Any:
         lifespan=_closing,
     )  # fmt: skip
     app.state.house = inside
-    app.include_router(router)
+    app.include_router(api.router)
+    app.include_router(job_api.router)
     for place, (kind, content) in FILES.items():
         app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
     app.add_exception_handler(HeedfulError, _mistake)

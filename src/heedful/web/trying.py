@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.text import select
 from heedful.types import CONTROL, Attribution, Comparison, Encoded, Target
-from heedful.web import asks
+from heedful.web import answers, asks, pieces
 from heedful.web.looking import Memory, look, predicted
 
-Span = tuple[int, int]
 LABELS = 20  # most labels that are worked out one by one
 
 
-def tried(model: Any, ask: asks.Try, memory: Memory) -> asks.Tried:
+def tried(model: Any, ask: asks.Try, memory: Memory) -> answers.Tried:
     whole = asks.Look(**{name: getattr(ask, name) for name in asks.Look.model_fields})
     have = memory.of(ask.key)
-    if not have:
+    if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
         look(model, whole, memory)
         have = memory.of(ask.key)
     first: Attribution = next(iter(have.values()))
@@ -41,12 +41,14 @@ def tried(model: Any, ask: asks.Try, memory: Memory) -> asks.Tried:
             "Shorten it",
         )
     gone, new = _sorted(ask, x)
-    text, spans = replaced(x, new, gone)
-    after = model.encode(text, ask.long) if new else x
-    removed = _overlapping(after, spans) if new else gone
+    after, removed = x, gone
+    if new:
+        contents, places = pieces.replaced(x, ask.contents, new, gone)
+        after = model.encode(ask.given(contents), ask.long)
+        removed = pieces.overlapping(after, contents, places)
     before, value = _value(model, x, target, []), _value(model, after, target, removed, ask.operator)
     shown = _without(after, removed) if ask.operator == "delete" else _marked(after, removed, ask.operator)
-    return asks.Tried(
+    return answers.Tried(
         before=before, after=value, text=shown,
         prediction=_predicted(model, after, removed, ask.operator),
         claims=[_claim(item, {*gone, *new}) for item in have.values() if _wanted(item, ask.methods)],
@@ -61,26 +63,6 @@ def _sorted(ask: asks.Try, x: Encoded) -> tuple[list[int], dict[int, str]]:
         raise HeedfulError(f"there is no word {wrong[0]}", f"the text has {len(x.word_spans)}")
     new = {edit.word: edit.by for edit in ask.edits if edit.by is not None}
     return sorted({edit.word for edit in ask.edits} - set(new)), new
-
-
-def replaced(x: Encoded, new: dict[int, str], gone: Sequence[int]) -> tuple[str, list[Span]]:
-    """(the text with new words, where the words that go stand in it)"""
-    out, at, spans = "", 0, []
-    for word, (start, end) in enumerate(x.word_spans):
-        out += x.text[at:start]
-        said = new.get(word, x.text[start:end])
-        if word in gone:
-            spans.append((len(out), len(out) + len(said)))
-        out, at = out + said, end
-    return out + x.text[at:], spans
-
-
-def _overlapping(x: Encoded, spans: Sequence[Span]) -> list[int]:
-    """Words that share characters with the spans."""
-    return [
-        word for word, (start, end) in enumerate(x.word_spans)
-        if any(start < stop and begin < end for begin, stop in spans)
-    ]  # fmt: skip
 
 
 def _value(model: Any, x: Encoded, target: Target, gone: Sequence[int], operator: str | None = None) -> float:
@@ -109,14 +91,13 @@ def _marked(x: Encoded, gone: Sequence[int], operator: str) -> str:
     return out + x.text[at:]
 
 
-def _predicted(model: Any, x: Encoded, gone: Sequence[int], operator: str) -> list[asks.Prediction]:
+def _predicted(model: Any, x: Encoded, gone: Sequence[int], operator: str) -> list[answers.Prediction]:
     """What the model says of the changed text: of tokens taken out, from the scores of all labels."""
     if not gone:
         shares = model.predict(x)
     elif operator == "delete" and hasattr(model, "ranked"):
         kept = [t for t, word in enumerate(x.words) if word not in gone]
-        ids = [x.ids[t] for t in kept]
-        shares = model.ranked(model.logits(ids), 5) if ids else []
+        shares = model.ranked(model.logits(select(x, kept)), 5) if kept else []
     elif model.labels:
         shares = _shares(model, x, gone, operator)
     else:
@@ -143,14 +124,14 @@ def _wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
     return methods is None or item.method in methods or item.method == CONTROL
 
 
-def _claim(item: Attribution, words: set[int]) -> asks.Claim:
+def _claim(item: Attribution, words: set[int]) -> answers.Claim:
     """Minus what the words were said to add."""
     scores = item.words()
     said = -sum(scores[word].score for word in words)
     errors = [scores[word].stderr for word in words]
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
-    return asks.Claim(
+    return answers.Claim(
         method=item.method, signed=item.signed, stderr=stderr,
         claimed=said if math.isfinite(said) else None,
     )  # fmt: skip

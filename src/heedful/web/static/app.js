@@ -1,7 +1,8 @@
 // The page: text at the top, then what is said about it, from the answer to the inside of the model.
 import { $, bars, button, copy, count, make, say } from "./dom.js";
-import { get, quick } from "./net.js";
-import { keep, load, onMoved, question, state } from "./state.js";
+import { drop, get, quick } from "./net.js";
+import { contents, hasText, keep, load, onMoved, question, state } from "./state.js";
+import * as given from "./given.js";
 import * as attention from "./attention.js";
 import * as features from "./features.js";
 import * as methods from "./methods.js";
@@ -26,10 +27,7 @@ const problem = (text = "") => {
 // --- the text and what the model says of it ---------------------------------------------------------
 
 const input = $("text-input");
-const grow = () => {
-  input.style.blockSize = "auto";
-  input.style.blockSize = `${Math.min(input.scrollHeight + 4, 0.5 * innerHeight)}px`;
-};
+const grow = () => given.grow(input);
 
 const answer = (found) => {
   const what = model().kind === "causal-lm" ? "Next token according to" : "Prediction of";
@@ -38,7 +36,7 @@ const answer = (found) => {
   const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), " ", make("span", { className: "chance", textContent: first.shown }));
   const links = make("p", { className: "acts" },
     button("Copy as Python", (event) => copy(methods.repeat("Python"), event.target)),
-    button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target)),
+    !state.turns && button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target)),
     button("Copy link", (event) => copy(location.href, event.target)));
   const other = found.prediction.length > 1 || first?.share !== null;
   $("answer").replaceChildren(make("div", {}, kicker, verdict || ""), make("div", { className: "shares" }, other ? bars(found.prediction) : ""), links);
@@ -52,7 +50,7 @@ const empty = () => {
 
 const ask = async () => {
   keep();
-  if (!state.text.trim()) { empty(); return; }
+  if (!hasText()) { drop("look"); empty(); return; }
   document.body.classList.add("asking");
   try {
     const wish = { ...question(), methods: state.methods };
@@ -99,12 +97,13 @@ const changed = () => {
 };
 
 const counted = () => {
-  const size = [...state.text].length;
+  const size = contents().reduce((sum, part) => sum + [...part].length, 0);
   $("count").textContent = size > 0.8 * here.limit ? `${size.toLocaleString("en")} of ${count(here.limit, "character")}` : "";
 };
 
 input.addEventListener("input", changed);
 addEventListener("resize", grow);
+given.begin(() => { counted(); refresh(); });
 
 const examples = () => {
   const known = EXAMPLES[model().kind] || EXAMPLES.classifier;
@@ -162,7 +161,7 @@ const chooseModel = async (name) => {
       here = await get("/api/here");
     } catch (error) { problem(error.message); modelPicker(); return; }
   }
-  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1 });
+  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1 });
   settled();
   ask();
 };
@@ -173,6 +172,7 @@ const settled = () => {  // what depends on the model alone
   if (!known.operators.includes(state.operator)) state.operator = known.operators.includes("delete") ? "delete" : known.operators[0];
   modelPicker();
   examples();
+  given.offer(known);
   targets();
   features.offer(known);
   attention.offer(known);
@@ -226,7 +226,7 @@ const open = () => {  // from the address
 };
 
 export const explain = (wish) => {  // from a run
-  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
+  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
   if (!here.models.some(({ name }) => name === state.model)) problem(`${state.model} is not served here.`);
   input.value = state.text;
   settled();
@@ -238,7 +238,7 @@ for (const tab of document.querySelectorAll("[data-view]")) tab.addEventListener
 document.querySelector(".skip").addEventListener("click", (event) => {  // the address holds the state, not a place
   event.preventDefault();
   view("explain");
-  input.focus();
+  given.box().focus();
 });
 $("model").addEventListener("change", (event) => chooseModel(event.target.value));
 theme(lastTheme());

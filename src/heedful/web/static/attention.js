@@ -1,10 +1,10 @@
 // The attention of every head: one pass, drawn by the atlas of the report.
 import { $, button, code, heading, make, parts, shell } from "./dom.js";
 import { cancel, ENDED, follow, start } from "./net.js";
-import { keep, state } from "./state.js";
+import { hasText, keep, said, state } from "./state.js";
 
 let shown = "", offered = false, stop = null;
-const key = () => JSON.stringify([state.model, state.text]);
+const key = () => JSON.stringify(said());
 
 export const clear = () => { shown = ""; stop?.(); if (offered) invite(); };
 
@@ -18,7 +18,7 @@ export const offer = (known) => {
 const LEAD = "Where every head of every layer looks, on this text.";
 
 const invite = (note = "") => {
-  const can = state.text.trim();
+  const can = hasText();
   $("attention").replaceChildren(...heading("Attention", LEAD), note && make("p", { className: "lead", textContent: note }),
     make("p", { className: "acts" }, button("Show every head · one pass", draw, { className: "act go", disabled: !can })));
 };
@@ -38,7 +38,7 @@ const draw = async () => {
   stop?.();
   const line = make("span", { className: "lead", textContent: "reading every head" });
   try {
-    const begun = await start("attention", { model: state.model, text: state.text });
+    const begun = await start("attention", said());
     const wait = make("div", { className: "job" }, make("progress", { aria: { label: "Progress" } }), line, button("Cancel", () => cancel(begun.id).catch(() => {})));
     $("attention").replaceChildren(...heading("Attention", LEAD), wait);
     stop = follow(begun.id, (told) => {
@@ -50,12 +50,16 @@ const draw = async () => {
   } catch (error) { shown = ""; invite(error.message); }
 };
 
+// A text, a pair or a chat in Python: JSON of strings, lists and objects is read the same there.
+export const given = () => (state.turns ? JSON.stringify(state.turns) : state.pair === null ? JSON.stringify(state.text) : `(${JSON.stringify(state.text)}, ${JSON.stringify(state.pair)})`);
+
 const atlas = async ({ html, data }) => {
   const { atlas: drawn } = await import("/static/atlas.js");
   const box = parts(html);
   box.classList.add("atlas");
-  const repeat = [code("Command line", shell("heedful", "attention", state.text, "--model", state.model, "--html", "heads.html")),
-    code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\natlas = heedful.attention(model, ${JSON.stringify(state.text)})\natlas.to_html("heads.html")`)];
+  const words = ["heedful", "attention", state.text, ...(state.pair === null ? [] : ["--pair", state.pair]), "--model", state.model, "--html", "heads.html"];
+  const repeat = [code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\natlas = heedful.attention(model, ${given()})\natlas.to_html("heads.html")`)];
+  if (!state.turns) repeat.unshift(code("Command line", shell(...words)));
   const again = parts("");
   again.append(...repeat);
   $("attention").replaceChildren(...heading("Attention", LEAD), box, make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }), copyable(again)));

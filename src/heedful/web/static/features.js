@@ -1,12 +1,13 @@
 // Features of a dictionary: which fire on the text, what one of them is, and what the model says when it is set.
 import { $, bars, button, code, heading, make, parts, shell } from "./dom.js";
 import { cancel, ENDED, follow, quick, start } from "./net.js";
-import { keep, state } from "./state.js";
+import { given } from "./attention.js";
+import { hasText, keep, said, state } from "./state.js";
 
 const MOST = 10;  // times its maximum, at the end of the slider
 let width = 0, list = null, near = false, asked = "", stopPage = null, stopSteer = null;
 const fires = make("div", { className: "fires" }), one = make("div", { className: "one" });
-const key = () => JSON.stringify([state.model, state.text]);
+const key = () => JSON.stringify(said());
 
 export const clear = () => { list = null; asked = ""; fires.replaceChildren(); };
 
@@ -29,9 +30,15 @@ const finder = () => {
 new IntersectionObserver((seen) => { near = seen.some(({ isIntersecting }) => isIntersecting); if (near) stale(); }, { rootMargin: "300px" }).observe($("features"));
 
 export const stale = async () => {
-  if (!width || !state.text.trim() || asked === key()) return;
+  if (!width || !hasText() || asked === key()) return;
   if (!near && state.feature < 0) return;
   const mine = asked = key();
+  if (state.turns) {
+    list = null;
+    fires.replaceChildren(make("p", { className: "lead", textContent: "Which features fire is read on plain text, not on a chat. One can be opened by its number, and set." }));
+    if (state.feature >= 0) choose(state.feature);
+    return;
+  }
   try {
     const found = await quick("features", "/api/features", { model: state.model, text: state.text });
     if (!found || mine !== key()) return;
@@ -99,9 +106,9 @@ const steering = (feature) => {
   const write = button("Write 40 tokens, base and steered", () => written(feature, texts, write), { className: "act go" });
   const told = () => { value.textContent = `${state.strength} × its greatest`; slider.setAttribute("aria-valuetext", value.textContent); };
   const next = async () => {
-    if (!state.text.trim()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text to go on from." })); return; }
+    if (!hasText()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text to go on from." })); return; }
     try {
-      const found = await quick("next", "/api/next", { model: state.model, text: state.text, feature, strength: state.strength });
+      const found = await quick("next", "/api/next", { ...said(), feature, strength: state.strength });
       if (!found) return;
       const side = (name, list) => make("div", {}, make("h4", { className: "name", textContent: name }), bars(list));
       sides.replaceChildren(side("Base: the next token", found.base), side(`Steered at ${state.strength} ×`, found.steered));
@@ -117,8 +124,8 @@ const steering = (feature) => {
 
 const commands = (feature) => {
   const box = make("div");
-  box.append(code("Command line", shell("heedful", "steer", state.text, "--model", state.model, "--feature", `${feature}=${state.strength}x`)),
-    code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\nsae = heedful.SAE.load(${JSON.stringify(state.model)})\nwith heedful.steer(model, sae, {${feature}: "${state.strength}x"}):\n    print(model.generate(${JSON.stringify(state.text)}))`));
+  if (!state.turns) box.append(code("Command line", shell("heedful", "steer", state.text, "--model", state.model, "--feature", `${feature}=${state.strength}x`)));
+  box.append(code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\nsae = heedful.SAE.load(${JSON.stringify(state.model)})\nwith heedful.steer(model, sae, {${feature}: "${state.strength}x"}):\n    print(model.generate(${given()}))`));
   return parts(box.innerHTML);
 };
 
@@ -126,13 +133,15 @@ const written = async (feature, texts, write) => {
   stopSteer?.();
   const { strength } = state;
   try {
-    const begun = await start("steer", { model: state.model, text: state.text, feature, strength, tokens: 40 });
+    const begun = await start("steer", { ...said(), feature, strength, tokens: 40 });
     texts.replaceChildren(make("div", { className: "job" }, make("progress", { aria: { label: "Progress" } }), make("span", { className: "lead", textContent: "writing" }), button("Cancel", () => cancel(begun.id).catch(() => {}))));
     stopSteer = follow(begun.id, ({ state: how, result, error }) => {
       if (how === "done" && result) {
         const side = (name, found) => make("div", {}, make("h4", { className: "name", textContent: name }), make("p", { className: "said", dir: "auto" }, make("span", { className: "prompt", textContent: result.prompt }), found.text),
           make("p", { className: "explained", textContent: `perplexity ${found.perplexity?.toFixed(1) ?? "–"} to the unsteered model, repeats ${Math.round(100 * found.repetition)} %` }));
-        texts.replaceChildren(side("Base", result.before), side(`Steered at ${strength} ×`, result.after), result.same ? make("p", { className: "lead", textContent: "The steer changed no token." }) : "");
+        const others = Object.entries(result.beside || {}).map(([name, found]) => side(`${name[0].toUpperCase()}${name.slice(1)}, of the same size`, found));
+        const notes = (result.notes || []).map((note) => make("p", { className: "lead note", textContent: note }));
+        texts.replaceChildren(side("Base", result.before), side(`Steered at ${strength} ×`, result.after), ...others, ...notes, result.same ? make("p", { className: "lead", textContent: "The steer changed no token." }) : "");
         write.focus({ preventScroll: true });
       } else if (ENDED.includes(how)) texts.replaceChildren(make("p", { className: how === "failed" ? "problem" : "lead", textContent: error || "Cancelled." }));
     });

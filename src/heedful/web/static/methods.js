@@ -180,7 +180,7 @@ const listen = (begun) => {
 const resume = async (id) => {
   try {
     const found = await get(`/api/jobs/${id}`);
-    const same = found.kind === "explain" && ["model", "text", "target", "contrast", "unit", "seed"].every((name) => found.ask[name] === question()[name]);
+    const same = found.kind === "explain" && ["model", "text", "pair", "turns", "target", "contrast", "unit", "seed"].every((name) => JSON.stringify(found.ask[name] ?? null) === JSON.stringify(question()[name] ?? null));
     if (same) { listen(found); return; }
     if (found.run && found.result === null) {
       $("methods").append(make("p", { className: "lead" }, "What was found before is stored: ", button("open it", () => import("./app.js").then(({ view }) => { state.run = found.run; view("runs"); }), { className: "link" })));

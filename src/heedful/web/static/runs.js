@@ -1,10 +1,11 @@
-// Run folders under the root: explanations, audits, trials, labs and steers, drawn as the report draws them.
+// Run folders under the root: explanations, audits, trials, labs, atlases, features and steers, drawn as the report draws them.
 import { $, button, heading, make, parts } from "./dom.js";
 import { get } from "./net.js";
 import { keep, state } from "./state.js";
 import { explain } from "./app.js";
 
 const list = make("div", { className: "runs-list" }), page = make("div", { className: "run" });
+const PLURALS = { attention: "attention" };
 let kind = "";
 
 const when = (seconds) => new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
@@ -23,7 +24,7 @@ const draw = ({ root, runs, more }) => {
     return;
   }
   const kinds = [...new Set(runs.map((run) => run.kind))].sort();
-  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, runs, more }); } } }))) : "";
+  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? PLURALS[name] || `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, runs, more }); } } }))) : "";
   const row = (run) => make("tr", { className: run.id === state.run ? "chosen" : "", data: { run: run.id } },
     make("th", { scope: "row" }, button(run.name, () => open(run.id), { className: "link" })), make("td", { textContent: run.kind }), make("td", { textContent: when(run.when) }), make("td", { className: "wrap", dir: "auto", textContent: run.title }));
   const shown = runs.filter((run) => !kind || run.kind === kind);
@@ -39,7 +40,14 @@ const open = async (id, scroll = true) => {
     const found = await get(`/api/runs/${id}`);
     const save = make("a", { className: "act", href: `/api/runs/${id}/report`, download: "", textContent: "Save as one HTML file" });
     const acts = make("p", { className: "acts" }, save, found.ask && button("Open in Explain", () => explain(found.ask)), button("Close", () => { state.run = ""; keep(); page.replaceChildren(); for (const row of list.querySelectorAll("tr.chosen")) row.classList.remove("chosen"); }));
-    page.replaceChildren(make("p", { className: "kicker", textContent: `${found.kind} · ${found.name}` }), acts, parts(found.html));
+    const drawn = parts(found.html);
+    page.replaceChildren(make("p", { className: "kicker", textContent: `${found.kind} · ${found.name}` }), acts, drawn);
+    if (found.data) {
+      const { atlas } = await import("/static/atlas.js");
+      drawn.classList.add("atlas");
+      let link = "";
+      atlas(drawn, found.data, { read: () => link, write: (now) => { link = String(now); } });
+    }
   } catch (error) { page.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
   if (scroll) page.scrollIntoView({ block: "start" });
 };

@@ -1,7 +1,8 @@
 // What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
 const LISTS = ["methods"];
+export const ROLES = ["system", "user", "assistant"];
 const NUMBERS = ["seed", "feature", "strength"];
-const DEFAULTS = { view: "explain", model: "", text: "", target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
+const DEFAULTS = { view: "explain", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
 
 export const state = { ...DEFAULTS };
 
@@ -18,6 +19,7 @@ const parsed = (name, value) => {
   if (LISTS.includes(name)) return value ? value.split(",") : [];
   if (NUMBERS.includes(name)) return Number.isFinite(Number(value)) ? Number(value) : DEFAULTS[name];
   if (name === "a") return JSON.parse(value);
+  if (name === "turns") return JSON.parse(value).map(({ role, content }) => ({ role: ROLES.includes(role) ? role : "user", content: String(content) }));
   if (name === "edits") return Object.fromEntries(Object.entries(JSON.parse(value)).filter(([at]) => /^\d+$/.test(at)));
   return value;
 };
@@ -50,8 +52,16 @@ export const keep = () => {
 
 export const onMoved = (act) => addEventListener("hashchange", () => { if (location.hash.slice(1) !== last) act(); });
 
+// What the model is given: a text, two texts, or the turns of a chat.
+export const said = () => {
+  if (state.turns) return { model: state.model, text: "", turns: state.turns };
+  return state.pair === null ? { model: state.model, text: state.text } : { model: state.model, text: state.text, pair: state.pair };
+};
+export const contents = () => (state.turns ? state.turns.map(({ content }) => content) : state.pair === null ? [state.text] : [state.text, state.pair]);
+export const hasText = () => contents().every((part) => part.trim());
+
 // What an explanation depends on.
 export const question = () => ({
-  model: state.model, text: state.text, target: state.target || null, contrast: state.contrast || null,
+  ...said(), target: state.target || null, contrast: state.contrast || null,
   unit: state.unit, seed: state.seed, long: state.long,
 });

@@ -77,7 +77,7 @@ const kinds = () => {
 };
 
 const shaded = () => {
-  const text = Array.from(state.text), shades = kinds();
+  const text = Array.from(looked.text), shades = kinds();
   const line = make("p", { className: "words", dir: "auto", role: "toolbar", aria: { label: "Words of the text" }, on: { keydown: keys } });
   let at = 0;
   looked.words.forEach(({ start, end }, index) => {
@@ -152,7 +152,7 @@ const outcome = () => {
   const acts = make("p", { className: "acts" },
     now && button("Keep as A", () => { state.a = now; keep(); draw(); }),
     state.a && button("Forget A", () => { state.a = null; keep(); draw(); }),
-    now && state.operator === "delete" && button("Go on with this text", () => { const { text } = now; state.edits = {}; setText(text); }));
+    now && state.operator === "delete" && state.pair === null && !state.turns && button("Go on with this text", () => { const { text } = now; state.edits = {}; setText(text); }));
   const apart = state.a && now && state.a.target === now.target && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(now.after - state.a.after) }), ` of ${number()}`);
   return make("div", { className: "outcome", aria: { live: "polite" } }, found && !found.error && compared(), make("div", { className: `versions${kept ? " two" : ""}` }, kept, right), apart, acts);
 };

@@ -1,0 +1,173 @@
+"""What a client gets."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+
+class Problem(BaseModel):
+    """Why there is no answer, and what to do."""
+
+    error: str
+
+
+class Prediction(BaseModel):
+    label: str
+    shown: str  # 97.2 %, or a number
+    share: float | None  # of a bar, 0 to 1
+
+
+class Cost(BaseModel):
+    """A method and what it costs here."""
+
+    method: str
+    state: Literal["live", "waits", "done", "refused"]
+    rows: int  # at most
+    least: int
+    seconds: float
+    why: str = ""  # it is refused
+    summary: str = ""
+
+
+class Piece(BaseModel):
+    """A word of the text, or another unit; places count code points."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Looked(BaseModel):
+    text: str  # as the model reads it: both texts of a pair, a chat in its template
+    prediction: list[Prediction]
+    target: str
+    explained: str
+    words: list[Piece]
+    methods: list[Cost]
+    weighing: float  # seconds that weighing takes
+    weighing_rows: int
+    html: dict[str, str]  # parts of the report
+    notes: list[str]
+    operators: list[str]
+
+
+class Claim(BaseModel):
+    """What a method says of the words that were changed."""
+
+    method: str
+    signed: bool
+    claimed: float | None
+    stderr: float | None = None
+
+
+class Tried(BaseModel):
+    before: float  # the explained number
+    after: float
+    text: str
+    prediction: list[Prediction]
+    claims: list[Claim]
+    target: str
+    notes: list[str]
+
+
+class Model(BaseModel):
+    name: str
+    kind: str
+    labels: list[str]
+    window: int | None
+    pairs: bool  # reads two texts
+    chat: bool  # has a chat template
+    operators: list[str]
+    capabilities: list[str]
+    features: int  # of its dictionary; 0: it has none
+    refused: dict[str, str]  # method -> why it cannot explain this model
+    facts: dict[str, str | int | float | bool]
+
+
+class Method(BaseModel):
+    name: str
+    summary: str
+    cite: str
+    signed: bool
+
+
+class Here(BaseModel):
+    """What this server has."""
+
+    version: str
+    models: list[Model]
+    offered: list[str]
+    allow_load: bool
+    methods: list[Method]
+    few: list[str]
+    limit: int
+    runs: bool
+    waiting: dict[str, int]  # by model, quick questions in the queue
+
+
+class JobState(BaseModel):
+    id: str
+    kind: str
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    label: str
+    done: int
+    total: int
+    seconds: float
+    left: float | None
+    error: str
+    run: str | None
+    ask: dict[str, Any]
+    result: dict[str, Any] | None
+    shown: int
+
+
+class Fired(BaseModel):
+    """A feature on the text."""
+
+    feature: int
+    most: float
+    share: float | None  # of its greatest activation in training
+    token: str
+    at: int
+    html: str
+
+
+class Firing(BaseModel):
+    features: list[Fired]
+    site: str
+    width: int
+    active: float  # mean over tokens
+    notes: list[str]
+
+
+class Next(BaseModel):
+    base: list[Prediction]
+    steered: list[Prediction]
+    greatest: float | None
+    moved: float
+
+
+class RunEntry(BaseModel):
+    id: str
+    name: str
+    kind: str
+    title: str
+    when: float
+
+
+class RunList(BaseModel):
+    root: str
+    runs: list[RunEntry]
+    more: int  # folders that are not listed
+
+
+class RunPage(BaseModel):
+    id: str
+    name: str
+    kind: str
+    html: str
+    notes: list[str]
+    ask: dict[str, Any] | None  # of an explanation: so that it can be opened in the page
+    data: dict[str, Any] | None = None  # of an atlas: the numbers that its script draws

@@ -1,0 +1,66 @@
+"""What all requests share: models, runs, jobs, what is remembered, and what any may be refused with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi import Path as InPath
+
+from heedful.web import answers, inside, looking, runs
+from heedful.web.jobs import Job, Jobs
+from heedful.web.seats import Seats, Stock
+
+Number = Annotated[str, InPath(pattern=r"^[0-9a-z-]{1,64}$", description="as the server gave it")]
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    code: {"model": answers.Problem, "description": told}
+    for code, told in (
+        (400, "it cannot be done, and why"), (401, "a token is needed"), (403, "another site asked"),
+        (404, "there is no such thing"), (408, "the request did not end"), (413, "too large"),
+        (415, "not JSON"), (421, "another name"), (422, "a field is not as it should be"),
+        (429, "too many are waiting"),
+    )
+}  # fmt: skip
+
+
+class NotThere(Exception):
+    """404, with a sentence."""
+
+
+@dataclass(eq=False)
+class House:
+    """All that requests share."""
+
+    seats: Seats
+    runs: runs.Runs
+    jobs: Jobs = field(default_factory=Jobs)
+    memory: looking.Memory = field(default_factory=looking.Memory)
+    _dictionaries: dict[str, inside.Dictionary] = field(default_factory=dict)
+
+    def dictionary(self, stock: Stock) -> inside.Dictionary:
+        return self._dictionaries.setdefault(stock.name, inside.Dictionary(stock))
+
+    def start(self, kind: str, ask: Any, work: Callable[[Any, Job], None]) -> Job:
+        """A job with the worker's own twin of the model."""
+        stock = self.seats.get(ask.model)
+
+        def job_work(job: Job) -> None:
+            job.tell("waiting for the model")
+            with stock.twin(job.worker) as model:
+                work(model, job)
+
+        return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work))
+
+    def close(self) -> None:
+        self.jobs.close()
+        self.seats.close()
+
+
+def house_of(request: Request) -> House:
+    found: House = request.app.state.house
+    return found
+
+
+In = Annotated[House, Depends(house_of)]
