@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 import heedful
+from heedful.labs import anchor_cases
 from heedful.labs import anchors_theory as lab
-from heedful.labs.anchors_theory import Case
+from heedful.labs.anchor_cases import Case
 from heedful.labs.frame import LabRun
 from heedful.labs.report import Claim
 from heedful.labs.reviews import reviews
@@ -32,9 +33,9 @@ def bag() -> Bag:
 
 @pytest.fixture(scope="module")
 def headed(zoo: Any) -> list[Case]:
-    model = heedful.load(lab.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
+    model = heedful.load(anchor_cases.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
     texts = [review.text for review in reviews("held")[300:360]]
-    return lab.chosen(texts, lambda text: lab.head_case(model, text), 8)
+    return anchor_cases.chosen(texts, lambda text: anchor_cases.head_case(model, text), 8)
 
 
 def held(run: LabRun) -> list[bool]:
@@ -45,7 +46,7 @@ def test_the_bag_learns_and_its_rule_is_what_it_says(bag: Bag) -> None:
     sentences = reviews("held")
     right = (bag.margins([s.text.lower() for s in sentences]) > 0) == np.array([s.label for s in sentences])
     assert right.mean() > 0.65
-    made = lab.bag_case(bag, sentences[200].text)
+    made = anchor_cases.bag_case(bag, sentences[200].text)
     keep = np.random.default_rng(0).random((50, len(made.rule.weights))) < 0.5
     margin = replace(made.target, kind="margin")
     said = made.model.rows(made.x, margin, keep, "delete", "word")
@@ -58,7 +59,7 @@ def test_one_head_is_that_head_of_the_model(zoo: Any) -> None:
 
     ids = torch.tensor([zoo.encode("a film that is not bad at all").ids])
     with torch.inference_mode():
-        heads = [lab.one_head(zoo.module, head)(ids) for head in range(6)]
+        heads = [anchor_cases.one_head(zoo.module, head)(ids) for head in range(6)]
         torch.testing.assert_close(torch.stack(heads).mean(0), zoo.module(ids))
 
 
@@ -94,7 +95,10 @@ def test_a_wrong_sign_is_found_out(headed: list[Case], zoo: Any) -> None:
 
 def test_a_wrong_gaussian_is_found_out(bag: Bag, headed: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [review.text for review in reviews("held")[300:500]]
-    cases = {"linear": lab.chosen(texts, lambda text: lab.bag_case(bag, text), 20), "one head": headed}
+    cases = {
+        "linear": anchor_cases.chosen(texts, lambda text: anchor_cases.bag_case(bag, text), 20),
+        "one head": headed,
+    }
     run = LabRun(fast=True)
     lab.precisions(run, cases)
     assert held(run)[0]
@@ -105,10 +109,69 @@ def test_a_wrong_gaussian_is_found_out(bag: Bag, headed: list[Case], monkeypatch
     assert held(wrong)[0] is False
 
 
+def claims(run: LabRun) -> list[Claim]:
+    return [part for part in run.parts if isinstance(part, Claim)]
+
+
 def test_a_search_that_finds_other_words_is_found_out(
     headed: list[Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lab, "anchor_of", lambda case, samples, seed: [int(np.argmin(case.rule.weights))])
     run = LabRun(fast=True)
     lab.searched(run, {"one head": headed})
-    assert held(run) == [False]
+    assert held(run) == [False, False]
+
+
+def test_a_search_that_finds_what_is_foretold_holds_and_its_controls_do_not(
+    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An oracle for the search. The controls stand far below it, and are what their names say."""
+    told = lambda case, *_: linear_anchors.shortest(case.rule, lab.THRESHOLD, linear_anchors.gaussian)  # noqa: E731
+    monkeypatch.setattr(lab, "anchor_of", told)
+    run = LabRun(fast=True)
+    lab.searched(run, {"one head": headed * 4})  # as many texts, each with other controls
+    overlap, same = claims(run)
+    assert overlap.holds
+    assert same.holds
+    assert overlap.value == same.value == 1.0
+    assert same.interval == pytest.approx((0.025 ** (1 / (4 * len(headed))), 1.0))
+    assert overlap.against is not None
+    assert same.against is not None
+    assert same.against <= overlap.against < 0.6
+
+
+def test_a_prediction_that_is_too_long_is_found_out(
+    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = lambda case, *_: linear_anchors.shortest(case.rule, lab.THRESHOLD, linear_anchors.gaussian)  # noqa: E731
+    monkeypatch.setattr(lab, "anchor_of", told)
+    doubtful = lambda rule, anchor: linear_anchors.gaussian(rule, ()) if len(anchor) < 6 else 1.0  # noqa: E731
+    monkeypatch.setattr(lab, "LAWS", (linear_anchors.exact, doubtful))
+    run = LabRun(fast=True)
+    lab.searched(run, {"one head": headed})
+    assert held(run) == [True, False]
+
+
+def test_controls_by_hand() -> None:
+    """Eight words, one that decides: the search's word is one of eight at random."""
+    rule, rng = LinearRule(np.array([5.0, *[0.01] * 7]), -2.0), np.random.default_rng(0)
+    met = [lab.Met.of(rule, [0], rng) for _ in range(400)]
+    assert all(one.same and one.overlap == 1.0 and one.precision == 1.0 for one in met)
+    assert met[0].lengths == (1, 1, 1)
+    for chance in ("overlap_chance", "same_chance"):
+        assert np.mean([getattr(one, chance) for one in met]) == pytest.approx(1 / 8, abs=0.05)
+
+
+def test_the_best_constant_is_the_median() -> None:
+    assert lab.constant_error(np.array([0.2, 0.4, 1.0])) == pytest.approx(0.8 / 3)
+
+
+def test_the_control_of_six_heads_differs_from_one(headed: list[Case], zoo: Any) -> None:
+    """The sum of rules is exact for a model of one head, six times; then the control is zero, and the claim
+    that six heads differ fails."""
+    single = heedful.load(anchor_cases.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
+    for model, holds in ((zoo, True), (single, False)):
+        run = LabRun(fast=True)
+        lab.same_sign(run, headed, model, np.random.default_rng(0))
+        assert claims(run)[1].holds is holds
+        assert claims(run)[0].against == pytest.approx(claims(run)[1].value)

@@ -46,16 +46,34 @@ def test_the_sentence(told: Any) -> None:
 
 
 def test_random_rankings_fail_the_claims_of_agreement(told: Any) -> None:
-    """Taus around zero: no agreement beyond chance, and no kinds."""
+    """Taus around zero: no kinds."""
     run = LabRun()
-    lab.many_agree(run, np.random.default_rng(0).normal(0, 0.2, (40, 21)), lab.matrix_of(told))
-    assert held(run)[0] is False
+    lab.many_agree(run, np.random.default_rng(0).normal(0, 0.2, (40, 21)), np.ones(40), lab.matrix_of(told))
+    assert held(run)[0] is True
     assert held(run)[2] is False
+
+
+def test_methods_that_agree_as_lime_does_with_itself_fail(told: Any) -> None:
+    rng = np.random.default_rng(0)
+    run = LabRun()
+    lab.many_agree(run, rng.normal(0.85, 0.05, (40, 21)), rng.normal(0.9, 0.05, 40), lab.matrix_of(told))
+    assert held(run)[0] is False
+
+
+def test_a_lime_that_draws_noise_fails_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were LIME's scores another draw's each time, its tau with itself would be that of chance."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(lab.agreement, "kendall", lambda a, b: float(rng.normal(0, 0.2)))
+    monkeypatch.setattr(lab, "skill", lambda model, told, seed: np.zeros(7))
+    monkeypatch.setattr(lab, "FAST", 8)
+    run = LabRun(fast=True)
+    lab.disagreement(run)
+    assert held(run)[1] is False
 
 
 def test_the_matrix_of_means_is_in_order(told: Any) -> None:
     run = LabRun()
-    lab.many_agree(run, np.arange(42.0).reshape(2, 21) / 100, lab.matrix_of(told))
+    lab.many_agree(run, np.arange(42.0).reshape(2, 21) / 100, np.ones(2), lab.matrix_of(told))
     table = next(part for part in run.parts if getattr(part, "title", "") == "Mean tau on reviews")
     rows = {row[0]: dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows}  # type: ignore[union-attr]
     for number, (a, b) in enumerate(combinations(lab.SEVEN, 2)):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.labs import LabRun
+from heedful.labs import LabRun, one_neuron
 from heedful.labs import superposition as lab
 
 
@@ -70,9 +70,31 @@ def test_the_exact_loss_is_what_sampling_finds() -> None:
 
 
 def test_one_neuron_by_hand() -> None:
-    assert lab.loss_of((1, 0, 0, 0), math.log) == pytest.approx(0.75 * math.log(3))  # 0.824
-    assert lab.loss_of((1, 0, 1, 0), math.log) == pytest.approx(math.log(2))  # 0.693
-    assert lab.loss_of((0, 0, 0, 0), math.log) == pytest.approx(math.log(4))
+    assert one_neuron.loss_of((1, 0, 0, 0), math.log) == pytest.approx(0.75 * math.log(3))  # 0.824
+    assert one_neuron.loss_of((1, 0, 1, 0), math.log) == pytest.approx(math.log(2))  # 0.693
+    assert one_neuron.loss_of((0, 0, 0, 0), math.log) == pytest.approx(math.log(4))
+
+
+@pytest.mark.parametrize("wiring", [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0)])
+def test_the_counted_losses_are_what_training_comes_to(wiring: tuple[int, ...]) -> None:
+    """A read-out of the neuron's state, logits free: four rows, one for each feature."""
+    state, feature = torch.tensor(wiring), torch.arange(4)
+    logits = torch.zeros(2, 4, requires_grad=True)
+    wanted = torch.nn.functional.one_hot(feature)
+    losses = {
+        math.log: lambda: torch.nn.functional.cross_entropy(logits[state], feature),
+        half: lambda: (logits.softmax(1)[state] - wanted).square().sum(1).mean(),
+    }
+    for doubt, loss in losses.items():
+        for _ in range(300):
+            (slope,) = torch.autograd.grad(loss(), logits)
+            with torch.no_grad():
+                logits -= 3 * slope
+        assert loss().item() == pytest.approx(one_neuron.loss_of(wiring, doubt), abs=0.01)
+
+
+def half(size: int) -> float:
+    return 1 - 1 / size
 
 
 def claims(part: Any, seed: int = 0) -> dict[str, bool]:
@@ -102,6 +124,10 @@ def test_a_wrong_boundary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = lab.loss_of
-    monkeypatch.setattr(lab, "loss_of", lambda w, doubt: real(w, doubt) / (1 + sum(w)))
-    assert not all(claims(lab.one_neuron).values())
+    real = one_neuron.loss_of
+    assert all(claims(lab.one_neuron).values())
+    monkeypatch.setattr(one_neuron, "loss_of", lambda w, doubt: real(w, doubt) / math.log(2))  # bits
+    held = list(claims(lab.one_neuron).values())
+    assert held == [False, False, True, True]  # only the published numbers notice the unit
+    monkeypatch.setattr(one_neuron, "loss_of", lambda w, doubt: real(w, doubt) / (1 + sum(w)))
+    assert not any(claims(lab.one_neuron).values())

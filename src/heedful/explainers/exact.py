@@ -11,6 +11,9 @@ The last two play with words (or tokens, sentences); an absent one is replaced, 
 token (operator "unk"). They explain the logit, to which heads add up; a contrast is one more read-out.
 Cost: no model row; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
 
+`games` gives the heads of a text as games N(z) / D(z) (heedful.theory.ratio_game), for whoever wants other
+values of them; `gradient` is the closed form at any embeddings.
+
 Lopardo, Precioso & Garreau 2024 (model and gradient; the query path of CLS is added here); Mardaoui &
 Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).
 """

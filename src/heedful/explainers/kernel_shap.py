@@ -11,6 +11,8 @@ twice the error variance. The sum is exact in any case. Rows double until the re
 |stderr| / |scores| is at most `precision`, or `samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
+`shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
+
 Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
 """
 

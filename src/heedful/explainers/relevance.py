@@ -13,6 +13,8 @@ says (the authors' code overwrites that entry of [CLS] too). A pooling query has
 Cost: one forward and backward, shared with every other method that reads the trace.
 Needs: attentions (with gradients).
 
+`felt` is Abar of one layer, `relevance` the score of a whole trace, real or made by hand.
+
 Chefer, Gur & Wolf, Generic Attention-model Explainability, ICCV 2021.
 """
 

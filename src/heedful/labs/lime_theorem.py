@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.intervals import bootstrap
+from heedful.intervals import UNIT, bootstrap
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.means import claim_mean
 from heedful.labs.one_layer_cases import Case, case, documents, error, fresh
@@ -34,6 +34,7 @@ from heedful.theory.ratio_game import RatioGame
 from heedful.view.charts import Box, Curve, boxes, curves
 
 RUNS = 5
+POSITIVE = (0.0, np.inf)  # what an error can be
 PEAKED = 8.0  # times as long a query: scores spread eight times as far
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 BANDWIDTHS = tuple(np.geomspace(0.05, 2.0, 25).tolist())
@@ -149,12 +150,19 @@ def formulas(run: LabRun, cases: dict[str, list[Case]]) -> None:
         " how far they are from the average value. In models that attend to few words the best constant"
         " differs from text to text, so a figure of one text can make any constant look right."
     )
-    diffuse, peaked, trained = (errors[name] for name in ("diffuse", "peaked", "trained"))
+    formula_claims(run, *(errors[name] for name in ("diffuse", "peaked", "trained")))
+
+
+def formula_claims(
+    run: LabRun, diffuse: dict[str, Floats], peaked: dict[str, Floats], trained: dict[str, Floats]
+) -> None:
+    """Errors (texts,) of each formula, and the constant that fits best, in three models."""
     claim_mean(
         run,
         "With diffuse attention the published formula misses the limit by more than 30 %.",
         diffuse["published"],
         above=0.3,
+        limits=POSITIVE,
         against=diffuse["centred"].mean(),
         control="centred",
     )
@@ -163,6 +171,7 @@ def formulas(run: LabRun, cases: dict[str, list[Case]]) -> None:
         "With diffuse attention the centred formula misses it by less than 10 %.",
         diffuse["centred"],
         below=0.1,
+        limits=POSITIVE,
         against=diffuse["published"].mean(),
         control="published",
     )
@@ -171,6 +180,7 @@ def formulas(run: LabRun, cases: dict[str, list[Case]]) -> None:
         "With peaked attention no formula will do: on average the better of the two misses by over 20 %.",
         np.minimum(peaked["published"], peaked["centred"]),
         above=0.2,
+        limits=POSITIVE,
         against=diffuse["centred"].mean(),
         control="centred, diffuse",
     )
@@ -247,6 +257,7 @@ def bandwidths(run: LabRun, cases: dict[str, list[Case]], uniform: Case) -> None
         " model).",
         np.array(counts["diffuse"]) / shown.shape[1],
         above=0.01,
+        limits=UNIT,
         against=len(sign_changes(uniform.mean(sweep))),
         control="equal attention, where f is linear",
     )

@@ -27,7 +27,7 @@ from torch import Tensor
 from heedful import registry
 from heedful.evidence.axioms import saturated_model, sensitivity_case
 from heedful.explainers.paths import Path
-from heedful.intervals import mean_of
+from heedful.intervals import UNIT, mean_of
 from heedful.labs.frame import LabRun, lab
 from heedful.models.base import missing
 from heedful.types import CONTROL, Floats
@@ -36,6 +36,7 @@ from heedful.view.charts import Curve, curves
 SLOPES = ("grad-avg", "grad-l1", "grad-l2", "grad-x-input")  # read the gradient at x, and nowhere else
 WHOLE = ("integrated-gradients", "occlusion", "kernel-shap")  # compare with the text without x
 FEATURES = 3
+POSITIVE = (0.0, float("inf"))  # what an error can be
 
 Function = Callable[[Tensor], Tensor]  # (n, d) -> (n,)
 
@@ -145,17 +146,17 @@ def drawn_units(run: LabRun, count: int) -> None:
         gap.append(abs(float(integrated(f, x, zero).sum()) - whole) / whole)
         run.progress(done + 1, count, "drawn units")
     shares = np.array([np.mean(seen) for seen in blind if seen])
-    value, span = mean_of(shares)
+    value, span = mean_of(shares, UNIT)
     run.claim(
         "Of features that change the output of a drawn unit, many have gradient zero.",
         value=value, interval=span, holds=span[0] > 0.1, against=0.0, control="integrated gradients",
     )  # fmt: skip
-    value, span = mean_of(off)
+    value, span = mean_of(off, POSITIVE)
     run.claim(
         "Integrated gradients score each such feature with the very change of the output.",
         value=value, interval=span, holds=max(off) < 1e-4,
     )  # fmt: skip
-    value, span = mean_of(gap)
+    value, span = mean_of(gap, POSITIVE)
     run.claim(
         "From zero, the scores of all features together sum to the change of the output.",
         value=value, interval=span, holds=max(gap) < 1e-4,

@@ -13,9 +13,9 @@ Two features of importance 1 and r in one dimension have two candidates, whose l
     opposite     W = (1, -1), b = 0:         loss = (1 + r) p²/6
     so they share the dimension below the density p* = 4r / (2 + 5r)
 
-Polysemantic without superposition: one neuron that is on or off, four features that exclude each other, each
-followed by its own token. Losses of all 16 ways to wire it are counted. Many toys train at once, one batched
-product. Draws: the directions by density, features per dimension, two features in one dimension.
+Polysemantic without superposition: one neuron, four features (heedful.labs.one_neuron). Many toys train at
+once, one batched product. Draws: the directions by density, features per dimension, two features in one
+dimension.
 
 Elhage et al., Toy Models of Superposition, 2022; Bricken et al. 2023 (the neuron and four features).
 """
@@ -23,15 +23,16 @@ Elhage et al., Toy Models of Superposition, 2022; Bricken et al. 2023 (the neuro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import torch
 from torch import Tensor
 
+from heedful.intervals import SIGNED, UNIT
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.means import claim_mean
+from heedful.labs.one_neuron import one_neuron
 from heedful.view.charts import Curve, curves
 from heedful.view.panels import Panel, arrows
 
@@ -134,12 +135,14 @@ def by_density(run: LabRun) -> None:
         above=0.8,
         against=float(share[-1].mean()),
         control="the same share when features are sparse",
+        limits=UNIT,
     )
     claim_mean(
         run,
         "Sparse features: more are kept than there are dimensions",
         kept[-1].numpy(),
         above=3.0,
+        limits=(0.0, 5.0),
         against=float(kept[0].mean()),
         control="features kept when all are always active",
     )
@@ -164,6 +167,7 @@ def shapes(run: LabRun) -> None:
         "Six sparse features in three dimensions stand in opposite pairs: cosine to the partner near -1",
         opposite(six).double().numpy(),
         below=-0.95,
+        limits=SIGNED,
         against=float(opposite(torch.randn(200, 6, 3, generator=chance)).mean()),
         control="six random directions",
     )
@@ -302,45 +306,3 @@ def exact_loss(toys: Toys, density: Tensor, importance: Tensor, nodes: int = 40)
         chance = (density if first else 1 - density) * (density if second else 1 - density)
         total += chance * (missed.mean(1) * importance).sum(1)
     return total
-
-
-# --- one neuron, four features ---------------------------------------------------------------------
-
-
-def one_neuron(run: LabRun) -> None:
-    """Cross entropy prefers a neuron that fires for two features; squared error does not care."""
-    wirings = list(product((0, 1), repeat=4))
-    entropy = {w: loss_of(w, lambda size: math.log(size)) for w in wirings}
-    squared = {w: loss_of(w, lambda size: 1 - 1 / size) for w in wirings}
-    best = {k: min((w for w in wirings if sum(w) == k), key=entropy.__getitem__) for k in range(5)}
-    run.say(
-        """A neuron is on or off; one of four features is present, each as often, and tells the next token.
-        A neuron for one feature leaves three in doubt: three quarters of log 3. One that fires for two leaves
-        two either way: log 2. Nothing is compressed here, and still a loss of logarithms wants polysemantic
-        neurons. Squared error is the same for both."""
-    )
-    run.table(
-        "A neuron that fires for so many of four features",
-        ("features", "cross entropy", "squared error"),
-        [(k, entropy[w], squared[w]) for k, w in best.items()],
-    )
-    run.claim(
-        "Of all wirings of one neuron, cross entropy is least where it fires for two of four features",
-        value=min(entropy.values()),
-        holds=all((loss > entropy[best[2]] + 1e-9) == (sum(w) != 2) for w, loss in entropy.items()),
-        against=entropy[best[1]],
-        control="a neuron for one feature",
-        exact=True,
-    )
-    run.claim(
-        "Squared error does not tell a neuron for one feature from a neuron for two",
-        value=squared[best[2]] - squared[best[1]],
-        holds=abs(squared[best[2]] - squared[best[1]]) < 1e-12,
-        exact=True,
-    )
-
-
-def loss_of(wiring: Sequence[int], doubt: Callable[[int], float]) -> float:
-    """The neuron's two states leave a group of features in doubt each; `doubt` is the loss of a group."""
-    sizes = [sum(wiring), len(wiring) - sum(wiring)]
-    return sum(size * doubt(size) for size in sizes if size) / len(wiring)
