@@ -1304,6 +1304,63 @@ MUTANTS = (
         "return sae(x) - x + (torch.stack(new, 1) - old) @ sae.W_dec[features]",
         "features/test_steer.py",
     ),
+    Mutant(
+        "harvest: a batch read twice after a kill",
+        "features/harvest.py",
+        "if count > done:",
+        "if count >= done:",
+        "features/test_harvest.py::test_kills_change_no_byte",
+    ),
+    Mutant(
+        "harvest: sums begin anew after a kill",
+        "features/harvest.py",
+        "state.squares += taken.squares",
+        "state.squares = taken.squares + (state.squares if state.rows > self.before + len(taken.rows) else 0.0)",
+        "features/test_harvest.py::test_kills_change_no_byte",
+    ),
+    Mutant(
+        "harvest: the rest of a batch lost after a generation",
+        "features/harvest.py",
+        "        self.scatter.add(taken.rows)  # first: what it keeps on the way must "
+        "not count this batch as done\n        state.batches += 1\n",
+        "        state.batches += 1\n        self.scatter.add(taken.rows)\n",
+        "features/test_harvest.py::test_kills_change_no_byte",
+    ),
+    Mutant(
+        "harvest: what a generation took of a batch comes twice",
+        "features/shuffle.py",
+        "        rows = rows[self.state.partly :]\n",
+        "",
+        "features/test_harvest.py::test_kills_change_no_byte",
+    ),
+    Mutant(
+        "steer: places forget the cache",
+        "features/positions.py",
+        "torch.arange(self.past, self.past + length)",
+        "torch.arange(length)",
+        "features/test_steer.py",
+    ),
+    Mutant(
+        "recovered: the ablated loss in place of the clean one",
+        "features/losses.py",
+        'self.by_edit[worst] - self.by_edit["clean"], seed',
+        "self.by_edit[worst], seed",
+        "features/test_measure.py",
+    ),
+    Mutant(
+        "universality: correlations about zero",
+        "features/universality.py",
+        "self.ab - torch.outer(self.a, self.b) / self.n",
+        "self.ab",
+        "features/test_universality.py",
+    ),
+    Mutant(
+        "probing: judged on the half that chose",
+        "features/probing.py",
+        "right[~train] = told(z[~train][:, columns]) == y[~train]",
+        "right[train] = told(z[train][:, columns]) == y[train]",
+        "features/test_probing.py",
+    ),
 )
 
 
