@@ -1315,7 +1315,8 @@ MUTANTS = (
         "harvest: sums begin anew after a kill",
         "features/harvest.py",
         "state.squares += taken.squares",
-        "state.squares = taken.squares + (state.squares if state.rows > self.before + len(taken.rows) else 0.0)",
+        "state.squares = taken.squares"
+        " + (state.squares if state.rows > self.before + len(taken.rows) else 0.0)",
         "features/test_harvest.py::test_kills_change_no_byte",
     ),
     Mutant(
