@@ -204,9 +204,10 @@ def test_in_the_page(place: str, two: Any, talker: Any, tmp_path: Path) -> None:
         page.tab.get_by_role("button", name="Add a turn").click()
         page.tab.get_by_label("Turn 2", exact=True).fill("the cat sat")
         page.see("#try .word:has-text('sat')")
-        page.tab.get_by_label("Role of turn 2").select_option("user")
-        page.see("#methods .method")
-        page.gone("body.asking")  # what is being asked anew is paler
+        with page.tab.expect_response("**/api/look"):
+            page.tab.get_by_label("Role of turn 2").select_option("user")
+        page.gone("body.asking")  # what is asked anew is paler
+        page.tab.wait_for_timeout(400)  # as long as colours take to come back
         page.tab.screenshot(path=tmp_path / "chat.png", full_page=True)
         assert page.serious() == []
         assert page.tab.get_by_role("button", name="Copy as CLI").count() == 0
