@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.intervals import mean_of
 from heedful.labs import dyck as lab
 from heedful.labs.brackets import (
     Grammar,
@@ -20,6 +21,8 @@ from heedful.labs.brackets import (
     run_minimal,
     violation,
 )
+from heedful.labs.frame import LabRun
+from heedful.labs.report import Claim
 
 GRAMMAR = Grammar(2, 3)
 
@@ -137,3 +140,43 @@ def test_rank_correlation_has_an_interval_around_it() -> None:
     assert -1 <= low <= value <= high < -0.5
     value, (low, high) = lab.rank_correlation(x, rng.normal(size=30), 0)
     assert low < 0 < high
+
+
+def test_jackknife_of_pairs_is_that_of_the_definition() -> None:
+    """A mean over pairs: leave every seed out, and beside many draws its standard error is right."""
+    rng, seeds = np.random.default_rng(0), 8
+
+    def pairwise(own: np.ndarray) -> np.ndarray:
+        return np.array([(own[i] + own[j]) / 2 for i, j in lab.pairs(seeds)])
+
+    own = rng.uniform(0.3, 0.5, seeds)  # the mean over pairs is the mean over seeds: so is its interval
+    value, span = lab.jackknife(pairwise(own), seeds)
+    assert value == pytest.approx(own.mean())
+    assert span == pytest.approx(mean_of(own)[1])
+    covered = 0
+    for _ in range(400):
+        low, high = lab.jackknife(pairwise(rng.uniform(0.3, 0.5, seeds)), seeds)[1]
+        covered += low <= 0.4 <= high
+    assert covered / 400 == pytest.approx(0.95, abs=0.035)
+
+
+@pytest.mark.parametrize(("apart", "holds"), [(0.3, True), (0.03, False)])
+def test_maps_that_do_not_differ_fail_their_claim(apart: float, holds: bool) -> None:
+    run = LabRun()
+    looks = np.random.default_rng(0).uniform(0.8, 1.2, 15) * apart
+    lab.different(run, 6, looks, np.ones(15))
+    (claim,) = run.parts
+    assert isinstance(claim, Claim)
+    assert claim.holds is holds
+
+
+def test_a_regulariser_that_does_nothing_is_noticed() -> None:
+    rng = np.random.default_rng(0)
+    off, far = np.exp(rng.normal(size=40)), np.full(40, 0.9)
+    run = LabRun()
+    plain = ({}, far, far - 0.05 * off / off.max(), off)
+    for other, holds in ((off / 3, True), (off * np.exp(rng.normal(size=40)), False)):
+        lab.generalising(run, {"plain": plain, "regularised": (*plain[:3], other)}, lab.FAST)
+        told = [p.holds for p in run.parts if isinstance(p, Claim) and "regulariser" in p.sentence]
+        assert told[-1] is holds
+        run.parts.clear()

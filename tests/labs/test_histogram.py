@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 import torch
 
 from heedful.labs import counting_explained as asking
 from heedful.labs import histogram as lab
-from heedful.labs.counting import CountConfig, Counter, Recipe, answers, counts, freed, sequences, train
+from heedful.labs.counting import (
+    CountConfig,
+    Counter,
+    Recipe,
+    answers,
+    counts,
+    freed,
+    further,
+    sequences,
+    train,
+)
 from heedful.labs.frame import LabRun
+from heedful.labs.report import Claim
 
 SMALL = CountConfig(length=5, letters=4, half=8, hidden=16)
 
@@ -103,10 +116,56 @@ def test_the_explained_model_is_the_trained_one_at_its_first_place() -> None:
 def test_attention_that_reads_letters_fails_the_positional_claims() -> None:
     """The claim of zero variance is about what was measured, not about the name."""
     x = torch.randint(4, (50, 5), generator=torch.Generator().manual_seed(2))
-    one = lab.Trained(counter("semantic"), np.ones(3), [], 1)
+    one = lab.Trained(counter("semantic"), counter("semantic"), np.ones(3), [], 1)
     run = LabRun(fast=True)
     lab.looking(run, {"positional": [one], "semantic": [one]}, x, torch.Generator().manual_seed(0))
     first = next(
         part for part in run.parts if getattr(part, "sentence", "").startswith("Positional attention")
     )
     assert not first.holds  # type: ignore[union-attr]
+
+
+def test_training_on_changes_the_freed_model_and_not_the_one_given() -> None:
+    model, x = counter("semantic"), torch.randint(4, (64, 5), generator=torch.Generator().manual_seed(2))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def sgd(params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(params, lr=0.1)
+
+    still, gone = (further(model, x, 16, sgd, steps, 0.0, 0) for steps in (0, 5))
+    torch.testing.assert_close(answers(still, x)[1], answers(model, x)[1])
+    assert float((answers(gone, x)[1] - answers(model, x)[1]).abs().max()) > 1e-4
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(("solved", "early", "holds"), [(0.01, 0.2, True), (0.2, 0.2, False)])
+def test_attention_that_moves_as_much_as_that_of_an_early_model_does_not_stay(
+    solved: float, early: float, holds: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    moved = {
+        (name, kind, when): size * rng.uniform(0.5, 1.5, 50)
+        for name in lab.OPTIMISERS
+        for kind in lab.KINDS
+        for when, size in (("early", early), ("solved", solved))
+    }
+    run = LabRun()
+    lab.stays(run, moved)
+    (claim,) = (part for part in run.parts if isinstance(part, Claim))
+    assert claim.holds is holds
+    assert claim.value == pytest.approx(solved / early, rel=0.2)
+    moved["Adam", "semantic", "solved"] = moved["Adam", "semantic", "early"]  # one kind leaves: not both stay
+    lab.stays(run, moved)
+    assert not run.parts[-2].holds  # type: ignore[union-attr]
+
+
+def test_removal_that_misses_copies_fails_its_claim() -> None:
+    names = [*asking.METHODS, "random"]
+    rng, n = np.random.default_rng(0), 30
+    scores = {kind: {name: rng.random((n, 4)) for name in names} for kind in lab.KINDS}
+    for found, holds in ((1.0, True), (0.95, False)):  # each sequence misses a little
+        aucs = {kind: np.full((n, len(names)), found) for kind in lab.KINDS}
+        run = LabRun()
+        asking.who_notices(run, names, aucs, scores)
+        told = [p.holds for p in run.parts if isinstance(p, Claim) and "remove letters" in p.sentence]
+        assert told == [holds, holds]

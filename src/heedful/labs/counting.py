@@ -8,7 +8,7 @@ Attention that reads letters alone is called semantic, places alone positional. 
 either model sees the whole sequence; only where it looks is bound.
 
 `freed` writes the same function as a model whose attention may read both halves: the columns of Q and K for
-the other half start at zero, plus noise.
+the other half start at zero, plus noise. `further` trains it on.
 
 What attention depends on is measured by `spread`, `moved` and `on_copies`.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -158,6 +158,23 @@ def freed(model: Counter, noise: float, seed: int) -> Counter:
         state[name] += noise * torch.randn(state[name].shape, generator=rng)
     free.load_state_dict(state)
     return free.eval()
+
+
+def further(
+    model: Counter,
+    x: Tensor,
+    batch: int,
+    optimiser: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
+    steps: int,
+    noise: float,
+    seed: int,
+) -> Counter:
+    """`freed`, then trained on by another optimiser; the model that was given stays as it is."""
+    free, rng = freed(model, noise, seed), torch.Generator().manual_seed(seed)
+    made = optimiser(free.parameters())
+    for _ in range(steps):
+        descend(free, x, batch, made, rng)
+    return free
 
 
 @torch.no_grad()
