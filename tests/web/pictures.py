@@ -94,7 +94,7 @@ def attention(visit: Open) -> Visit:
 
 
 def features(visit: Open, lm: str, feature: int | None) -> Visit:
-    size = {"width": 1100, "height": 1320}
+    size = {"width": 1100, "height": 1560}
     page = visit(f"#text={quote(PROMPT)}&model={quote(lm)}&strength=2", viewport=size)
     page.see("#methods .method")
     page.tab.locator("#features").scroll_into_view_if_needed()

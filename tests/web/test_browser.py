@@ -209,6 +209,22 @@ def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) 
     assert page.tab.input_value("#text-input") == "a run to find again"
 
 
+def test_an_atlas_is_browsed(visit: Callable[..., Visit], client: Any) -> None:
+    """Drawn again from the maps that were stored."""
+    from tests.web.serving import finished
+
+    ask = {"model": "zoo:sentiment", "text": "an atlas to find again"}
+    job = finished(client, client.post("/api/jobs/attention", json=ask).json())
+    page = visit(f"#view=runs&run={job['run']}")
+    page.see(".run .views canvas")
+    page.see(".run .kicker", "zoo:sentiment")
+    page.tab.locator(".run .tab", has_text="Matrix").click()
+    page.see(".run .matrix canvas")
+    page.tab.get_by_role("button", name="Open in Explain").click()
+    page.see("#answer .verdict")
+    assert page.tab.input_value("#text-input") == ask["text"]
+
+
 def test_a_link_opens_the_same_elsewhere(visit: Callable[..., Visit]) -> None:
     page = opened(visit, TEXT, "&target=negative&methods=grad-l2,attention-max&unit=token")
     first = page.tab.inner_text("#methods")

@@ -31,7 +31,9 @@ export const offer = (model) => {
 export const draw = () => {
   const box = $("more-text");
   input.hidden = $("examples").hidden = Boolean(state.turns);
-  box.replaceChildren(...(state.turns ? chat() : state.pair !== null ? second() : more()));
+  const plain = !state.turns && state.pair === null;
+  box.replaceChildren(...(plain ? [] : state.turns ? chat() : second()));
+  $("more-acts").replaceChildren(...(plain ? more() : []));
   box.querySelectorAll("textarea").forEach(grow);
 };
 
@@ -48,7 +50,7 @@ const more = () => {
   const acts = [];
   if (known?.pairs) acts.push(button("Add a second text", () => { state.pair = ""; redrawn("textarea"); }, { className: "link" }));
   if (known?.chat) acts.push(button("Write it as a chat", () => { state.turns = [{ role: "user", content: state.text }]; redrawn("textarea"); }, { className: "link" }));
-  return acts.length ? [make("p", { className: "under" }, ...acts)] : [];
+  return acts;
 };
 
 const second = () => {
