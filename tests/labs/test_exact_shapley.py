@@ -63,16 +63,29 @@ def test_a_wrong_game_fails(model: Any, monkeypatch: pytest.MonkeyPatch) -> None
 def test_claims_about_samplers_can_fail() -> None:
     rows, rng = (100, 400, 1600), np.random.default_rng(0)
     falling = 5 / np.sqrt(rows) * rng.uniform(0.9, 1.1, (6, 3))
-    still, held = np.full((6, 3), 0.3) * rng.uniform(0.9, 1.1, (6, 3)), np.full((6, 3), 0.95)
+    still, held = np.full((6, 3), 0.3) * rng.uniform(0.9, 1.1, (6, 3)), rng.binomial(20, 0.95, 60) / 20
     wanted: list[tuple[Any, Any, Any, list[str]]] = [
         (falling, falling / 9, held, []),
         (still, still / 9, held, ["root"]),
         (falling / 100, falling / 900, held, ["per cent"]),
         (falling, 2 * falling, held, ["nearer"]),
-        (falling, falling / 9, held - 0.1, ["promise"]),
+        (falling, falling / 9, held - 0.08, ["promise"]),  # too narrow
+        (falling, falling / 9, np.ones(60), ["promise"]),  # too wide
     ]
     for plain, ours, covered, words in wanted:
         run = LabRun(fast=True)
         lab.sampling_claims(run, rows, plain, ours, covered)
         assert len(failed(run)) == len(words)
         assert all(word in sentence for word, sentence in zip(words, failed(run), strict=True))
+
+
+@pytest.mark.parametrize(("width", "holds"), [(1.0, True), (0.6, False), (2.5, False)])
+def test_intervals_of_another_width_are_noticed(width: float, holds: bool) -> None:
+    """Normal errors of known size, their standard error right, too small, and too large."""
+    rng = np.random.default_rng(0)
+    covered = np.array([lab.held(rng.normal(size=20), np.full(20, width), np.zeros(20)) for _ in range(60)])
+    run = LabRun(fast=True)
+    rows = (100, 400, 1600)
+    falling = 5 / np.sqrt(rows) * rng.uniform(0.9, 1.1, (6, 3))
+    lab.sampling_claims(run, rows, falling, falling / 9, covered)
+    assert any("promise" in sentence for sentence in failed(run)) is not holds

@@ -74,3 +74,21 @@ def test_a_leak_that_does_not_leak_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     run = LabRun(fast=True)
     lab.synthetic(run, 160, 3)
     assert held(run)[3:] == [False, False]
+
+
+def test_the_interval_of_an_accuracy_is_that_of_texts_at_least() -> None:
+    low, high = lab.share_span(1.0, (1.0, 1.0), 40)
+    assert low == pytest.approx(0.025 ** (1 / 40))  # all forty right: Clopper and Pearson
+    assert high == 1.0
+    assert lab.share_span(0.5, (0.1, 1.2), 40) == (0.1, 1.0)
+
+
+def test_a_flag_on_an_honest_method_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were every method flagged, the claim that no others are would notice."""
+    from heedful.evidence import fall
+
+    monkeypatch.setattr(fall, "leaking", lambda told, usual: np.ones(len(told), dtype=bool))
+    run = LabRun(fast=True)
+    lab.synthetic(run, 160, 3)
+    assert held(run)[4] is False
+    assert held(run)[:4] == [True] * 4

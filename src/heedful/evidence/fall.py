@@ -71,6 +71,7 @@ class Curve:
     accuracy: tuple[float, ...]
     intervals: tuple[Interval, ...]  # 95 %, each by itself
     pattern: tuple[float, ...] = ()  # accuracy from the places removed alone; () if not asked for
+    pattern_intervals: tuple[Interval, ...] = ()  # 95 %, each by itself
     leaks: bool = False
     fall: float = 0.0  # below the control, mean over shares
     fall_interval: Interval = (0.0, 0.0)  # 95 %, all pairs of methods together
@@ -194,11 +195,13 @@ def conclude(a: Answers, imputer: str) -> Roar:
 
 def _curve(a: Answers, m: int, leaks: bool, fall: Mean, pairs: int) -> Curve:
     means = [mean_of(at) for at in a.right[m]]
+    told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
     return Curve(
         a.names[m],
         tuple(mean.value for mean in means),
         tuple(mean.interval() for mean in means),
-        () if a.told is None else tuple(float(at.mean()) for at in a.told[m]),
+        tuple(mean.value for mean in told),
+        tuple(mean.interval() for mean in told),
         leaks,
         fall.value,
         fall.interval(pairs),

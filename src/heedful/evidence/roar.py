@@ -149,8 +149,8 @@ def _top(
     rng: np.random.Generator,
 ) -> Gone:
     gone = np.zeros(len(text), dtype=bool)
-    for unit in ranked(scores, rng)[: round(share * len(units))]:
-        gone[list(units[unit])] = True
+    best = ranked(scores, rng)[: round(share * len(units))].tolist()
+    gone[[t for unit in best for t in units[unit]]] = True
     return gone
 
 

@@ -31,16 +31,17 @@ import heedful
 from heedful import registry
 from heedful.explainers.exact import games
 from heedful.explainers.kernel_shap import shapley_law
-from heedful.intervals import mean_of
+from heedful.intervals import UNIT, mean_of
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.reviews import reviews
 from heedful.nn import OneLayerClassifier
 from heedful.theory import enumeration, ratio_game
 from heedful.theory.lime_limit import Masks
 from heedful.theory.ratio_game import RatioGame
-from heedful.types import Encoded, Floats, Target
+from heedful.types import Attribution, Encoded, Floats, Target
 from heedful.view.charts import Curve, Group, bars, curves
 
+POSITIVE = (0.0, np.inf)  # what an error can be
 SENTENCE = "attention based explanations are popular but questionable"
 EXACT: dict[str, Callable[[RatioGame], Floats]] = {
     "Shapley": ratio_game.shapley,
@@ -125,7 +126,7 @@ def one_sentence(run: LabRun, model: Any) -> None:
 
 def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> None:
     """Every subset of short texts, run through the model itself."""
-    most, count = (9, 4) if run.fast else (12, 12)
+    most, count = (8, 4) if run.fast else (12, 12)
     errors: dict[str, list[float]] = {name: [] for name in EXACT}
     apart: list[float] = []  # of two different games: what a wrong game would miss by
     whole: list[float] = []
@@ -147,13 +148,13 @@ def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> No
         [[name, np.mean(found), max(found)] for name, found in errors.items()],
     )
     for name, found in errors.items():
-        value, span = mean_of(found)
+        value, span = mean_of(found, POSITIVE)
         run.claim(
             f"{name}: the quadrature is what all subsets of the words give.",
             value=value, interval=span, holds=bool(max(found) < 1e-8 and min(apart) > 1e-6),
             against=float(np.mean(apart)), control="Banzhaf taken for Shapley",
         )  # fmt: skip
-    value, span = mean_of(whole)
+    value, span = mean_of(whole, POSITIVE)
     run.claim(
         "Exact Shapley values sum to what the words change together.",
         value=value, interval=span, holds=bool(max(whole) < 1e-10),
@@ -177,9 +178,12 @@ def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
     """KernelSHAP on long texts, whose 2^d versions nobody can run, held to the exact values."""
     words, count = (range(20, 24), 5) if run.fast else (range(55, 65), 12)
     budgets = (256, 724, 2048) if run.fast else (256, 512, 1024, 2048, 4096, 8192)
-    plain, ours, covered = np.zeros((3, count, len(budgets)))
+    again = 12 if run.fast else 25  # runs a text with the fewest rows, for the intervals
+    plain, ours = np.zeros((2, count, len(budgets)))
+    covered = np.zeros((count, again))
     seconds = []
     for i, text in enumerate(texts(words, count, rng)):
+        run.progress(i, count, "KernelSHAP")
         x = model.encode(text)
         target, d = model.target(x), len(x.units("word"))
         began = time.perf_counter()
@@ -187,40 +191,41 @@ def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
         seconds.append(time.perf_counter() - began)
         ask = partial(model.rows, x, target, operator="unk")
         for b, rows in enumerate(budgets):
-            run.progress(i * len(budgets) + b, count * len(budgets), "KernelSHAP")
             plain[i, b] = distance(published_kernel_shap(ask, d, rows, rng), truth)
-            settings = {
-                "samples": rows,
-                "precision": 0.0,
-                "operator": "unk",
-                "seed": int(rng.integers(2**31)),
-            }
-            found = registry.get("kernel-shap")(model, x, target, **settings)
+            found = sampled(model, x, target, rows, rng)
             ours[i, b] = distance(of_words(found.scores, x), truth)
-            near = np.abs(of_words(found.scores, x) - truth) <= 1.96 * of_words(found.stderr, x)
-            covered[i, b] = near.mean()
+        for r in range(again):
+            found = sampled(model, x, target, budgets[0], rng)
+            covered[i, r] = held(of_words(found.scores, x), of_words(found.stderr, x), truth)
     run.table(
         f"Shapley values of {count} texts of {words.start} to {words.stop - 1} words: error",
-        [
-            "rows of the model",
-            "KernelSHAP as published",
-            "heedful's kernel-shap",
-            "its 95 % intervals that hold",
-        ],
-        [
-            [rows, plain[:, b].mean(), ours[:, b].mean(), covered[:, b].mean()]
-            for b, rows in enumerate(budgets)
-        ]
-        + [["none: by quadrature", 0.0, 0.0, None]],
+        ["rows of the model", "KernelSHAP as published", "heedful's kernel-shap"],
+        [[rows, plain[:, b].mean(), ours[:, b].mean()] for b, rows in enumerate(budgets)]
+        + [["none: by quadrature", 0.0, 0.0]],
     )
-    run.say(f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no row of the model.")
-    sampling_claims(run, budgets, plain, ours, covered)
+    run.say(
+        f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no row of the model. With"
+        f" {budgets[0]} rows heedful's kernel-shap was run {again} times more on each text: how often do its"
+        " intervals hold the exact value?"
+    )
+    sampling_claims(run, budgets, plain, ours, covered.ravel())
+
+
+def sampled(model: Any, x: Encoded, target: Target, rows: int, rng: np.random.Generator) -> Attribution:
+    """heedful's kernel-shap with so many rows, no early stop."""
+    settings = {"samples": rows, "precision": 0.0, "operator": "unk", "seed": int(rng.integers(2**31))}
+    return registry.get("kernel-shap")(model, x, target, **settings)
+
+
+def held(scores: Floats, stderr: Floats, truth: Floats) -> float:
+    """The share of words whose 95 % interval holds the truth."""
+    return float(np.mean(np.abs(scores - truth) <= 1.96 * stderr))
 
 
 def sampling_claims(
     run: LabRun, budgets: tuple[int, ...], plain: Floats, ours: Floats, covered: Floats
 ) -> None:
-    """Errors (texts, budgets) of both estimators, and how often the intervals of ours held."""
+    """Errors (texts, budgets) of both estimators; covered (runs,): the share of ours whose intervals held."""
     value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
     run.claim(
         "KernelSHAP as published comes to the exact values like one over the root of its rows.",
@@ -239,10 +244,11 @@ def sampling_claims(
         value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=span[0] > 0, against=1.0,
         control="as near",
     )  # fmt: skip
-    value, span = mean_of(covered.mean(1))
+    value, span = mean_of(covered, UNIT)  # words of one run are not independent; runs are
     run.claim(
-        "Its 95 % intervals hold the exact value of about as many words as they promise.",
-        value=value, interval=span, holds=value > 0.9 and span[1] > 0.93, against=0.95, control="promised",
+        "Its 95 % intervals hold the exact value of about as many words as they promise: over 90 and under"
+        " 99 %.",
+        value=value, interval=span, holds=span[0] > 0.9 and span[1] < 0.99, against=0.95, control="promised",
     )  # fmt: skip
     lines = [
         Curve(name, [(float(rows), float(found[:, b].mean())) for b, rows in enumerate(budgets)])
