@@ -18,6 +18,7 @@ from typing import Any
 from heedful._version import __version__
 from heedful.types import Comparison
 from heedful.view import inside_sections, sections
+from heedful.view.agreement_section import agreement
 from heedful.view.summary import predictions
 
 SCRIPTS = ("reading.js", "saving.js", "charts.js")
@@ -41,7 +42,7 @@ def body(comparison: Comparison, size: int) -> str:
     parts = [sections.answer(comparison, size)]
     if comparison.attributions:
         seen = (inside_sections.what_if, inside_sections.attention, inside_sections.features)
-        drawn = (sections.methods, sections.numbers, weighed, *seen, sections.agreement, sections.cost)
+        drawn = (sections.methods, sections.numbers, weighed, *seen, agreement, sections.cost)
         parts += [draw(comparison, size + 1) for draw in drawn]
     parts.append(sections.remarks(comparison, size + 1))
     if comparison.attributions:

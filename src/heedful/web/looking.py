@@ -24,6 +24,7 @@ from heedful.planning import Plan, plan
 from heedful.run import Run, run_methods
 from heedful.types import CONTROL, Attribution, Comparison
 from heedful.view import inside_sections, sections
+from heedful.view.agreement_section import agreement as _agreement
 from heedful.view.html import weighed
 from heedful.view.summary import explained, notes, predictions
 from heedful.web import answers, asks
@@ -172,7 +173,7 @@ def parts(comparison: Comparison, agreement: bool = True) -> Parts:
     """Sections of the report, drawn by the report's own code."""
     drawn = {
         "methods": sections.methods, "numbers": sections.numbers, "evidence": weighed,
-        "what-if": inside_sections.what_if, "agreement": sections.agreement, "cost": sections.cost,
+        "what-if": inside_sections.what_if, "agreement": _agreement, "cost": sections.cost,
         "remarks": sections.remarks, "made": sections.made,
     }  # fmt: skip
     found = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
