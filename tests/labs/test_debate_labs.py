@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from heedful.debate import training
 from heedful.debate.adversary import COLUMNS, Adversary
 from heedful.debate.cases import Cases
 from heedful.debate.climb import Search
@@ -62,9 +65,10 @@ def test_the_stage_draws_by_its_seed_and_keeps_the_vectors() -> None:
 @pytest.mark.parametrize(
     ("lstm", "average", "expected"),
     [
-        ((0.3, 0.3, 0.7), (0.7, 0.6, 0.7), [True, True]),
-        ((0.3, 0.8, 0.7), (0.7, 0.6, 0.7), [False, True]),
-        ((0.7, 0.3, 0.7), (0.3, 0.6, 0.7), [True, False]),
+        ((0.3, 0.3, 0.7, 0.6), (0.7, 0.6, 0.7), [True, True]),
+        ((0.3, 0.8, 0.7, 0.6), (0.7, 0.6, 0.7), [False, True]),  # attention is a ranking like the others
+        ((0.3, 0.3, 0.7, 0.2), (0.7, 0.6, 0.7), [False, True]),  # leave-one-out is noise
+        ((0.7, 0.3, 0.7, 0.6), (0.3, 0.6, 0.7), [True, False]),
     ],
 )
 def test_claims_of_correlation(lstm: Any, average: Any, expected: list[bool]) -> None:
@@ -79,6 +83,18 @@ def test_sentences_without_a_number_leave_all_models() -> None:
     found = first.whole({"a": some, "b": other})
     assert found["a"].shape == found["b"].shape == (2, N - 2, 3)
     np.testing.assert_array_equal(found["a"], np.delete(some, [3, 5], 1))
+
+
+def test_leave_one_out_of_the_next_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By scipy, special tokens left out; the last seed is held against the first."""
+    lost = [[np.append(RNG.normal(size=5), np.nan) for _ in range(3)] for _ in range(3)]
+    given = [Cases(None, (), float(i)) for i in range(3)]
+    monkeypatch.setattr(first, "leave_one_out", lambda cases: lost[int(cases.scale)])
+    expected = [
+        [stats.kendalltau(a[:5], b[:5]).statistic for a, b in zip(lost[i], lost[(i + 1) % 3], strict=True)]
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(first.again(given), expected)
 
 
 def moved(change: float, deleted: float) -> Permutation:
@@ -131,24 +147,67 @@ def judged(accuracy: float, seeds: int = 4) -> Judged:
 def test_claims_of_uniform_attention(flat: float, expected: bool) -> None:
     free, uniform, most = judged(0.8), judged(flat), Judged(np.zeros((1, 400), int), TRUTH, 2)
     run = LabRun()
-    second.tell_uniform(run, Frozen((0, 1, 2, 3), (), free, uniform, most, free, uniform))
+    second.tell_uniform(run, Frozen((0, 1, 2, 3), (), free, uniform, most, free, uniform), 0.06)
     assert held(run) == [expected]
 
 
+def point(weight: float, output: float, far: float, right: Any) -> Point:
+    answers, attention = (np.abs(RNG.normal(mean, 0.01, (1, 400))) for mean in (output, far))
+    return Point(weight, answers, attention, right[None], ())
+
+
 @pytest.mark.parametrize(
-    ("far", "right", "expected"),
-    [(0.5, 0.8, [True, True]), (0.05, 0.8, [False, True]), (0.5, 0.5, [True, False])],
+    ("far", "right", "cost", "expected"),
+    [
+        (0.5, 0.8, 0.05, [True, True, True]),
+        (0.05, 0.8, 0.05, [True, False, True]),  # no farther than a seed
+        (0.5, 0.5, 0.05, [True, True, False]),  # answers are wrong
+        (0.5, 0.8, 0.01, [False, True, True]),  # it costs nothing
+        (0.5, 0.8, 0.2, [True, False, True]),  # answers are not kept
+    ],
 )
-def test_claims_of_the_trained_adversary(far: float, right: float, expected: list[bool]) -> None:
+def test_claims_of_the_trained_adversary(far: float, right: float, cost: float, expected: list[bool]) -> None:
     own = (np.arange(400) % 5 > 0).astype(float)  # right in eight tenths
-    kept = np.where(RNG.random(400) < right / 0.8, own, 0.0)[None]
-    best = Point(0.1, np.zeros((1, 400)), RNG.normal(far, 0.05, (1, 400)), kept, ())
+    kept = np.where(RNG.random(400) < right / 0.8, own, 0.0)
+    none, most = point(0.0, 0.02, 0.02, own), point(0.1, cost, far, kept)
     pair, flat = np.zeros((2, 2, 400)), np.zeros((2, 400))
     pair[0, 1] = pair[1, 0] = RNG.normal(0.1, 0.05, 400)
     apart = Seeds((0, 1), (), flat, pair, pair, flat, flat, flat, own, own, 0.5)
-    run = LabRun()
-    second.claim_adversary(run, apart, TrainedAdversary((best,), "copy", (0,), own, 0.1, 0.1), best)
+    run, moved = LabRun(), TrainedAdversary((none, most), "fresh", (0,), own, 0.1, 0.1)
+    assert second.chosen(moved, 0.1) is most
+    second.claim_adversary(run, apart, moved, most, replace(second.FAST, kept=0.1))
     assert held(run) == expected
+
+
+def test_the_farthest_that_keeps_its_answers_is_chosen() -> None:
+    own = np.ones(400)
+    some = tuple(point(*each, own) for each in ((0.0, 0.0, 0.0), (0.01, 0.03, 0.3), (0.03, 0.04, 0.5)))
+    wild = point(0.1, 0.3, 0.6, own)
+    moved = TrainedAdversary((*some, wild), "fresh", (0,), own, 0.1, 0.1)
+    assert second.chosen(moved, 0.05) is some[2]
+    assert second.chosen(moved, 0.001) is some[1], "none kept them: the one that moved them least"
+
+
+def test_zoo_one_layer_that_does_not_need_its_attention_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = stage(0, 20, 400, 3)
+    run = LabRun(fast=True)
+    second.tell_one_layer(run, here, second.FAST)
+    assert held(run) == [True]
+    real, run = training.answers, LabRun(fast=True)
+    monkeypatch.setattr(second, "answers", lambda model, data, flat=False: real(model, data))
+    second.tell_one_layer(run, here, second.FAST)
+    assert held(run) == [False]
+
+
+@pytest.mark.parametrize(
+    ("far", "right", "expected"), [(0.4, 1.0, True), (0.1, 1.0, False), (0.4, 0.9, False)]
+)
+def test_claims_of_adversaries_of_zoo_one_layer(far: float, right: float, expected: bool) -> None:
+    own, kept = np.ones(400), (RNG.random(400) < right).astype(float)
+    moved = TrainedAdversary((point(0.03, 0.04, far, kept),), "copy", (0,), own, 0.1, 0.1)
+    run = LabRun()
+    second.claim_one_layer(run, moved, 0.03)
+    assert held(run) == [expected]
 
 
 def test_claims_of_guides() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,18 @@ class Judged:
 
     def _draws(self, score: str) -> Floats:
         """(D,) mean over seeds, texts drawn again with repetition: the same draws for every model."""
-        parts = [_score(score, self._pairs(), times).mean(0) for times in drawn(len(self.truth), 0)]
+        parts = [_score(score, self._pairs(), times).mean(0) for times in _times(len(self.truth))]
         return np.concatenate(parts)
 
     def _pairs(self) -> Floats:
         """(k, n, C, C): one where the truth is the row and the model said the column."""
         one = np.eye(self.classes)
         return np.asarray(one[self.truth][None, :, :, None] * one[self.said][:, :, None, :])
+
+
+@lru_cache(maxsize=1)  # drawing costs more than counting, and a table of models asks for the same again
+def _times(n: int) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(drawn(n, 0))
 
 
 def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 import heedful
+from heedful import registry
 from heedful.labs.mails import Mail, mails
 from heedful.types import Attribution, Floats
 
@@ -29,6 +30,7 @@ LABELS = ("good", "spam")
 DECAY, TIMES = 0.03, 2  # a word that occurs in fewer mails is not learnt
 WORDS = 6  # of an explanation, as in the paper's pages
 METHODS = ("lime", "random")
+PARAMS: dict[str, dict[str, Any]] = {"lime": {"bag": True, "operator": "delete"}}  # as the paper's package
 SIDES = ("leaky", "clean")
 
 
@@ -136,10 +138,10 @@ def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS)
 def explained(classifier: Classifier, mail: Mail, method: str, seed: int) -> Shown:
     """The words a method finds most important for what the classifier says of a mail."""
     model: Any = heedful.load(classifier, labels=LABELS)
-    params = {"lime": {"bag": True, "operator": "delete"}}  # as the package of the paper removes words
-    given = {name: value for name, value in params.items() if name == method}
-    found = heedful.explain(model, mail.text, [method], seed=seed, params=given, evidence=False)[method]
-    return Shown(mail, str(found.target.label), top(found, len(mail.head)))
+    x = model.encode(mail.text)
+    target = model.target(x)
+    found = registry.get(method)(model, x, target, **PARAMS.get(method, {}), seed=seed)
+    return Shown(mail, str(target.label), top(found, len(mail.head)))
 
 
 def top(found: Attribution, head: int, count: int = WORDS) -> tuple[Word, ...]:

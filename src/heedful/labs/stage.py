@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from heedful.debate.batches import Rows, rows
-from heedful.labs.bilstm import BiLSTMConfig, trained
+from heedful.labs.bilstm import BiLSTMConfig, new, trained
 from heedful.labs.reviews import Review, reviews
 from heedful.models import load
 from heedful.nn.train import TrainConfig
@@ -45,9 +45,15 @@ class Stage:
 
     def model(self, encoder: str, seed: int) -> Any:
         """A classifier that is trained here."""
+        return trained(self._config(encoder), self.one.tokenizer, self.train, seed, self.budget)
+
+    def untrained(self, encoder: str, seed: int) -> Any:
+        """The same before it is trained."""
+        return new(self._config(encoder), self.one.tokenizer, seed)
+
+    def _config(self, encoder: str) -> BiLSTMConfig:
         words, width = self.vectors.shape
-        config = BiLSTMConfig(words, encoder, width, HIDDEN, vectors=self.vectors)
-        return trained(config, self.one.tokenizer, self.train, seed, self.budget)
+        return BiLSTMConfig(words, encoder, width, HIDDEN, vectors=self.vectors)
 
 
 def stage(seed: int, train: int, test: int, steps: int) -> Stage:
