@@ -211,6 +211,9 @@ def test_in_the_page(place: str, two: Any, talker: Any, tmp_path: Path) -> None:
         page.tab.screenshot(path=tmp_path / "chat.png", full_page=True)
         assert page.serious() == []
         assert page.tab.get_by_role("button", name="Copy as CLI").count() == 0
+        page.tab.set_viewport_size({"width": 390, "height": 800})
+        assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+        page.tab.screenshot(path=tmp_path / "narrow.png")
         page.tab.reload()
         page.see("#try .word:has-text('sat')")
         assert page.tab.get_by_label("Role of turn 2").input_value() == "user"
