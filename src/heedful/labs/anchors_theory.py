@@ -44,6 +44,12 @@ from heedful.view.plots import Series, scatter
 THRESHOLD = 0.95
 LAWS = (linear_anchors.exact, linear_anchors.gaussian)
 LENGTHS = (10, 20, 40, 80, 160)
+SIDES = {
+    "overlap": "overlap",
+    "at random": "overlap_chance",
+    "as foretold": "same",
+    "weights dealt out": "same_chance",
+}
 SAME = (0.15, 0.4)  # of the texts at least, linear and one head: the anchor found is the one foretold
 
 
@@ -207,56 +213,39 @@ def searched(run: LabRun, cases: dict[str, list[Case]]) -> None:
             run.progress(number, len(some), f"anchors ({name})")
             found = anchor_of(case, 2000 if run.fast else 4000, run.seed)
             met.append(Met.of(case.rule, found, np.random.default_rng([run.seed, number])))
-        words, chance = ([getattr(one, side) for one in met] for side in ("overlap", "overlap_chance"))
-        same, shuffled = ([getattr(one, side) for one in met] for side in ("same", "same_chance"))
         rows.append(
-            [
-                name,
-                *np.mean([one.lengths for one in met], axis=0).tolist(),
-                fmean(one.precision for one in met),
-                fmean(words),
-                fmean(chance),
-                fmean(same),
-                fmean(shuffled),
-            ]
+            [name, *np.mean([[*m.lengths, m.precision] for m in met], axis=0).tolist()]
+            + [fmean(getattr(m, side) for m in met) for side in SIDES.values()]
         )
-        claim_mean(
-            run,
-            f"On the {name} classifier the search finds the words of the largest weights: overlap above 0.4.",
-            words,
-            above=0.4,
-            against=fmean(chance),
-            control="as many words at random",
-            limits=UNIT,
-        )
-        value, span = share_of(same)
-        run.claim(
-            f"On the {name} classifier the search ends at the shortest anchor that the Gaussian foretells,"
-            f" word for word, in over {least:.0%} of the texts.",
-            value=value,
-            interval=span,
-            holds=span[0] > max(least, fmean(shuffled)),
-            against=fmean(shuffled),
-            control="foretold with the same weights, dealt out to the words at random",
-        )
-    run.table(
-        "Anchors found and foretold",
-        [
-            "classifier",
-            "words found",
-            "shortest",
-            "by the Gaussian",
-            "precision",
-            "overlap",
-            "at random",
-            "as foretold",
-            "weights dealt out",
-        ],
-        rows,
-    )
+        found_claims(run, name, least, met)
+    columns = ["classifier", "words found", "shortest", "by the Gaussian", "precision", *SIDES]
+    run.table("Anchors found and foretold", columns, rows)
     run.say(
         "Where the two differ the search mostly ends a word earlier: it accepts an anchor once it is sure of"
         " 0.05 less precision, and takes the surest it has met where its rows run out."
+    )
+
+
+def found_claims(run: LabRun, name: str, least: float, met: Sequence[Met]) -> None:
+    """The words of the largest weights; and, of so many texts at least, the very anchor foretold."""
+    claim_mean(
+        run,
+        f"On the {name} classifier the search finds the words of the largest weights: overlap above 0.4.",
+        [m.overlap for m in met],
+        above=0.4,
+        against=fmean(m.overlap_chance for m in met),
+        control="as many words at random",
+        limits=UNIT,
+    )
+    (value, span), dealt = share_of([m.same for m in met]), fmean(m.same_chance for m in met)
+    run.claim(
+        f"On the {name} classifier the search ends at the shortest anchor that the Gaussian foretells,"
+        f" word for word, in over {least:.0%} of the texts.",
+        value=value,
+        interval=span,
+        holds=span[0] > max(least, dealt),
+        against=dealt,
+        control="foretold with the same weights, dealt out to the words at random",
     )
 
 
