@@ -7,12 +7,16 @@ import json
 import random
 import re
 import sqlite3
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import uvicorn
 from scipy import stats
 from starlette.testclient import TestClient
 
@@ -240,3 +244,55 @@ def test_results_are_told_without_a_server(
 def test_a_lab_without_a_study_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "study", "superposition"]) == 2
     assert "has no study" in capsys.readouterr().err
+
+
+def test_the_command_serves_a_person_and_tells_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server on a free port, a simulated person who always picks the left one, a stranger, another site."""
+    servers, at = list[uvicorn.Server](), study.listen(0)
+    base = f"http://127.0.0.1:{at.getsockname()[1]}"
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            servers.append(self)
+
+    monkeypatch.setattr(uvicorn, "Server", Kept)
+    monkeypatch.setattr(study, "listen", lambda port: at)
+    monkeypatch.setattr(study, "material", lambda seed, say=None: [a_round() for _ in range(4)])
+    words = ["lab", "study", "choose-the-classifier", "--database", str(tmp_path / "people.sqlite")]
+    thread = threading.Thread(target=main, args=([*words, "--port", "0", "-q"],), daemon=True)
+    thread.start()
+    try:
+        until = time.monotonic() + 60
+        while not (servers and servers[0].started) and time.monotonic() < until:
+            time.sleep(0.02)
+        with httpx.Client(base_url=base, headers={"origin": base}, follow_redirects=True) as person:
+            found = re.search(r'name="token" value="([^"]+)"', person.get("/").text)
+            assert found is not None
+            form = {"token": html.unescape(found[1])}
+            assert person.post("/begin", data=form, headers={"origin": "http://evil.test"}).status_code == 403
+            assert person.get("/", headers={"host": "evil.test"}).status_code == 421
+            page = person.post("/begin", data=form).text
+            for number in range(1, 5):
+                assert f"Round {number} of 4" in page
+                assert EVIL not in page
+                page = person.post("/answer", data=form | {"number": str(number), "picked": "left"}).text
+            assert "You picked the better classifier in 2 of 4 rounds." in page
+    finally:
+        for server in servers:
+            server.should_exit = True
+        thread.join(60)
+    assert not thread.is_alive()
+    with sqlite3.connect(tmp_path / "people.sqlite") as kept:
+        rows = kept.execute("SELECT sees, better = picked FROM round").fetchall()
+    kept.close()
+    assert len(rows) == 4
+    capsys.readouterr()
+    assert main([*words, "--results"]) == 0
+    told = capsys.readouterr().out
+    for sees in ("explanations", "accuracy"):
+        right = sum(hit for what, hit in rows if what == sees)
+        low, high = stats.binomtest(right, 2).proportion_ci(method="exact")
+        assert f"{right / 2:.2f} ({low:.2f} to {high:.2f}), {right} of 2 rounds right" in told

@@ -36,6 +36,7 @@ ADDRESS, PORT = "127.0.0.1", 8766
 ROUNDS, MAILS = 8, 3
 BODY = 4096  # bytes of a form
 COOKIE = "sitting"
+FOREIGN = "This form is not from this page, or the study was started again."
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 SENT = HEADERS | {
     "content-security-policy": POLICY,
@@ -65,7 +66,18 @@ def sitting(count: int, draw: random.Random) -> list[Asked]:
 def application(rounds: Sequence[Round], answers: Answers) -> App:
     """The ASGI application behind its guard."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    token, style = secrets.token_urlsafe(24), pages.style()
+    token = secrets.token_urlsafe(24)
+    _outside(app, len(rounds), answers, token)
+    _begins(app, len(rounds), answers, token)
+    _asks(app, rounds, answers, token)
+    _takes_answers(app, answers, token)
+    _ends(app, answers)
+    return guarded(app)
+
+
+def _outside(app: FastAPI, count: int, answers: Answers, token: str) -> None:
+    """What everybody may see."""
+    style = pages.style()
 
     @app.get("/style.css")
     def look() -> Response:
@@ -73,17 +85,25 @@ def application(rounds: Sequence[Round], answers: Answers) -> App:
 
     @app.get("/")
     def welcome() -> HTMLResponse:
-        return HTMLResponse(pages.welcome(len(rounds), token))
+        return HTMLResponse(pages.welcome(count, token))
 
+    @app.get("/results")
+    def results() -> HTMLResponse:
+        return HTMLResponse(pages.results(answers.shares()))
+
+
+def _begins(app: FastAPI, count: int, answers: Answers, token: str) -> None:
     @app.post("/begin")
     async def begin(request: Request) -> Response:
         if not _same(await _form(request), token):
-            return _refused(403, "This form is not from this page, or the study was started again.")
-        name = answers.begin(sitting(len(rounds), random.SystemRandom()))
+            return _refused(403, FOREIGN)
+        name = answers.begin(sitting(count, random.SystemRandom()))
         answer = RedirectResponse("/round", 303)
         answer.set_cookie(COOKIE, name, httponly=True, samesite="strict")
         return answer
 
+
+def _asks(app: FastAPI, rounds: Sequence[Round], answers: Answers, token: str) -> None:
     @app.get("/round")
     def show(request: Request) -> Response:
         asked, total = answers.next(request.cookies.get(COOKIE, ""))
@@ -91,17 +111,21 @@ def application(rounds: Sequence[Round], answers: Answers) -> App:
             return RedirectResponse("/end" if total else "/", 303)
         return HTMLResponse(pages.question(asked, total, rounds[asked.material], token))
 
+
+def _takes_answers(app: FastAPI, answers: Answers, token: str) -> None:
     @app.post("/answer")
     async def answer(request: Request) -> Response:
         form = await _form(request)
         if not _same(form, token):
-            return _refused(403, "This form is not from this page, or the study was started again.")
+            return _refused(403, FOREIGN)
         number, picked = form.get("number", ""), form.get("picked", "")
         if picked not in ("left", "right") or not (number.isascii() and number.isdigit() and len(number) < 4):
             return _refused(400, "Pick one of the two, left or right.")
         answers.answer(request.cookies.get(COOKIE, ""), int(number), picked)  # a second time: nothing
         return RedirectResponse("/round", 303)
 
+
+def _ends(app: FastAPI, answers: Answers) -> None:
     @app.get("/end")
     def end(request: Request) -> Response:
         person = request.cookies.get(COOKIE, "")
@@ -109,12 +133,6 @@ def application(rounds: Sequence[Round], answers: Answers) -> App:
         if asked is not None or not total:
             return RedirectResponse("/round" if total else "/", 303)
         return HTMLResponse(pages.ending(answers.shares(person), answers.shares()))
-
-    @app.get("/results")
-    def results() -> HTMLResponse:
-        return HTMLResponse(pages.results(answers.shares()))
-
-    return guarded(app)
 
 
 async def _form(request: Request) -> dict[str, str]:
