@@ -21,6 +21,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -105,8 +106,13 @@ def atoms(context: Context, place: int) -> Iterator[Atom]:
             yield ("within", str(size))
 
 
-def classes(piece: str, before: str | None) -> Iterator[str]:
+@lru_cache(maxsize=1 << 16)  # the same few thousand pairs are asked again and again
+def classes(piece: str, before: str | None) -> tuple[str, ...]:
     """Kinds of tokens that can be told by their characters."""
+    return tuple(_classes(piece, before))
+
+
+def _classes(piece: str, before: str | None) -> Iterator[str]:
     inside = piece.strip()
     if not inside:
         yield "line breaks" if "\n" in piece else "white space"

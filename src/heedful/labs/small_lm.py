@@ -38,9 +38,9 @@ def tokenizer(size: int, window: int) -> Any:
     )
 
 
-def tokens(reader: Any, part: str) -> Tensor:
-    """(N,) all speeches of a part one after the other, each opened by the end-of-text token."""
-    read = reader(list(speeches(part).values()), verbose=False)["input_ids"]
+def tokens(reader: Any, part: str, every: int = 1) -> Tensor:
+    """(N,) speeches of a part, all or every so many, each opened by the end-of-text token."""
+    read = reader(list(speeches(part).values())[::every], verbose=False)["input_ids"]
     return torch.tensor([token for ids in read for token in (reader.eos_token_id, *ids)])
 
 
