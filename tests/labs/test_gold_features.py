@@ -36,9 +36,9 @@ def test_texts_are_of_one_label_and_words_come_once() -> None:
 def test_an_explainer_that_finds_nothing_fails(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sentence whose first gold word changes the answer, so that greedy removal misses the other."""
     box = Logistic(("good", "great"), np.array([2.0, 2.0]), -3.0)
-    texts = [["good", "great", *(f"w{i}{k}" for k in range(30))] for i in range(3)]
+    texts = [["good", "great", *(f"w{i}{k}" for k in range(30))] for i in range(24)]
     if broken:
-        blind = np.zeros((3, 4))
+        blind = np.zeros((24, 4))
         monkeypatch.setattr(lab, "recalls", lambda *a: blind)
     run = LabRun(fast=True)
     lab.recall_of(run, "tree", box, texts, 300)

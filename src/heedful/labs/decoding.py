@@ -26,6 +26,7 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 import heedful
+from heedful.debate.spread import share_of
 from heedful.intervals import mean_of
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.writer import Writer, prompts
@@ -72,17 +73,17 @@ def decoding(run: LabRun) -> None:
     theirs: Any = model.module
     writer = Writer(model, GPT2.from_transformers(theirs))
     rng = np.random.default_rng(run.seed)
-    texts = [PROMPT, *prompts(9 if run.fast else 39, rng)]
+    texts = [PROMPT, *prompts(23 if run.fast else 39, rng)]
     one_prompt(run, writer)
     run.progress(1, 5, "distributions")
     rules(run, writer, texts)
     draws(run, writer, rng)
     run.progress(2, 5, "greedy and beam")
-    searches(run, writer, texts)
+    searches(run, writer, texts, 6 if run.fast else 12)
     run.progress(3, 5, "every sequence")
-    every_sequence(run, writer, texts)
+    every_sequence(run, writer, texts[:10] if run.fast else texts)
     run.progress(4, 5, "repetition")
-    repetition(run, writer, texts, 30 if run.fast else 60)
+    repetition(run, writer, texts, 24 if run.fast else 60)
 
 
 def one_prompt(run: LabRun, writer: Writer) -> None:
@@ -198,7 +199,7 @@ def worth(writer: Writer, ids: Tensor, start: int) -> float:
 
 
 @torch.no_grad()
-def searches(run: LabRun, writer: Writer, texts: list[str]) -> None:
+def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None:
     """Greedy and beam against transformers' generate, and against each other."""
     same, gains = [], []
     for text in texts:
@@ -206,12 +207,12 @@ def searches(run: LabRun, writer: Writer, texts: list[str]) -> None:
         found = {}
         for rule in ("greedy", "beam"):
             options = OPTIONS[rule]
-            found[rule] = generate(writer.ours.next_logits, start, rule, new_tokens=12, eos=0, **options)
-            theirs = writer.model.answer(x, strategy=rule, max_new_tokens=12, **options)
+            found[rule] = generate(writer.ours.next_logits, start, rule, new_tokens=length, eos=0, **options)
+            theirs = writer.model.answer(x, strategy=rule, max_new_tokens=length, **options)
             same.append(float(found[rule][len(start) :].tolist() == list(theirs)))
         beam, greedy = (worth(writer, found[rule], len(start)) for rule in ("beam", "greedy"))
         gains.append(beam - greedy)
-    value, span = mean_of(same)
+    value, span = share_of(np.array(same) == 1.0)
     run.claim(
         "Greedy and beam search write what transformers' generate writes.",
         value=value, interval=span, holds=value == 1.0,
