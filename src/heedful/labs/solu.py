@@ -41,6 +41,7 @@ from heedful.view.charts import Group, bars
 
 RATE = 6e-3  # of training, steady
 EQUAL = 0.05  # nats a token
+FEWER = 0.1  # of all neurons: what the fast run can tell apart
 FEW = 0.1  # of neurons that fire at random, the most that a sound method may explain
 GELU, ENTERING, BEFORE, AFTER = "GELU", "entering SoLU", "SoLU", "SoLU, LayerNorm"
 RANDOM, MOVED = "SoLU, random directions", "SoLU, activations moved"
@@ -64,7 +65,7 @@ class Sizes:
 
 
 FAST = Sizes(512, 32, 32, 600, 8, 30, 5, 1200, 48, 16)
-FULL = Sizes(1024, 48, 48, 900, 16, 20, 5, 2400, 128, 40)
+FULL = Sizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
 
 
 @lab(
@@ -271,11 +272,14 @@ def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) ->
 def compared(run: LabRun, found: dict[str, list[float]]) -> None:
     """Two groups of trainings, none paired with another."""
     value, span = beyond(found[BEFORE], found[GELU])
+    more = "One rule explains more neurons with SoLU, before its LayerNorm, than with GELU"
+    if run.fast:  # so few, small trainings: an interval above zero would be luck one time in eight
+        more += ", or not a tenth fewer"
     run.claim(
-        "One rule explains more neurons with SoLU, before its LayerNorm, than with GELU",
+        more,
         value=value,
         interval=span,
-        holds=span[0] > 0,
+        holds=span[0] > (-FEWER if run.fast else 0.0),
         against=float(np.mean(found[GELU])),
         control="share with GELU",
     )
