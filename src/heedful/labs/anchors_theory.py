@@ -60,7 +60,7 @@ SAME = (0.15, 0.4)  # of the texts at least, linear and one head: the anchor fou
     cite="Lopardo, Precioso & Garreau 2023; Ribeiro, Singh & Guestrin 2018",
 )
 def anchors_theory(run: LabRun) -> None:
-    count = 40 if run.fast else 100
+    count = 30 if run.fast else 100
     rng = np.random.default_rng(run.seed)
     texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))]
     train = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))]
@@ -211,7 +211,7 @@ def searched(run: LabRun, cases: dict[str, list[Case]]) -> None:
         met = []
         for number, case in enumerate(some):
             run.progress(number, len(some), f"anchors ({name})")
-            found = anchor_of(case, 2000 if run.fast else 4000, run.seed)
+            found = anchor_of(case, 1500 if run.fast else 4000, run.seed)
             met.append(Met.of(case.rule, found, np.random.default_rng([run.seed, number])))
         rows.append(
             [name, *np.mean([[*m.lengths, m.precision] for m in met], axis=0).tolist()]
