@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
 import inspect
 import re
 import sys
@@ -15,8 +17,17 @@ from typing import Any
 
 import heedful
 from heedful import registry
+from heedful.labs import labs
 
 HERE = Path(__file__).parent
+NOT_PARTS = ("heedful.labs", "heedful.types", "heedful.errors")
+PARTS = """## Parts
+
+What the labs are written with, below the names above; documented where they stand.
+
+| module | name | does |
+|---|---|---|
+"""
 HEAD = """# Methods
 
 Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
@@ -127,7 +138,24 @@ def api() -> str:
     functions = sorted(name for name in names if inspect.isroutine(getattr(heedful, name)))
     classes = sorted(name for name in names if inspect.isclass(getattr(heedful, name)))
     parts = ["## Functions\n", *map(_function, functions), "## Classes\n", *map(_class, classes)]
-    return API + "\n".join(parts)
+    return API + "\n".join(parts) + "\n" + PARTS + "\n".join(_parts()) + "\n"
+
+
+def _parts() -> list[str]:
+    """Functions and classes below `heedful` that the labs are written with, as the labs import them."""
+    used: dict[tuple[str, str], Any] = {}
+    for module in {lab.module for lab in labs().values()}:
+        for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("heedful."):
+                found = importlib.import_module(str(node.module))
+                used |= {(found.__name__, alias.name): vars(found).get(alias.name) for alias in node.names}
+    return [
+        f"| `{module}` | `{name}` | {_cell(_first(value))} |"
+        for (module, name), value in sorted(used.items())
+        if (inspect.isfunction(value) or inspect.isclass(value))
+        and value.__module__.startswith("heedful.")
+        and not module.startswith(NOT_PARTS)
+    ]
 
 
 def _function(name: str) -> str:
