@@ -66,7 +66,7 @@ def picks(rounds: Sequence[Round], user: Pick, count: int, seed: int) -> Floats:
 @lab(
     "choose-the-classifier",
     title="A user who sees only explanations picks the classifier that accuracy hides",
-    minutes=2.5,
+    minutes=1.5,
     cite="Ribeiro, Singh & Guestrin 2016",
 )
 def choose_the_classifier(run: LabRun) -> None:

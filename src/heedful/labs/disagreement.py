@@ -47,7 +47,7 @@ ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 
 @lab(
     "disagreement",
     title="Seven explainers on one sentence",
-    minutes=0.5,
+    minutes=0.8,
     cite="Lopardo, Precioso & Garreau 2024; Krishna et al. 2022",
 )
 def disagreement(run: LabRun) -> None:

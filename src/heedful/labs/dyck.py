@@ -76,7 +76,7 @@ FAST = Sizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
 @lab(
     "dyck",
     title="Near-perfect bracket models whose attention differs, and the balance they share",
-    minutes=2.0,
+    minutes=4.0,
     cite="Wen, Li, Liu & Risteski 2023",
 )
 def dyck(run: LabRun) -> None:

@@ -94,7 +94,7 @@ def crossed(gain: Floats) -> tuple[float, Floats]:
 @lab(
     "head-pruning",
     title="Heads whose removal helps, chosen on some texts and measured on others",
-    minutes=2.0,
+    minutes=3.0,
     cite="Kovaleva et al. 2019; Michel, Levy & Neubig 2019",
 )
 def head_pruning(run: LabRun) -> None:

@@ -107,7 +107,7 @@ def solved(run: LabRun, kind: str, number: int, sizes: Sizes, x: Tensor, test: T
 @lab(
     "histogram",
     title="Two minima that count equally well, one with attention that never looks at the input",
-    minutes=2.0,
+    minutes=3.0,
     cite="Cui, Behrens, Krzakala & Zdeborova 2024",
 )
 def histogram(run: LabRun) -> None:

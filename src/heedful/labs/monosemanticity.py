@@ -61,7 +61,7 @@ FULL = Sizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
 @lab(
     "monosemanticity",
     title="Dictionaries of a one-layer model: loss recovered, splitting, universality",
-    minutes=6.0,
+    minutes=5.0,
     cite="Bricken et al., Towards Monosemanticity, 2023",
 )
 def monosemanticity(run: LabRun) -> None:

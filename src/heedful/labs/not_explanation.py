@@ -45,7 +45,7 @@ FAR = 0.5  # of the farthest attention there is
 @lab(
     "not-explanation",
     title="Attention is not explanation: three tests of Jain and Wallace",
-    minutes=4.0,
+    minutes=3.0,
     cite="Jain & Wallace 2019",
 )
 def not_explanation(run: LabRun) -> None:

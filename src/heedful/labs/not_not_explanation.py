@@ -72,7 +72,7 @@ FULL = Size(6943, 1800, 250, 5, 8, (0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1), 
 @lab(
     "not-not-explanation",
     title="Attention is not not explanation: four tests of Wiegreffe and Pinter",
-    minutes=6.0,
+    minutes=5.0,
     cite="Wiegreffe & Pinter 2019",
 )
 def not_not_explanation(run: LabRun) -> None:

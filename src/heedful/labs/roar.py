@@ -53,7 +53,7 @@ METHODS, LINEAR = ("grad-x-input", "attention-avg"), "linear weights"
 SENTENCES = 6
 
 
-@lab("roar", title="Remove and retrain", minutes=0.8, cite="Hooker et al. 2019; Rong et al. 2022")
+@lab("roar", title="Remove and retrain", minutes=1.2, cite="Hooker et al. 2019; Rong et al. 2022")
 def roar(run: LabRun) -> None:
     run.say(
         "Naive Bayes is trained from scratch on texts without the words that scores rank first. If the scores"

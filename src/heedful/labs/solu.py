@@ -71,7 +71,7 @@ FULL = Sizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
 @lab(
     "solu",
     title="SoLU against GELU: neurons that one rule explains",
-    minutes=6.0,
+    minutes=7.0,
     cite="Elhage et al., Softmax Linear Units, 2022",
 )
 def solu_against_gelu(run: LabRun) -> None:

@@ -56,7 +56,7 @@ class Toys:
 @lab(
     "superposition",
     title="Toy models of superposition",
-    minutes=2.0,
+    minutes=3.0,
     cite="Elhage et al. 2022; Bricken et al. 2023",
 )
 def superposition(run: LabRun) -> None:
