@@ -22,6 +22,8 @@ from heedful.view.plots import MARKS, Axis, across_lines, axis, image, legend, m
 from heedful.view.sections import esc
 
 LEFT, RIGHT, TOP, BOTTOM = 70.0, 660.0, 14.0, 300.0
+LETTER = 7.0  # the width of one in a name, about
+SLANTS = (0, 35, 60, 90)  # degrees a name may be turned by, the first that fits
 
 
 @dataclass(frozen=True)
@@ -168,16 +170,24 @@ def _columns(groups: Sequence[Kind]) -> Iterator[tuple[float, float, Kind]]:
 
 def _names(drawn: list[str], groups: Sequence[Kind]) -> float:
     """Names under the columns, slanted where they are too long to stand side by side; the height so far."""
-    wide = (RIGHT - LEFT) / max(1, len(groups))
-    longest = max((len(group.name) for group in groups), default=0)
-    slanted = 6.6 * longest > wide
-    for x, _, group in _columns(groups):
-        y = BOTTOM + (14 if slanted else 18)
+    columns = [(x, wide, group.name) for x, wide, group in _columns(groups)]
+    longest = max((len(name) for *_, name in columns), default=0)
+    slant = next(slant for slant in SLANTS if all(_fits(slant, *column) for column in columns))
+    for x, _, name in columns:
+        y = BOTTOM + (14 if slant else 18)
         turn = (
-            f'transform="rotate(-35 {x:.1f} {y:g})" text-anchor="end"' if slanted else 'text-anchor="middle"'
+            f'transform="rotate(-{slant} {x:.1f} {y:g})" text-anchor="end"'
+            if slant
+            else 'text-anchor="middle"'
         )
-        drawn.append(f'<text class="name" x="{x:.1f}" y="{y:g}" {turn}>{esc(group.name)}</text>')
-    return BOTTOM + (30 + 4.2 * longest if slanted else 34)
+        drawn.append(f'<text class="name" x="{x:.1f}" y="{y:g}" {turn}>{esc(name)}</text>')
+    return BOTTOM + (30 + LETTER * longest * math.sin(math.radians(slant)) if slant else 34)
+
+
+def _fits(slant: int, x: float, wide: float, name: str) -> bool:
+    """Upright beside its neighbours, or slanted without leaving the picture."""
+    length = LETTER * len(name)
+    return length <= wide if not slant else slant == SLANTS[-1] or x > length * math.cos(math.radians(slant))
 
 
 def _finished(drawn: list[str], names: Sequence[str], height: float, title: str) -> str:
