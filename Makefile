@@ -60,10 +60,10 @@ demo: .venv/.core  ## explain a prediction of the embedded model and write out/d
 	@$(BIN)/heedful explain "$(DEMO)" --model zoo:sentiment --method $(METHODS) --html $(OUT)/demo.html
 
 test: .venv/.dev  ## the whole quick test suite
-	@$(PYTEST) -n $(WORKERS) -m "not slow and not real"
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not slow and not real"
 
 test-all: .venv/.dev  ## the quick tests and the long proofs
-	@$(PYTEST) -n $(WORKERS) -m "not real"
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not real"
 
 test-real: .venv/.dev  ## tests on real weights, which are pulled first (about 400 MB)
 	@$(BIN)/heedful zoo pull --all
