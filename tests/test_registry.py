@@ -47,6 +47,10 @@ def test_unknown_methods_get_a_suggestion() -> None:
         HeedfulError, match=r"unknown method 'oclusion'.*Did you mean 'occlusion'\?.*Known: .*grad-l1"
     ):
         registry.get("oclusion")
+    with pytest.raises(HeedfulError, match=r"unknown method 'shap'. Did you mean 'kernel-shap'\?"):
+        registry.get("shap")
+    with pytest.raises(HeedfulError, match=r"unknown method ''. Known"):
+        registry.get("")
 
 
 @pytest.mark.usefixtures("own_registry")

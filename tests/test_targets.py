@@ -110,3 +110,17 @@ def test_large_token_ids_survive_half_precision() -> None:
     logits = torch.zeros(1, 1, 300, dtype=torch.bfloat16)
     logits[0, 0, 257] = 5.0  # bfloat16 cannot tell 257 from 256
     assert float(Target("sequence", sequence=(257,)).score(logits)[0]) > -4
+
+
+def test_a_word_of_several_tokens_gets_its_leading_space_and_the_flag() -> None:
+    known = {" people": [7]}
+
+    def ids(text: str) -> list[int]:
+        return known.get(text, [ord(c) for c in text])
+
+    with pytest.raises(
+        HeedfulError, match=r'Did you mean " people".*Or explain it whole: --sequence " people"'
+    ):
+        targets.token_index("people", ids)
+    with pytest.raises(HeedfulError, match=r'not one. Explain it whole: --sequence " union"'):
+        targets.token_index(" union", ids)

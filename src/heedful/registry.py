@@ -285,7 +285,7 @@ def get_metric(name: str) -> Metric:
 
 def _found(name: str, known: Mapping[str, Found], what: str) -> Found:
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name, known, n=1) or [k for k in known if name and name in k]
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise HeedfulError(f"unknown {what} {name!r}", fix=f"{hint}Known: {', '.join(known)}")
     return known[name]

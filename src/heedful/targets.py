@@ -172,8 +172,14 @@ def token_index(wish: Any, tokenize: Callable[[str], list[int]]) -> Any:
         return wish  # checked against the vocabulary by the caller
     ids = tokenize(wish)
     if len(ids) != 1:
+        spaced = wish if wish.startswith(" ") else f" {wish}"  # as it stands inside a text
+        way = (
+            f'Did you mean "{spaced}", with its space, which is one? Or explain'
+            if len(tokenize(spaced)) == 1
+            else "Explain"
+        )
         raise HeedfulError(
             f"{wish!r} is {len(ids)} tokens for this model, not one",
-            fix="Give one token (mind the leading space), or explain it whole with {'sequence': ...}",
+            fix=f'{way} it whole: --sequence "{spaced}", in Python {{"sequence": "{spaced}"}}',
         )
     return ids[0]
