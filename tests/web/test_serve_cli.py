@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -38,6 +39,30 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
             server.send_signal(signal.SIGINT)
         _, told = server.communicate(timeout=60)
         assert server.returncode == 0, told
+        assert "Traceback" not in told
+
+
+def test_it_ends_while_a_job_runs(tmp_path: Path) -> None:
+    """A thread inside torch when the interpreter goes would abort the process (-6)."""
+    command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0"]
+    text = "the service is not bad and the selection on the menu is great " * 20
+    ask = {"model": "zoo:sentiment", "text": text, "methods": ["grad-l2", "kernel-shap"], "owner": "a"}
+    with subprocess.Popen(
+        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            with httpx.Client(base_url=server.stdout.readline().strip(), timeout=120) as client:
+                begun = client.post("/api/jobs/explain", json=ask).json()
+                while (job := client.get(f"/api/jobs/{begun['id']}").json())["label"] != "kernel-shap":
+                    time.sleep(0.05)
+                assert job["state"] == "running"
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, told = server.communicate(timeout=60)
+        assert server.returncode == 0, told
+        assert "terminate" not in told
         assert "Traceback" not in told
 
 

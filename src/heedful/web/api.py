@@ -33,7 +33,7 @@ def here(house: In) -> answers.Here:
         answers.Method(name=e.name, summary=e.summary, cite=e.cite, signed=e.signed)
         for e in registry.explainers().values()
     ]
-    stocks = house.seats.stocks.values()
+    stocks = [*house.seats.stocks.values()]  # another may be loaded meanwhile
     return answers.Here(
         version=__version__, models=[_model(stock, house) for stock in stocks], offered=house.seats.offered(),
         allow_load=house.seats.allow_load, methods=methods, few=list(FEW), limit=asks.TEXT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -56,6 +57,14 @@ class House:
     def close(self) -> None:
         self.jobs.close()
         self.seats.close()
+
+    def leave(self, seconds: float) -> bool:
+        """Close, and wait for what runs; whether all of it has ended."""
+        self.close()
+        end = time.monotonic() + seconds
+        for thread in (threads := [*self.jobs.threads, *self.seats.threads]):
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
 
 
 def house_of(request: Request) -> House:

@@ -88,11 +88,11 @@ class Jobs:
         self.jobs: dict[str, Job] = {}  # in the order of asking
         self._turn = threading.Condition()
         self._closed = False
-        self._threads = [
+        self.threads = [
             threading.Thread(target=self._work, args=(number,), name=f"heedful job {number}", daemon=True)
             for number in range(workers)
         ]
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
     def put(self, job: Job) -> Job:
@@ -128,7 +128,7 @@ class Jobs:
     def join(self, seconds: float = 5.0) -> None:
         """Wait for the workers to leave."""
         end = time.monotonic() + seconds
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(max(0.0, end - time.monotonic()))
 
     def _next(self) -> Job | None:

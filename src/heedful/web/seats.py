@@ -172,8 +172,12 @@ class Seats:
         return {p.name: p for p in inside if p.parent == root and (p / "config.json").is_file()}
 
     def close(self) -> None:
-        for stock in self.stocks.values():
+        for stock in [*self.stocks.values()]:
             stock.worker.close()
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        return [stock.worker.thread for stock in [*self.stocks.values()]]
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ from heedful.web.worker import Busy, Gone
 
 PORT = 8765
 CONNECTIONS = 512
+LEAVE = 10.0  # seconds that jobs have to come to their end
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,9 @@ def _uvicorn(at: Ready) -> Any:
     )  # fmt: skip
 
 
-def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
-    """Say where, and answer until Ctrl-C."""
+def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
+    """Say where, and answer until Ctrl-C; then whether all threads have ended. One that has not is inside a
+    call of the model: the interpreter must not be taken down under it."""
     where = address(at.wish, at.socket.getsockname()[1])
     say(where, flush=True)
     if open_browser:
@@ -208,6 +210,10 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> None:
         pass
     finally:
         at.socket.close()
+    try:
+        return at.house.leave(LEAVE)
+    except KeyboardInterrupt:  # once more: no time
+        return False
 
 
 class Serving:
@@ -239,7 +245,7 @@ class Serving:
         """Requests that run come to their end; jobs are cancelled."""
         self._server.should_exit = True
         self._thread.join(10)
-        self._at.house.jobs.join()
+        self._at.house.leave(LEAVE)
         self._at.socket.close()
 
 
