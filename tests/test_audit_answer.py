@@ -7,10 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import heedful
 from heedful.auditing.answer import AuditVerdict, answer
 from heedful.evidence.verdict import FEW, Verdict
+from heedful.types import Evidence
 from heedful.view.audit_page import page
+from heedful.view.audit_summary import blocks
 from heedful.view.audit_terminal import as_text
 
 EVERY = ("occlusion", "lime", "grad")
@@ -108,3 +112,54 @@ def test_the_terminal_has_intervals_where_they_fit_and_the_verdicts(tmp_path: Pa
     assert shown not in as_text(found, 80)
     narrow = " ".join(as_text(found, 80).split())
     assert all(" ".join(str(verdict).split()) in narrow for verdict in found.verdict)
+
+
+METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+METHODS = ("integrated-gradients", "attention-rollout", "lime", "grad-avg")
+
+
+def many() -> heedful.Audit:
+    """Six metrics under two operators, every mark in use."""
+    table, judged = [], []
+    for metric in METRICS:
+        for operator in ("mask", "delete"):
+            for method, skill in zip(METHODS, (0.97, 0.5, 0.96, -0.06), strict=True):
+                numbers = (skill, 0.0, 1.0, skill, (skill - 0.05, skill + 0.05), 50, (-0.2, 0.2))
+                circular = (method, metric) == ("lime", "infidelity")
+                table.append(Evidence(metric, operator, method, *numbers, circular))
+            given: Any = {"metric": metric, "operator": operator, "behind": ("attention-rollout",)}
+            judged.append(verdict("integrated-gradients lime", METHODS, "grad-avg", **given))
+    return heedful.Audit(
+        Path("run"), table, answer(judged, 50), 50, 50, dict.fromkeys(("asked", "run", "naive"), 0)
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
+def test_no_table_is_cut_at_any_width(width: int) -> None:
+    """Every number keeps its mark, every metric and method its name; read back line by line."""
+    found = many()
+    lines = as_text(found, width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in "".join(lines)
+    drawn = iter(lines)
+    for block in blocks(found):
+        left = list(block.metrics)
+        while left:
+            heads = next(line for line in drawn if line.startswith("method ")).split()[1:]
+            assert heads == left[: len(heads)]
+            del left[: len(heads)]
+            for method in block.methods:
+                line = next(drawn)
+                assert line.split()[0] == method
+                for metric in heads:
+                    interval = block.interval(metric, method) if width == 160 else ""
+                    cell = f"{block.shown(metric, method)}{interval} {block.mark(metric, method)}".rstrip()
+                    assert cell in line, (metric, method)
+                    line = line.partition(cell)[2]
+    wanted = {60: 6, 80: 4, 100: 2, 120: 2, 160: 2}
+    assert sum(line.startswith("method ") for line in lines) == wanted[width]
+
+
+def test_numbers_without_a_mark_stand_under_those_with_one() -> None:
+    rows = [line for line in as_text(many(), 100).splitlines() if line.startswith(METHODS)]
+    assert len({line.index(".") for line in rows}) == 1

@@ -1,12 +1,16 @@
-"""An audit in the terminal: skills by method and metric, a table an operator, and the verdicts in words."""
+"""An audit in the terminal: skills by method and metric, a table an operator, and the verdicts in words.
+
+Nothing is cut. Intervals stand beside the skills where every table has room for them; without them, a table
+that is still too wide for the terminal is split into several, as many metrics in each as fit.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -15,20 +19,20 @@ from heedful.view.audit_summary import DULL, LEADS, MARKS, Block, blocks, labels
 from heedful.view.columns import visible
 
 STYLES = {LEADS: "bold green", DULL: "dim"}
+GAP = 2  # between columns
 
 
 def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
-    """Intervals stand beside the skills where every table has room for them."""
-    wide = all(
-        Measurement.get(console, console.options, _table(block, True)).maximum <= console.width
-        for block in blocks(audit)
-    )
+    wide = all(len(_split(block, True, console.width)) == 1 for block in blocks(audit))
     yield Text(audit.verdict.headline, "bold")
     for block in blocks(audit):
         yield Text("")
         beside = ", with 95 % intervals" if wide else ""
         yield Text(f"{block.title} (skill{beside}: 0 is a random order, 1 the best found)", "bold")
-        yield _table(block, wide)
+        for place, metrics in enumerate(_split(block, wide, console.width)):
+            if place:
+                yield Text("")
+            yield _table(block, metrics, wide)
     yield Text("  ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items()), "dim")
     yield Text("")
     for verdict in audit.verdict:
@@ -42,19 +46,44 @@ def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
         yield Text(f"row {error['row']}{who}: {visible(str(error['reason']))}", "dim")
 
 
-def _table(block: Block, wide: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("method", no_wrap=True)
+def _split(block: Block, wide: bool, width: int) -> list[list[str]]:
+    """The metrics of each table: as many as the width holds, and at least one."""
+    first = max(map(cell_len, ("method", *block.methods)))
+    tables: list[list[str]] = [[]]
+    taken = first
     for metric in block.metrics:
-        table.add_column(metric, justify="right")
+        size = GAP + _size(block, metric, wide)
+        if tables[-1] and taken + size > width:
+            tables.append([])
+            taken = first
+        tables[-1].append(metric)
+        taken += size
+    return tables
+
+
+def _table(block: Block, metrics: Sequence[str], wide: bool) -> Table:
+    table = Table(
+        box=None, pad_edge=False, padding=(0, GAP, 0, 0), collapse_padding=True, header_style="bold"
+    )
+    table.add_column("method", overflow="fold")
+    for metric in metrics:
+        table.add_column(metric.rjust(_size(block, metric, wide)), no_wrap=True)
     for method in block.methods:
         cells = []
-        for metric in block.metrics:
-            mark = block.mark(metric, method)
-            shown = block.shown(metric, method) + (block.interval(metric, method) if wide else "")
-            cells.append(Text(f"{shown} {mark or ' '}", STYLES.get(mark, ""), no_wrap=True))
+        for metric in metrics:  # filled up here: rich would take the place of a missing mark for a margin
+            shown = _cell(block, metric, method, wide).rjust(_size(block, metric, wide))
+            cells.append(Text(shown, STYLES.get(block.mark(metric, method), "")))
         table.add_row(Text(method), *cells)
     return table
+
+
+def _size(block: Block, metric: str, wide: bool) -> int:
+    return max(cell_len(metric), *(len(_cell(block, metric, method, wide)) for method in block.methods))
+
+
+def _cell(block: Block, metric: str, method: str, wide: bool) -> str:
+    interval = block.interval(metric, method) if wide else ""
+    return f"{block.shown(metric, method)}{interval} {block.mark(metric, method) or ' '}"
 
 
 def show(audit: Audit, console: Console) -> None:
