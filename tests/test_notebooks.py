@@ -153,5 +153,26 @@ def test_an_example_notebook_runs_and_holds_what_it_gives(
     assert path.stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the kernel's own libraries warn of what they will change
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_real_kernel_gives_what_the_notebook_holds(path: Path, tmp_path: Path) -> None:
+    """The quick test runs cells as plain Python; this one runs them in Jupyter's own kernel."""
+    client = pytest.importorskip("nbclient", reason="nbclient comes with the test tools")
+    pytest.importorskip("ipykernel", reason="ipykernel comes with the test tools")
+    stored = nbformat.read(path, as_version=4)
+    fresh = nbformat.read(path, as_version=4)
+    client.NotebookClient(
+        fresh, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = 0
+    for before, after in zip(stored.cells, fresh.cells, strict=True):
+        if before.cell_type == "code":
+            kept = [o for o in after.outputs if o.get("name") != "stderr"]
+            assert words(before.outputs) == words(kept), before.source
+            shown += sum("text/html" in o.get("data", {}) for o in kept)
+    assert shown >= 1
+
+
 def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) >= 3

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.view import every
 
 from heedful.view import html
+from heedful.view.shading import style
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +162,44 @@ def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: 
         a.closest(".cells > div").contains(document.getElementById(a.getAttribute("href").slice(1))))"""
     )
     assert here
+
+
+@pytest.mark.parametrize("sandbox", ["", "allow-scripts"])
+@pytest.mark.parametrize("styled", [True, False])
+def test_a_cell_in_a_sandbox_is_shaded_by_score(
+    styled: bool, sandbox: str, browser: Any, tmp_path: Path
+) -> None:
+    """As notebook hosts show it: a frame without our origin, scripts or not, styles taken away or not."""
+    cell = html.fragment(every.explanation())
+    look = """<script>onload = () => parent.postMessage([...document.querySelectorAll(".shade")].map((e) =>
+      [e.className, getComputedStyle(e).backgroundColor, getComputedStyle(e).color]), "*")</script>"""
+    cell = cell if styled else re.sub("<style>.*?</style>", "", cell, flags=re.DOTALL)
+    frame = f'<iframe sandbox="{sandbox}" width="900" height="1400" srcdoc="{escape(cell + look)}"></iframe>'
+    page = tmp_path / "host.html"
+    page.write_text(
+        f"<!DOCTYPE html><main><script>onmessage = (e) => window.seen = e.data</script>{frame}</main>",
+        encoding="utf-8",
+    )
+    browser.size(1000, 1500)
+    browser.told.clear()
+    browser.open(page, ready="main")
+    if not sandbox:  # no script may look inside: its picture must hold the colours
+        from PIL import Image
+
+        browser.shot(shot := tmp_path / "shot.png")
+        kinds = {style(kind, int(at)) for kind, at in re.findall(r"shade (pos|neg|any) l(\d)", cell)}
+        wanted = [bytes.fromhex(each[12:18]) for each in kinds]
+        pixels = {rgb for _, rgb in Image.open(shot).convert("RGB").getcolors(1 << 24)}
+        near = [each for each in wanted if any(max(abs(a - b) for a, b in zip(each, p, strict=True)) <= 1
+                                               for p in pixels)]  # fmt: skip
+        assert len(near) == len(wanted) >= 3
+        assert (255, 255, 0) not in pixels
+        return
+    browser.wait("window.seen !== undefined")
+    seen = {kind: (back, ink) for kind, back, ink in browser.run("window.seen")}
+    assert len(seen) >= 3
+    assert len({back for back, _ in seen.values()}) == len({tuple(k.split()[1:3]) for k in seen})
+    assert [line for line in browser.told if "sandbox" not in line.lower()] == []
 
 
 @pytest.mark.parametrize("kind", every.KINDS)

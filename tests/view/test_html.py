@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 
@@ -155,6 +156,14 @@ def test_text_is_complete_between_the_marks(make: Make) -> None:
     assert {re.sub("<[^>]+>", "", part) for part in shown} == {text}
 
 
+def test_code_runs_from_left_to_right_whatever_it_quotes(make: Make) -> None:
+    """A command that quotes Hebrew is still a command: its parts keep their places."""
+    found = [a for t, a in Reader(page(make("שלום עולם טוב"))).elements if t == "pre"]
+    assert [a.get("dir") for a in found] == ["ltr", "ltr"]
+    served = files("heedful.web").joinpath("static", "dom.js").read_text(encoding="utf-8")
+    assert re.findall(r'make\("pre", \{ dir: "(\w+)"', served) == ["ltr"]
+
+
 def test_two_fragments_do_not_disturb_each_other(make: Make) -> None:
     both = fragment(make()) + fragment(make())
     ids = [attrs["id"] for _, attrs in Reader(both).elements if "id" in attrs]
@@ -235,3 +244,39 @@ def test_the_explained_number_leaves_hyphens_alone(make: Make) -> None:
     items = tuple(replace(item, target=target, output=-1.5) for item in comparison.attributions)
     told = explained(replace(comparison, attributions=items))
     assert told == "the log-probability of “well-known” minus that of “B”, which is −1.5"
+
+
+def test_a_cell_is_shaded_by_score_without_its_stylesheet(make: Make) -> None:
+    """Some hosts take <style> away: then the stronger word is the fuller one, and the sign is underlined."""
+    comparison = make(methods=[("grad-x-input", True, False)])
+    words = comparison["grad-x-input"].words()
+    reader = Reader(re.sub("<style>.*?</style>", "", fragment(comparison), flags=re.DOTALL))
+    assert "mark" not in {tag for tag, _ in reader.elements}, "browsers paint these yellow, all alike"
+    styles = {int(a["data-w"]): a["style"] for t, a in reader.elements if t == "span" and "data-w" in a}
+    depth = {}
+    for index, style in styles.items():
+        colour, ink, line = re.fullmatch(
+            r"background:#(\w{6});color:#(\w{6});text-decoration:underline (\w+) #\w{6}", style
+        ).groups()
+        assert ink == "1c2126"
+        assert line == ("solid" if words[index].score > 0 else "dotted")
+        depth[index] = (line, sum(255 - part for part in bytes.fromhex(colour)))
+    for sign in ("solid", "dotted"):
+        same = sorted((i for i in depth if depth[i][0] == sign), key=lambda i: abs(words[i].score))
+        depths = [depth[i][1] for i in same]
+        assert depths == sorted(depths)
+        assert len(set(depths)) > 1
+    top = max(abs(word.score) for word in words)
+    assert set(styles) == {i for i, word in enumerate(words) if abs(word.score) / top >= 0.05}
+
+
+def test_the_report_has_no_style_on_any_element_and_the_sheet_has_the_same_colours(make: Make) -> None:
+    from heedful.view.html import component
+    from heedful.view.shading import HUES, SHARES
+
+    assert 'style="' not in page(make())
+    sheet = component("report.css")
+    for level, share in enumerate(SHARES):
+        assert f".l{level} {{ --a: {share}%; }}" in sheet
+    for name, rgb in zip(("for", "against", "plain"), (HUES[k] for k in ("pos", "neg", "any")), strict=True):
+        assert f"--{name}: light-dark(#{bytes(rgb).hex()}," in sheet

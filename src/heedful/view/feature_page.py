@@ -250,9 +250,8 @@ def _test_box(pages: FeaturePages, size: int) -> str:
         "--html page.html"
     )
     lead = "Activations need the model, which a page does not have. This command puts your text on it:"
-    return part(
-        "test", "Test your own text", lead, f'<div class="code"><pre>{esc(command)}</pre></div>', size
-    )
+    shown = f'<div class="code"><pre dir="ltr">{esc(command)}</pre></div>'
+    return part("test", "Test your own text", lead, shown, size)
 
 
 def _made(pages: FeaturePages, size: int) -> str:

@@ -19,6 +19,7 @@ from heedful._version import __version__
 from heedful.types import Comparison
 from heedful.view import inside_sections, sections
 from heedful.view.agreement_section import agreement
+from heedful.view.shading import inline
 from heedful.view.summary import predictions
 
 SCRIPTS = ("reading.js", "saving.js", "charts.js")
@@ -107,12 +108,14 @@ def fragment(comparison: Comparison) -> str:
 
 def cell(content: str, style: str = "") -> str:
     """A body for a notebook cell: its own id, which styles and script keep to; readable where no script may
-    run."""
+    run, and shaded where the styles are taken away."""
     name = f"heedful-{secrets.token_hex(6)}"
     style = (component("report.css") + style).replace(".heedful", f"#{name}")
     extra = f"#{name} {{ padding: 1.25em 1.5em; font-size: 14px; border-radius: 8px; }}"
     script = scripts(f'document.getElementById("{name}")')
-    content = ANCHOR.sub(rf'\1="\2{name}-\3"', content)  # an id is one thing on a page of many outputs
+    content = ANCHOR.sub(
+        rf'\1="\2{name}-\3"', inline(content)
+    )  # an id is one thing on a page of many outputs
     return f'<div id="{name}"><style>{style}{extra}</style>\n{content}\n<script>{script}</script></div>'
 
 

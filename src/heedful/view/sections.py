@@ -282,7 +282,7 @@ def made(comparison: Comparison, size: int) -> str:
     rows = "".join(f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in shown)
     blocks = [("Command line", repeat.command(comparison)), ("Python", repeat.python(comparison))]
     code = "".join(
-        f'<div class="code"><p class="bar">{name}</p><pre dir="auto">{esc(text)}</pre></div>'
+        f'<div class="code"><p class="bar">{name}</p><pre dir="ltr">{esc(text)}</pre></div>'
         for name, text in blocks if text
     )  # fmt: skip
     return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)

@@ -67,7 +67,7 @@ export const bars = (found, options = {}) => make("ul", { className: "bars", ...
   return make("li", { className: index ? "" : "first" }, make("bdi", { textContent: label }), make("span", { className: "track", aria: { hidden: "true" } }, bar), make("b", { textContent: shown }));
 }));
 
-export const code = (name, text) => make("div", { className: "code" }, make("p", { className: "bar", textContent: name }), make("pre", { dir: "auto", textContent: text }));
+export const code = (name, text) => make("div", { className: "code" }, make("p", { className: "bar", textContent: name }), make("pre", { dir: "ltr", textContent: text }));
 
 const SAFE = /^[A-Za-z0-9_@%+=:,./-]+$/;
 export const shell = (...words) => words.map((word) => (SAFE.test(word) ? word : `'${String(word).replaceAll("'", `'"'"'`)}'`)).join(" ");
