@@ -65,7 +65,13 @@ def test_measure_as_a_table(place: Path, capfd: Any):
     assert "32 features (topk) of blocks.1.resid, zoo:lm" in out
     for said in ("explained", "(zero)", "(mean)", "dead", "dense", "identity"):
         assert said in out
-    assert "-log p of the next token" in err
+    assert "-log p of the next token" in out  # a result: 2> /dev/null does not lose it
+    assert "-log p" not in err
+    told = " ".join(out.split())
+    assert "dead features that never fire on the 93 tokens read: with more tokens there are fewer" in told
+    assert "dense features that fire on more than 10% of the tokens" in told
+    assert "activation mean length" in told
+    assert "size these lengths" in told
 
 
 def test_split(place: Path, tmp_path: Path, capfd: Any):

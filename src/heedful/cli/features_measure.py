@@ -32,6 +32,16 @@ OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
 NEURONS = "Two sites whose units are compared beside, with a comma between. Default: neurons of the blocks."
 Neurons = Annotated[str | None, o.option(metavar="SITE,SITE", help=NEURONS)]
 SHARES = ("explained", "dead", "dense")
+LEGEND = {
+    "l0": "features above zero a token, mean",
+    "explained": "share of the variance of the activations that the dictionary gives back",
+    "dead": "features that never fire on the {tokens:,} tokens read: with more tokens there are fewer",
+    "dense": "features that fire on more than {dense above:.0%} of the tokens",
+    "activation": "mean length of what a firing feature adds, in the model's units",
+    "size": "these lengths summed over a token, as a multiple of the token's own length",
+    "recovered (zero)": "of the loss it costs to set the activations to zero, what the dictionary gives back",
+    "recovered (mean)": "the same with the activations set to their mean, a harder standard",
+}
 
 
 def measure(
@@ -105,9 +115,14 @@ def _show(found: Any, noises: dict[str, Any]) -> None:
     out.print(table)
     if found.loss:
         said = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items() if name != "identity")
-        note(f"-log p of {about['loss of']}, nats: {said}")
+        out.print(f"-log p of {about['loss of']}, nats: {said}")
     for line in found.notes:
-        note(line)
+        out.print(line)
+    legend = Table.grid(padding=(0, 2, 0, 0))
+    for name in found.figures:
+        legend.add_row(name, LEGEND[name].format(**about), style="dim")
+    out.print()
+    out.print(legend)
 
 
 def split(

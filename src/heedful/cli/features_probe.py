@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.features_measure import Context, Rows, Sae, Site, TextColumn
-from heedful.cli.io import calm, console, note, put_json, working
+from heedful.cli.io import calm, console, put_json, working
 from heedful.errors import HeedfulError
 
 File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
@@ -72,15 +72,19 @@ def _show(found: Any) -> None:
 
     out = console()
     out.print(f"{found.texts:,} texts, {len(found.labels)} labels: {', '.join(found.labels)}")
-    table = Table("read from", "features (95 %)", *found.controls, "chosen", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("read from", no_wrap=True)
+    for name in ("accuracy (95 %)", *found.controls, "chosen"):
+        table.add_column(name)
     for k, figure in found.features.items():
         beside = [shown(found.controls[name][k], True) for name in found.controls]
-        table.add_row(str(k), shown(figure, True), *beside, "; ".join(map(_names, found.chosen[k])))
-    out.print(table)
+        name = f"{k} feature{'s' if k > 1 else ''}"
+        table.add_row(name, shown(figure, True), *beside, "; ".join(map(_names, found.chosen[k])))
     for name, figure in found.whole.items():
-        note(f"{name}: {shown(figure, True)}")
+        table.add_row(name, shown(figure, True))
+    out.print(table)
     for line in found.notes:
-        note(line)
+        out.print(line)
 
 
 def _names(features: list[int]) -> str:
