@@ -11,10 +11,10 @@ import pytest
 
 import heedful
 from heedful.auditing.answer import AuditVerdict, answer
-from heedful.evidence.verdict import FEW, Verdict
+from heedful.evidence.verdict import FEW, PROMISE, Verdict
 from heedful.types import Evidence
 from heedful.view.audit_page import page
-from heedful.view.audit_summary import blocks
+from heedful.view.audit_summary import SINGLE, blocks
 from heedful.view.audit_terminal import as_text
 
 EVERY = ("occlusion", "lime", "grad")
@@ -63,7 +63,7 @@ def test_ties_are_named() -> None:
     assert (
         "occlusion and lime tie, each leading in 4 of the 4 measurements it takes part in" in found.headline
     )
-    assert "grad is never better than a random order" in found.headline
+    assert "grad is never shown to be better than a random order" in found.headline
     apart = told(verdict("occlusion lime"), verdict("lime", ("lime", "grad")))
     assert apart.often == "tie in 1 of 1 and 2 of 2"
     assert "(occlusion in 1 of 1, lime in 2 of 2)" in apart.headline
@@ -76,9 +76,51 @@ def test_no_clear_lead_is_said() -> None:
     assert [found.heed for found in (every, half, none)] == [()] * 3
     assert "no method clearly leads: occlusion, lime and grad tie" in every.headline
     assert "no method clearly leads: at most, occlusion leads in 2 of the 4" in half.headline
-    assert "no method leads in any; occlusion, lime and grad are never better" in none.headline
+    assert "no method leads in any; occlusion, lime and grad are never shown to be better" in none.headline
     few = told(verdict("lime", n=FEW - 1))
     assert few.headline == f"{FEW - 1} texts are too few to tell methods apart; at least {FEW} are needed."
+
+
+def test_a_measurement_without_a_leader_is_held_against_no_method() -> None:
+    """lime is not judged where nobody leads; grad is, and must not fall behind for it."""
+    idle = verdict("", ("occlusion", "grad"), dull="occlusion grad")
+    found = told(*[verdict("lime grad")] * 3, idle)
+    assert found.heed == ("lime", "grad")
+    assert "lime and grad tie, each leading in 3 of the 3 measurements" in found.headline
+    assert "in 1 of the 4 no method leads, so it is not counted" in found.headline
+    assert "next is" not in found.headline
+    assert "By 4 measurements" in found.headline
+    two = told(verdict("lime"), idle, idle)
+    assert two.heed == ("lime",), "half of the measurements with a leader is enough"
+    assert "in 2 of the 3 no method leads, so they are not counted" in two.headline
+    assert "not counted" not in told(*[verdict("lime")] * 3).headline
+
+
+def test_never_shown_better_counts_every_measurement() -> None:
+    """grad does better where nobody leads together with it: not never."""
+    found = told(verdict("lime", dull="grad"), verdict("", ("lime", "grad"), dull="lime"))
+    assert "never" not in found.headline
+
+
+def test_few_texts_are_said_to_tell_little() -> None:
+    assert "10 texts tell little: try 50." in told(verdict("lime", n=10)).headline
+    assert "29 texts tell little" in told(verdict("lime", n=29), verdict("lime", n=12)).headline
+    assert "tell little" not in told(verdict("lime", n=30), verdict("lime", n=12)).headline
+
+
+def test_what_holds_of_every_verdict_is_said_once() -> None:
+    found = many()
+    single = " ".join(SINGLE.split())
+    for shown in (str(found.verdict), as_text(found, 80), as_text(found, 200), page(found)):
+        plain = " ".join(shown.split())
+        assert plain.count(PROMISE) == plain.count("no false claim") == 1
+    assert str(found.verdict[0]).endswith(PROMISE), "a verdict that stands alone says it"
+    assert single in page(found)
+    assert single in as_text(found, 200)
+    assert single not in " ".join(as_text(found, 80).split()), "no interval stands there"
+    few = told(verdict("lime", n=FEW - 1))
+    assert "false claim" not in str(few)
+    assert "false claim" not in page(replace(found, verdict=few))
 
 
 def score(texts: list[str]) -> list[float]:
@@ -111,7 +153,7 @@ def test_the_terminal_has_intervals_where_they_fit_and_the_verdicts(tmp_path: Pa
     assert ", with 95 % intervals" in as_text(found, 200)
     assert shown not in as_text(found, 80)
     narrow = " ".join(as_text(found, 80).split())
-    assert all(" ".join(str(verdict).split()) in narrow for verdict in found.verdict)
+    assert all(" ".join(verdict.words.split()) in narrow for verdict in found.verdict)
 
 
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +29,12 @@ def test_the_best_leads_alone_and_chance_is_named() -> None:
     assert found.no_better_than_random == ("same",)
     assert found.methods[:2] == ("better", "good")
     said = str(found)
-    for part in ("On 200 texts, by aopc under mask", "heed better", "good is behind", "same is not better"):
+    for part in (
+        "On 200 texts, by aopc under mask",
+        "heed better",
+        "good is behind",
+        "same is not shown to be better",
+    ):
         assert part in said
 
 
@@ -152,3 +158,15 @@ def test_a_method_that_ran_on_few_texts_does_not_cost_the_others_theirs() -> Non
     assert found.lead == ("better",)
     assert "heed better" in str(found)
     assert "better leads" in str(replace(found, faithful=False))
+
+
+def test_the_bar_that_the_docs_tell_is_the_bar() -> None:
+    """docs/audit.md: the least c of 15 columns, and the difference it asks for."""
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in page.splitlines() if "|" in line}
+    texts, least, apart = ([float(cell) for cell in rows[name]] for name in ("texts", "c", "difference"))
+    pairs = 15 * 14 / 2
+    bar = [stats.t.ppf(1 - 0.05 / pairs / 2, n - 1) for n in texts]
+    assert [round(c, 1) for c in bar] == least
+    assert [round(c / n**0.5, 2) for c, n in zip(bar, texts, strict=True)] == apart
+    assert compare(drawn(0, 10, (0.0,) * 15), 0, 200).critical >= bar[0] - 1e-9

@@ -1,9 +1,10 @@
 """Which method to heed, from all verdicts of an audit: one answer, for the headline and the page alike.
 
 Only measurements of faithfulness count (metrics that remove words, under each operator): a method that is
-steady or short is not thereby right. Methods are ranked by the share of the measurements they take part in
-that they lead, alone or tied: one that a metric may not judge, because it was fitted by what the metric
-measures, loses nothing by it. It must take part in at least half.
+steady or short is not thereby right. A measurement in which no method leads says nothing of any and does not
+count. Methods are ranked by the share of the others they take part in that they lead, alone or tied: one that
+a metric may not judge, because it was fitted by what the metric measures, loses nothing by it. It must take
+part in at least half.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from heedful.evidence.verdict import FEW, Verdict
+from heedful.evidence.verdict import ENOUGH, FEW, LITTLE, PROMISE, Verdict
 from heedful.notebook import Shown
 from heedful.wording import listed
 
@@ -38,7 +39,13 @@ class AuditVerdict(Shown, Sequence[Verdict]):
         return len(self.verdicts)
 
     def __str__(self) -> str:
-        return "\n".join([self.headline, *map(str, self.verdicts)])
+        said = [self.headline, *(verdict.words for verdict in self.verdicts)]
+        return "\n".join(said + [PROMISE] * self.claims)
+
+    @property
+    def claims(self) -> bool:
+        """Some verdict says more than that texts are too few."""
+        return any(verdict.n >= FEW for verdict in self.verdicts)
 
 
 def answer(verdicts: Sequence[Verdict], texts: int) -> AuditVerdict:
@@ -55,11 +62,13 @@ def answer(verdicts: Sequence[Verdict], texts: int) -> AuditVerdict:
 
 
 def _ranked(verdicts: Sequence[Verdict], told: Sequence[Verdict], texts: int) -> AuditVerdict:
-    part = Counter(method for verdict in told for method in verdict.methods)
-    leads = Counter(method for verdict in told for method in verdict.lead)
+    led = [verdict for verdict in told if verdict.lead]
+    every = Counter(method for verdict in told for method in verdict.methods)
+    part = Counter(method for verdict in led for method in verdict.methods)
+    leads = Counter(method for verdict in led for method in verdict.lead)
     dull = Counter(method for verdict in told for method in verdict.no_better_than_random)
     share = {method: Fraction(leads[method], part[method]) for method in part}
-    able = [method for method in part if 2 * part[method] >= len(told)]
+    able = [method for method in part if 2 * part[method] >= len(led)]
     most = max((share[method] for method in able), default=Fraction(0))
     best = [method for method in able if share[method] == most > 0]
     clear = most > CLEAR and (len(best) == 1 or len(best) < len(able))
@@ -67,12 +76,19 @@ def _ranked(verdicts: Sequence[Verdict], told: Sequence[Verdict], texts: int) ->
     if rest := [method for method in able if method not in best and leads[method]]:
         after = max(rest, key=lambda method: share[method])
         said.append(f"next is {after}, in {leads[after]} of {part[after]}")
-    if always := [method for method in part if dull[method] == part[method]]:
-        said.append(f"{listed(always)} {_verb(always, 'is', 'are')} never better than a random order")
+    if led and (idle := len(told) - len(led)):
+        are = "it is" if idle == 1 else "they are"
+        said.append(f"in {idle} of the {len(told)} no method leads, so {are} not counted")
+    if always := [method for method in every if dull[method] == every[method]]:
+        said.append(
+            f"{listed(always)} {_verb(always, 'is', 'are')} never shown to be better than a random order"
+        )
     if few := [method for method in part if method not in able]:
         said.append(f"{listed(few)} {_verb(few, 'takes', 'take')} part in too few to be ranked")
     count = "1 measurement" if len(told) == 1 else f"{len(told)} measurements"
     headline = f"By {count} of faithfulness (metric × operator) on {texts:,} texts, {'; '.join(said)}."
+    if (most_texts := max(verdict.n for verdict in told)) < LITTLE:
+        headline += f" {most_texts} texts tell little: try {ENOUGH}."
     if not clear:
         return AuditVerdict(tuple(verdicts), headline)
     often = listed(list(dict.fromkeys(f"{leads[method]} of {part[method]}" for method in best)))

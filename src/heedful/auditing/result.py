@@ -152,8 +152,13 @@ def load(folder: str | Path) -> Audit:
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [_record(Evidence, item) for item in data["table"]]
     judged = tuple(_record(Verdict, item) for item in data["verdicts"])
-    told = AuditVerdict(judged, data["headline"], tuple(data.get("heed", ())), data.get("often", ""))
-    return Audit(run.path, table, told, **{name: data[name] for name in KEPT if name in data}, made=made)
+    return Audit(
+        run.path,
+        table,
+        answer(judged, data["texts"]),
+        **{name: data[name] for name in KEPT if name in data},
+        made=made,
+    )
 
 
 def collect(run: RunFolder) -> Audit:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 
 from heedful.auditing.result import TOLD, Audit
+from heedful.evidence.verdict import PROMISE
 from heedful.types import Evidence
-from heedful.view.audit_summary import MARKS, Block, blocks, labels, share, skipped, wide_spread
+from heedful.view.audit_summary import MARKS, SINGLE, Block, blocks, labels, share, skipped, wide_spread
 from heedful.view.html import cell, document
 from heedful.view.sections import esc, hue, level, part, table
 from heedful.view.summary import signed
@@ -57,7 +58,7 @@ def _skills(block: Block, size: int, first: bool) -> str:
     lead = (
         "Skill, with its 95 % interval over texts: 0 is a random order, 1 the best found. "
         + "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
-        + "."
+        + f". {SINGLE}"
     )
     shown = table(["method", *map(esc, block.metrics)], rows, f"Skill by method, {esc(block.title)}")
     return part("skills", esc(block.title), lead if first else "", shown, size)
@@ -81,11 +82,12 @@ def _interval(found: Evidence) -> str:
 
 
 def _verdicts(audit: Audit, size: int) -> str:
-    items = "".join(f"<li>{esc(verdict)}</li>" for verdict in audit.verdict)
+    items = "".join(f"<li>{esc(verdict.words)}</li>" for verdict in audit.verdict)
     lead = (
         "A paired bootstrap over texts, corrected for the number of pairs. Each verdict is about these "
         "texts, this metric and this way of removing words, and claims no more."
     )
+    lead += f" {PROMISE}" if audit.verdict.claims else ""
     return part("verdicts", "The verdicts", lead, f'<ul class="sentences">{items}</ul>', size)
 
 

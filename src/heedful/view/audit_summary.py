@@ -14,9 +14,10 @@ from heedful.view.summary import signed
 LEADS, DULL, CIRCULAR = "★", "○", "↻"
 MARKS = {
     LEADS: "leads, alone or tied",
-    DULL: "not better than a random order",
+    DULL: "not shown to be better than a random order",
     CIRCULAR: "chosen or fitted by what the metric measures: it takes no part in the verdict",
 }
+SINGLE = "An interval is that of one number; the marks are corrected for all pairs of methods."
 
 
 @dataclass(frozen=True)

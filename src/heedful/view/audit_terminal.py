@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.auditing.result import Audit
-from heedful.view.audit_summary import DULL, LEADS, MARKS, Block, blocks, labels, share, skipped
+from heedful.evidence.verdict import PROMISE
+from heedful.view.audit_summary import DULL, LEADS, MARKS, SINGLE, Block, blocks, labels, share, skipped
 from heedful.view.columns import visible
 
 STYLES = {LEADS: "bold green", DULL: "dim"}
@@ -34,9 +35,13 @@ def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
                 yield Text("")
             yield _table(block, metrics, wide)
     yield Text("  ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items()), "dim")
+    if wide:
+        yield Text(SINGLE, "dim")
     yield Text("")
     for verdict in audit.verdict:
-        yield Text(str(verdict))
+        yield Text(verdict.words)
+    if audit.verdict.claims:
+        yield Text(PROMISE, "dim")
     yield Text("")
     for line in (share(audit), labels(audit), *skipped(audit)):
         if line:
