@@ -6,11 +6,12 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 from heedful.store import comparison_from_dict
@@ -182,12 +183,51 @@ def test_never_says_faithful(make: Make) -> None:
         assert "faithful" not in source.lower()
 
 
-def test_sentences_name_the_words_of_most_methods(make: Make) -> None:
+def scored(make: Make, rows: dict[str, Sequence[float]]) -> Comparison:
+    """Methods with these scores of "a b c d e f g h i j"; names with l2 have no sign."""
+    base = make("a b c d e f g h i j", methods=[(name, "l2" not in name, False) for name in rows])
+    items = [
+        replace(item, scores=np.array([0.0, *scores, 0.0]))
+        for item, scores in zip(base.attributions, rows.values(), strict=True)
+    ]
+    return replace(base, attributions=tuple(items))
+
+
+def test_sentences_say_first_which_words_and_which_way(make: Make) -> None:
+    up, flat = [9, -8, 7, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.5, 0.4, 0.3, 1, 5, 4, 3, 2, 0.9, 0.8]
+    said = sentences(scored(make, {"m1": up, "m2": up, "m3": flat, "random": flat[::-1]}))
+    assert said == [
+        "Most methods put “a”, “b” and “c” among the three words that matter most: "
+        "“a” and “c” push towards “positive”, “b” pushes away from it.",
+        "The methods agree in part: 1 of 3 pairs of them order the words more alike than chance would.",
+        "The random control, which knows nothing of the model, agrees that far with none of the 3 methods.",
+    ]
+    turned = [-9, -8, 7, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
+    assert "on “a” they differ which way" in sentences(scored(make, {"m1": up, "m2": turned}))[0]
+    assert sentences(scored(make, {"x-l2": up, "y-l2": up}))[:2] == [
+        "Both methods put “a”, “b” and “c” among the three words that matter most, "
+        "without saying which way they push.",
+        "The two methods agree: they order the words more alike than chance would.",
+    ]
+    far = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 7, 8, 9]
+    assert sentences(scored(make, {"m1": up, "m2": far}))[:2] == [
+        "The methods point at different words: none is among the strongest for both methods.",
+        "The two methods do not agree: they order the words no more alike than chance would.",
+    ]
+    assert sentences(scored(make, {"m1": up, "m2": up, "m3": up}))[1].startswith("The methods agree: all 3")
+
+
+def test_sentences_are_plain_and_their_numbers_stand_below(make: Make) -> None:
     lines = sentences(make())
     assert len(lines) == 3
+    assert not re.search("Kendall|τ|median|±", " ".join(lines))
     assert "random control" in lines[2]
     assert (
         "No random control" in sentences(make(methods=[("lime", True, True), ("grad-l2", False, False)]))[-1]
+    )
+    source = page(make())
+    assert (
+        source.index(lines[0]) < source.index("Median Kendall τ of") > source.index("Do the methods agree?")
     )
 
 

@@ -7,7 +7,7 @@ import math
 from heedful.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit
 from heedful.types import CONTROL, Comparison
 from heedful.view.sections import esc, hue, level, part, table
-from heedful.view.summary import signed
+from heedful.view.summary import measured, signed
 
 TOP = 5  # strongest words whose overlap is shown
 
@@ -24,7 +24,9 @@ def agreement(comparison: Comparison, size: int) -> str:
         f"{_table(comparison, measure, names[measure])}</details>"
         for measure in others
     )
-    body = _table(comparison, first, names[first]) + folded
+    said = "".join(f"<li>{esc(line)}</li>" for line in measured(comparison))
+    counted = f'<ul class="sentences">{said}</ul>' if said else ""
+    body = counted + _table(comparison, first, names[first]) + folded
     lead = (
         f"{told[first]} Where a method has no sign, sizes are compared. Methods can agree and all be wrong."
     )

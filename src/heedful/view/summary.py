@@ -1,13 +1,15 @@
 """The answer in plain sentences: what was predicted, which words most methods point at, how far they agree.
 
-Only what was measured is said. Agreement between methods is not evidence that any of them is right, so it
-always stands beside the random control and the band that chance alone would give.
+Only what was measured is said, in words first; the numbers behind them (`measured`) stand further down.
+Agreement between methods is not evidence that any of them is right, so it always stands beside the random
+control and is held to what chance alone would give.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from itertools import combinations
 from statistics import median
 
@@ -63,11 +65,11 @@ def explained(comparison: Comparison) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """One to three plain sentences."""
+    """One to three plain sentences: what the methods point at, how far they agree, what the control does."""
     ranked = [col for col in columns(comparison) if col.method != CONTROL and _has_ranking(col)]
     if not ranked:
         return ["No method ranks the words of this text: every score is the same."]
-    return [line for line in (_strongest(ranked, ranked_unit(comparison)), *_agreement(comparison)) if line]
+    return [_pointed(ranked, comparison), *_agreeing(comparison)]
 
 
 def _has_ranking(col: Column) -> bool:
@@ -79,49 +81,115 @@ def _top(col: Column, k: int) -> list[int]:
     return sorted(range(len(col.words)), key=lambda i: -abs(col.words[i].score))[:k]
 
 
-def _strongest(ranked: list[Column], unit: str) -> str:
-    words = [quote(word.text) for word in ranked[0].words]
-    if len(ranked) == 1:
-        found = [words[i] for i in _top(ranked[0], 3)]
-        return f"{ranked[0].method} gives its largest scores to {listed(found)}."
-    k = 3 if len(words) > 5 else 1
+def _common(ranked: list[Column]) -> tuple[int, list[tuple[int, int]]]:
+    """How many words of each method are looked at, and (word, methods) of those that most methods share."""
+    k = 3 if len(ranked[0].words) > 5 else 1
     counts = Counter(i for col in ranked for i in _top(col, k))
-    common = [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
-    place = "the strongest" if k == 1 else f"one of the {COUNTS[k]} strongest"
+    return k, [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
+
+
+def _pointed(ranked: list[Column], comparison: Comparison) -> str:
+    """Which words, and which way they push."""
+    unit, words = ranked_unit(comparison), [quote(word.text) for word in ranked[0].words]
+    ways = _ways(ranked, words, comparison)
+    if len(ranked) == 1:
+        found = _top(ranked[0], 3)
+        return f"{ranked[0].method} gives most weight to {listed([words[i] for i in found])}{ways(found)}."
+    k, common = _common(ranked)
+    most = "Both methods" if len(ranked) == 2 else "Most methods"
     if not common:
-        most = "both methods" if len(ranked) == 2 else f"most of the {len(ranked)} methods"
-        return f"No {unit} is {place} for {most}."
-    first, *rest = [f"{words[i]} {{}}for {n} of {len(ranked)} methods" for i, n in common]
-    return listed([first.format(f"is {place} {unit}s " if k > 1 else f"is {place} {unit} ")]
-                 + [text.format("").removesuffix(" methods") for text in rest]) + "."  # fmt: skip
+        return f"The methods point at different {unit}s: none is among the strongest for {most.lower()}."
+    found = [i for i, _ in common]
+    place = f"first among the {unit}s" if k == 1 else f"among the {COUNTS[k]} {unit}s that matter most"
+    return f"{most} put {listed([words[i] for i in found])} {place}{ways(found)}."
 
 
-def _agreement(comparison: Comparison) -> list[str]:
-    (methods, values), unit = matrix(comparison, "kendall"), ranked_unit(comparison)
+def _ways(ranked: list[Column], words: list[str], comparison: Comparison) -> Callable[[list[int]], str]:
+    """What two thirds of the signed methods say of each word; told where they differ, or where none says."""
+    able, target = [col for col in ranked if col.item.signed], comparison.target
+    label = quote(target.label or f"{target.kind} {target.index}")
+    over = f" rather than {quote(target.contrast_label or str(target.contrast))}" if target.contrasted else ""
+
+    def told(found: list[int]) -> str:
+        if not able:
+            return ", without saying which way they push"
+        ups = {i: sum(col.words[i].score > 0 for col in able) / len(able) for i in found}
+        towards = [words[i] for i in found if ups[i] >= 2 / 3]
+        away = [words[i] for i in found if ups[i] <= 1 / 3]
+        split = [words[i] for i in found if 1 / 3 < ups[i] < 2 / 3]
+        parts = [f"{listed(towards)} {_push(towards)} towards {label}{over}"] if towards else []
+        other = "it" if towards else f"{label}{over}"
+        parts += [f"{listed(away)} {_push(away)} away from {other}"] if away else []
+        parts += [f"on {listed(split)} they differ which way"] if split else []
+        return ": " + ", ".join(parts)
+
+    return told
+
+
+def _push(words: list[str]) -> str:
+    return "pushes" if len(words) == 1 else "push"
+
+
+def _measured(comparison: Comparison) -> tuple[list[float], list[float] | None, float]:
+    """Kendall's τ of every pair of methods, of the control with each (None: not run), and of chance."""
+    methods, values = matrix(comparison, "kendall")
     real = [i for i, method in enumerate(methods) if method != CONTROL]
-    pairs = [values[i, j] for i, j in combinations(real, 2) if math.isfinite(values[i, j])]
+    pairs = [float(values[i, j]) for i, j in combinations(real, 2) if math.isfinite(values[i, j])]
     band = chance_band(ranked_count(comparison))
+    if CONTROL not in methods:
+        return pairs, None, band
+    row = [float(values[methods.index(CONTROL), i]) for i in real]
+    return pairs, [value for value in row if math.isfinite(value)], band
+
+
+def _agreeing(comparison: Comparison) -> list[str]:
+    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
     if math.isnan(band):
         return [f"The text has fewer than five {unit}s: how far rankings of so few agree says nothing."]
+    alike, against = sum(v > band for v in pairs), sum(v < -band for v in pairs)
     lines = []
-    if pairs:
-        far = sum(abs(value) > band for value in pairs)
-        chance = f"; {far} of {len(pairs)} lie outside the ±{band:.2f} that chance gives 95 % of the time."
-        lines.append(
-            f"The methods' rankings of the {unit}s agree at a median Kendall τ of {_tau(pairs)} over "
-            f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} (1: same order, 0: unrelated)" + chance
-        )
-    if CONTROL not in methods:
+    if len(pairs) == 1:
+        do, more = ("agree", "more") if alike else ("do not agree", "no more")
+        lines.append(f"The two methods {do}: they order the {unit}s {more} alike than chance would.")
+    elif pairs:
+        share = alike / len(pairs)
+        how = "mostly agree" if share >= 2 / 3 else "agree in part" if share >= 1 / 3 else "mostly disagree"
+        count = "all" if share == 1 else f"{alike} of"
+        told = f"{count} {len(pairs)} pairs of them order the {unit}s more alike than chance would"
+        turned = f", {against} the other way round" if against else ""
+        lines.append(f"The methods {'agree' if share == 1 else how}: {told}{turned}.")
+    if control is None:
         return [
             *lines,
             "No random control was run, so nothing here says what an uninformed method looks like.",
         ]
-    control = [values[methods.index(CONTROL), i] for i in real]
-    control = [value for value in control if math.isfinite(value)]
     if control:
+        near = sum(value > band for value in control)
+        so = f"{near or 'none'} of the {len(control)} methods" if len(control) > 1 else "the method"
+        does = "agrees that far with" if near or len(control) > 1 else "does not agree that far with"
+        lines.append(f"The random control, which knows nothing of the model, {does} {so}.")
+    return lines
+
+
+def measured(comparison: Comparison) -> list[str]:
+    """The numbers behind the sentences, to stand below them."""
+    ranked = [col for col in columns(comparison) if col.method != CONTROL and _has_ranking(col)]
+    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
+    lines = []
+    if len(ranked) > 1 and (found := _common(ranked))[1]:
+        k, common = found
+        counts = [f"{quote(ranked[0].words[i].text)} for {n} of {len(ranked)}" for i, n in common]
+        place = "The strongest" if k == 1 else f"Among the {COUNTS[k]} strongest"
+        lines.append(f"{place}: {listed(counts)} methods.")
+    if pairs and not math.isnan(band):
+        far = sum(abs(value) > band for value in pairs)
         lines.append(
-            f"The random control, which knows nothing of the model, agrees with them at {_tau(control)}."
+            f"Median Kendall τ of {_tau(pairs)} over {len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} "
+            f"(1: same order, 0: unrelated); {far} of {len(pairs)} lie outside the ±{band:.2f} that chance "
+            f"gives 95 % of the time for this many {unit}s."
         )
+    if control and not math.isnan(band):
+        lines.append(f"The random control: {_tau(control)}.")
     return lines
 
 

@@ -23,7 +23,7 @@ from heedful.agreement import matrix, ranked_unit
 from heedful.types import CONTROL, Comparison, Word
 from heedful.view.columns import Column, columns, visible
 from heedful.view.sparkline import reach, sparkline
-from heedful.view.summary import explained, notes, predictions, sentences, signed
+from heedful.view.summary import explained, measured, notes, predictions, sentences, signed
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
@@ -42,6 +42,7 @@ def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> 
     if comparison.attributions:
         parts += [Text(""), *_tables(comparison, width, rows), *_evidence(comparison)]
         parts += _footer(comparison, width)
+        parts += [Text(line, "dim") for line in ("", *measured(comparison))]
     parts += _notes(comparison)
     return Group(*parts)
 
