@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,33 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: serve
         assert beside["text"] == tiny.generate("the cat sat", max_new_tokens=8)
     assert esc(beside["text"]) in page["html"]
     assert client.get(f"/api/runs/{job['run']}/report").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["attention", "feature", "steer"])
+def test_heedful_report_opens_what_the_page_stored(
+    client: httpx.Client, tiny: Any, house: server.House, tmp_path: Path, kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The same file as the page saves, and its numbers as one document; what is damaged is told."""
+    from heedful.cli import main
+
+    text = {} if kind == "feature" else {"text": "the cat sat"}
+    more = {"attention": {}, "feature": {"feature": 3}, "steer": {"feature": 3, "strength": 2.0, "tokens": 4}}
+    begun = client.post(f"/api/jobs/{kind}", json={"model": tiny.name} | text | more[kind]).json()
+    job = finished(client, begun)
+    assert job["state"] == "done", job["error"]
+    folder, file = house.runs.root / job["id"], tmp_path / "page.html"
+    assert main(["report", str(folder), "--html", str(file), "--json"]) == 0
+    assert file.read_text(encoding="utf-8") == client.get(f"/api/runs/{job['run']}/report").text
+    assert json.loads(capsys.readouterr().out)["model"]
+    copied = tmp_path / "cut"
+    shutil.copytree(folder, copied)
+    mark = {"attention": "atlas.json", "feature": "feature.json", "steer": "steer.json"}[kind]
+    (copied / mark).write_text('{"x": 1}')
+    assert main(["report", str(copied)]) == 2
+    error = capsys.readouterr().err
+    assert "is damaged" in error
+    assert error.count("\n") == 1
 
 
 def contrasted(tiny: Any) -> Any:

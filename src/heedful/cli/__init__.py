@@ -195,7 +195,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
 
 @app.command()
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved explanation, audit, trial or lab; neither the model nor torch is needed.
+    """Make the page of a saved explanation, audit, trial, lab, atlas, feature or steer; no model is needed.
 
     \b
     heedful explain "the service is not bad" --save run/
@@ -210,7 +210,7 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
         write(html or run / "report.html", page())
         note(f"wrote {html or run / 'report.html'}")
     if as_json:
-        put_json(document)
+        put_json(document())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -205,28 +205,15 @@ def time_left(done: int, total: int, seconds: float) -> str:
     return f", about {duration(seconds * (total - done) / done)} left"
 
 
-def opened(run: Path) -> tuple[dict[str, Any], Callable[[], str]]:
-    """A saved explanation, audit, trial or lab: its document, and the page it makes."""
-    if (run / "shards").is_dir():
-        from heedful.auditing.result import load
-        from heedful.view import audit_page
+def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
+    """A run folder of any kind: its document, and the page it makes."""
+    from heedful.web.kinds import drawn, kind_of, sound
 
-        audit = load(run)
-        return {"run": str(run), **audit.to_dict()}, lambda: audit_page.page(audit)
-    if (run / "trial.json").is_file():
-        from heedful.debate.result import Trial
-        from heedful.view import trial_page
+    with sound(str(run)):
+        found = drawn(kind_of(run), run)
 
-        trial = Trial.load(run)
-        return trial.to_dict(), lambda: trial_page.page(trial)
-    if (run / "lab.json").is_file():
-        from heedful.labs.report import LabReport
-        from heedful.view import lab_page
+    def page() -> str:
+        with sound(str(run)):
+            return found.whole()
 
-        lab = LabReport.load(run)
-        return lab.to_dict(), lambda: lab_page.page(lab)
-    from heedful.types import Comparison
-    from heedful.view import html
-
-    comparison = Comparison.load(run)
-    return comparison.to_dict(), lambda: html.page(comparison)
+    return found.document, page

@@ -16,7 +16,8 @@ AsJson = Annotated[bool, option("--json", help="Print one JSON document and noth
 Seed = Annotated[int, option(help="Seed of everything that draws.")]
 Pickle = Annotated[bool, option("--allow-pickle", help="Load pickle weights. They can run code: trust them.")]
 Html = Annotated[Path | None, option(metavar="FILE", help="Write a self-contained HTML page.")]
-Folder = Annotated[Path, argument(metavar="RUN", help="A folder written by heedful explain --save.")]
+RUN = "A run folder: of --save or --out of a command, or under --runs of heedful serve."
+Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
 # explain
 Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]

@@ -29,21 +29,12 @@ from heedful.types import Encoded, Target
 from heedful.view import atlas_page, feature_page, steer_page
 from heedful.view.html import component, document
 from heedful.view.sections import esc
+from heedful.web.kinds import Drawn
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1
 MAPS = ("weights", "grads", "allowed")
 Kind = TypeVar("Kind")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A run: what stands in the page, the same as one file, and what the page needs to go on with it."""
-
-    html: str
-    whole: Callable[[], str]
-    ask: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +142,7 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
 def atlas(folder: Path) -> Drawn:
     found, ask = load_atlas(folder)
     html, data = atlas_page.parts(found)
-    return Drawn(html, lambda: atlas_page.page(found), _question(ask), data)
+    return Drawn(lambda: html, lambda: atlas_page.page(found), found.to_dict, _question(ask), data)
 
 
 def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -168,11 +159,13 @@ def save_feature(found: Featured, folder: Path) -> None:
 
 
 def feature(folder: Path) -> Drawn:
-    found = _as(Featured, read(folder / "feature.json"))
+    held = read(folder / "feature.json")
+    found = _as(Featured, held)
     title = f"Feature {found.page.feature}"
     return Drawn(
-        _featured(found, 2),
+        lambda: _featured(found, 2),
         lambda: document(title, _featured(found, 1), style=component("features.css")),
+        lambda: held,
     )
 
 
@@ -198,8 +191,11 @@ def steer(folder: Path) -> Drawn:
     beside = {str(name): _side(side) for name, side in (data.get("beside") or {}).items()}
     told = {name: data[name] for name in ("size", "same", "model", "settings")}
     found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), beside=beside, **told)
-    return Drawn(steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found))
+    return Drawn(lambda: steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found), lambda: data)
 
 
 def _side(data: Mapping[str, Any]) -> Side:
     return _as(Side, {name: math.nan if value is None else value for name, value in data.items()})
+
+
+DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}

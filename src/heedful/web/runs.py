@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from heedful.errors import HeedfulError
 from heedful.web import answers, kept
-from heedful.web.kept import LARGEST, Drawn
+from heedful.web.kept import LARGEST
+from heedful.web.kinds import KINDS, drawn, sound
 
 DEEP = 3  # folders below the root that are looked into
 LISTED = 500
@@ -100,12 +100,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _place(root: Path, folder: Path) -> Place | None:
-    kinds = (
-        ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
-        ("steer", "steer.json", ""), ("attention", "atlas.json", "maps.safetensors"),
-        ("feature", "feature.json", ""), ("explanation", "comparison.json", "manifest.json"),
-    )  # fmt: skip
-    for kind, mark, when in kinds:
+    for kind, mark, when in KINDS:
         held = folder / mark
         if not held.exists():
             continue
@@ -152,70 +147,12 @@ def opened(place: Place) -> tuple[answers.RunPage, Callable[[], str]]:
         if file.is_file() and file.stat().st_size > LARGEST:
             raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
     try:
-        drawn = _DRAWN[place.kind](place.path)
+        with sound(place.name):
+            found = drawn(place.kind, place.path)
+            html = found.html()
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise HeedfulError(f"{place.name} is damaged", type(error).__name__, "Make the run again") from error
     page = answers.RunPage(
-        id=place.id, name=place.name, kind=place.kind, html=drawn.html, notes=[], ask=drawn.ask,
-        data=drawn.data,
-    )  # fmt: skip
-    return page, drawn.whole
-
-
-def _explanation(path: Path) -> Drawn:
-    from heedful.types import Comparison
-    from heedful.view import html
-
-    found = Comparison.load(path)
-    settings = found.settings
-    text = _said(settings.get("text") or (found.x.text if found.attributions else ""))
-    ask = None
-    if text is not None and isinstance(settings.get("source"), str):
-        wish = settings.get("target") or {}
-        ask = {"model": settings["source"], **text, "methods": [m for m in found if m != "random"],
-               "target": wish.get("label"), "contrast": wish.get("contrast"),
-               "unit": settings.get("unit", "word"), "seed": settings.get("seed", 0)}  # fmt: skip
-    return Drawn(html.body(found, 2), lambda: html.page(found), ask)
-
-
-def _said(text: Any) -> dict[str, Any] | None:
-    """A text, a pair or a chat as the page asks for it."""
-    if isinstance(text, str):
-        return {"text": text}
-    if isinstance(text, list | tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
-        return {"text": text[0], "pair": text[1]}
-    if isinstance(text, list | tuple) and text and all(isinstance(turn, dict) for turn in text):
-        return {"text": "", "turns": [{name: turn[name] for name in ("role", "content")} for turn in text]}
-    return None
-
-
-def _audit(path: Path) -> Drawn:
-    from heedful.auditing.result import load
-    from heedful.view import audit_page
-
-    found = load(path)
-    return Drawn(audit_page.body(found, 2), lambda: audit_page.page(found))
-
-
-def _trial(path: Path) -> Drawn:
-    from heedful.debate.result import Trial
-    from heedful.view import trial_page
-
-    found = Trial.load(path)
-    return Drawn(trial_page.body(found, 2), lambda: trial_page.page(found))
-
-
-def _lab(path: Path) -> Drawn:
-    from heedful.labs.report import LabReport
-    from heedful.view import lab_page
-
-    found = LabReport.load(path)
-    return Drawn(lab_page.body(found, 2), lambda: lab_page.page(found))
-
-
-_DRAWN: dict[str, Callable[[Path], Drawn]] = {
-    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab, "steer": kept.steer,
-    "attention": kept.atlas, "feature": kept.feature,
-}  # fmt: skip
+        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=found.ask, data=found.data
+    )
+    return page, found.whole
