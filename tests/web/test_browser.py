@@ -94,7 +94,7 @@ def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
     page = opened(visit)
     page.tab.locator("#try .word", has_text="not").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
-    ask = {"model": "zoo:sentiment", "text": TEXT, "edits": [{"word": 8}]}
+    ask = {"model": "zoo:sentiment", "text": TEXT, "edits": [{"word": 8}], "operator": "delete"}
     own = client.post("/api/try", json=ask).json()
     page.see("#try .compared .actual td", f"{own['after'] - own['before']:+.3f}".replace("-", "−"))
     page.tab.get_by_role("button", name="Keep as A").click()
@@ -109,6 +109,59 @@ def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
     page.see("#try .version h3", "Version A")
     page.tab.get_by_role("button", name="Put everything back").click()
     assert page.tab.locator("#try .word.changed").count() == 0
+
+
+def test_every_word_keeps_its_way(visit: Callable[..., Visit], client: Any) -> None:
+    """Masking one word leaves another deleted, in what is shown, in the number, and after a reload."""
+    page = opened(visit)
+    page.tab.locator("#try .word", has_text="great").click()
+    page.tab.locator("#try .tools button", has_text="Mask").click()
+    page.see("#try .compared")
+    page.gone("#try .compared td:has-text('claimed under')")  # as the methods did it
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.see("#try .compared td", "claimed under mask, tried under delete and mask")
+    edits = [{"word": 3, "operator": "mask"}, {"word": 8, "operator": "delete"}]
+    own = client.post("/api/try", json={"model": "zoo:sentiment", "text": TEXT, "edits": edits}).json()
+    told = f"{own['after'] - own['before']:+.3f}".replace("-", "−")
+    page.see("#try .compared .actual td", told)
+    page.tab.reload()
+    page.see("#try .compared .actual td", told)
+    page.see("#try .version .said", "the food is [mask] but the service is good")
+
+
+def test_a_link_cannot_tell_a_result(visit: Callable[..., Visit], client: Any) -> None:
+    """Version A is worked out from its words; what a link says came of it is not shown."""
+    fake = (
+        '{"text":"FAKE","prediction":[{"label":"FAKE","shown":"99 %","share":1}],"after":9,'
+        '"target":"positive","explained":"FAKE","edits":{"0":{"by":"awful"}}}'
+    )
+    page = opened(visit, TEXT, f"&a={quote(fake)}")
+    page.see("#try .version .said", "awful")
+    own = client.post(
+        "/api/try", json={"model": "zoo:sentiment", "text": "FAKE", "edits": [{"word": 0, "by": "awful"}]}
+    ).json()
+    page.see("#try .version .bars", own["prediction"][0]["shown"])
+    assert "FAKE" not in page.tab.inner_text("#try")
+    for broken in (
+        "{}",
+        "[]",
+        "null",
+        "7",
+        '{"text":"a"}',
+        '{"text":1,"edits":{}}',
+        '{"text":"a","edits":{"0":7}}',
+    ):
+        opened(visit, TEXT, f"&a={quote(broken)}").see("#try .word")  # an error on the page fails the test
+
+
+def test_a_link_to_a_model_that_is_not_here(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, TEXT, "&model=zoo:elsewhere&target=other")
+    page.see("#problem", "zoo:elsewhere is not served here: what you see is the answer of zoo:sentiment")
+    page.tab.fill("#text-input", "another text")
+    page.see("#try .word:has-text('another')")
+    page.see("#problem", "zoo:elsewhere is not served here")
+    assert not opened(visit, TEXT, "&model=zoo:sentiment").tab.locator("#problem").is_visible()
 
 
 def held_back(page: Visit, place: str) -> list[Any]:

@@ -95,7 +95,7 @@ def test_a_chat_is_explained_as_the_library_does(asker: httpx.Client, talker: An
 def test_a_word_of_either_text_is_taken_out(asker: httpx.Client, two: Any, gone: int) -> None:
     """By hand: the tokens without those of the word, each with its own segment."""
     label = two.labels[0]
-    ask = pair(two) | {"edits": [{"word": gone}], "target": label}
+    ask = pair(two) | {"edits": [{"word": gone}], "operator": "delete", "target": label}
     found = asker.post("/api/try", json=ask).json()
     x = two.encode(PAIR)
     less = two.logits(select(x, [t for t, word in enumerate(x.words) if word != gone]))
@@ -105,7 +105,7 @@ def test_a_word_of_either_text_is_taken_out(asker: httpx.Client, two: Any, gone:
 
 
 def test_words_of_both_texts_are_replaced(asker: httpx.Client, two: Any) -> None:
-    edits = [{"word": 1, "by": "dog"}, {"word": 7, "by": "low house"}, {"word": 0}]
+    edits = [{"word": 1, "by": "dog"}, {"word": 7, "by": "low house"}, {"word": 0, "operator": "delete"}]
     found = asker.post("/api/try", json=pair(two) | {"edits": edits, "target": two.labels[0]}).json()
     x = two.encode(("the dog sat on the mat", "a low house ran"))
     less = two.logits(select(x, [t for t, word in enumerate(x.words) if word != 0]))

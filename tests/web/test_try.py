@@ -16,7 +16,9 @@ ASK = {"model": "zoo:sentiment", "text": TEXT}
 
 def test_what_is_deleted_is_really_deleted(client: httpx.Client, model: Any) -> None:
     """By hand: the ids without those of the word, and the logit of the class."""
-    found = client.post("/api/try", json=ASK | {"edits": [{"word": 3}], "target": "positive"}).json()
+    found = client.post(
+        "/api/try", json=ASK | {"edits": [{"word": 3, "operator": "delete"}], "target": "positive"}
+    ).json()
     x = model.encode(TEXT)
     ids = [i for i, word in zip(x.ids, x.words, strict=True) if word != 3]
     whole, less = (model.logits(list(given)) for given in (x.ids, ids))
@@ -29,19 +31,22 @@ def test_what_is_deleted_is_really_deleted(client: httpx.Client, model: Any) -> 
 
 
 def test_claims_are_what_the_methods_said(client: httpx.Client, model: Any) -> None:
-    """Occlusion by deletion claims exactly what deletion does; others claim their own scores."""
+    """As a user gets it: occlusion claims exactly what its own operator does; others claim their scores."""
     ask = ASK | {"methods": ["occlusion", "grad-x-input", "grad-l2"]}
-    found = client.post("/api/try", json=ask | {"edits": [{"word": 3}], "operator": "mask"}).json()
+    found = client.post("/api/try", json=ask | {"edits": [{"word": 3}]}).json()
     own = heedful.explain(model, TEXT, ["occlusion", "grad-x-input", "grad-l2"])
     claims = {claim["method"]: claim for claim in found["claims"]}
     for method in ("occlusion", "grad-x-input", "grad-l2"):
         assert claims[method]["claimed"] == pytest.approx(-own[method].words()[3].score, abs=1e-9)
     assert claims["grad-l2"]["signed"] is False
+    used = own["occlusion"].params["operator"]
+    assert found["operators"] == [used]
+    assert [claims[method]["operator"] for method in ("occlusion", "grad-x-input")] == [used, None]
     assert found["after"] - found["before"] == pytest.approx(claims["occlusion"]["claimed"], abs=1e-5)
 
 
 def test_a_replaced_word(client: httpx.Client, model: Any) -> None:
-    edits = [{"word": 4, "by": "wonderful"}, {"word": 0}]
+    edits = [{"word": 4, "by": "wonderful"}, {"word": 0, "operator": "delete"}]
     found = client.post("/api/try", json=ASK | {"edits": edits, "target": "positive"}).json()
     assert found["text"] == "service is not wonderful"
     x = model.encode("the service is not wonderful")
@@ -73,3 +78,59 @@ def test_nothing_changed_changes_nothing(client: httpx.Client) -> None:
     found = client.post("/api/try", json=ASK | {"edits": []}).json()
     assert found["before"] == found["after"]
     assert found["text"] == TEXT
+
+
+def test_another_operator_than_the_methods_used_is_told(client: httpx.Client) -> None:
+    ask = ASK | {"methods": ["occlusion"], "edits": [{"word": 3, "operator": "delete"}]}
+    found = client.post("/api/try", json=ask).json()
+    claim = next(claim for claim in found["claims"] if claim["method"] == "occlusion")
+    assert (found["operators"], claim["operator"]) == (["delete"], "mask")
+    assert abs(found["after"] - found["before"] - claim["claimed"]) > 1e-3  # another question, another answer
+
+
+@pytest.mark.parametrize("other", ["mask", "unk", "pad", "mean"])
+def test_every_word_goes_in_its_own_way(client: httpx.Client, model: Any, other: str) -> None:
+    """One deleted and another removed: by hand, the ids without the first, and rows of what is left."""
+    from heedful.text import select
+
+    edits = [{"word": 1, "operator": "delete"}, {"word": 3, "operator": other}]
+    found = client.post("/api/try", json=ASK | {"edits": edits, "target": "positive"}).json()
+    x = model.encode(TEXT)
+    less = select(x, [t for t, word in enumerate(x.words) if word != 1])
+    target = model.target(x, "positive")
+    keep = np.array([[True, True, False, True]])  # "not" is the third that is left
+    assert found["after"] == pytest.approx(float(model.rows(less, target, keep, other)[0]), abs=1e-5)
+    assert found["text"] == f"the is [{other}] bad"
+    assert found["operators"] == sorted(["delete", other])
+
+
+def test_stand_ins_and_hidden_words_together(client: httpx.Client, model: Any) -> None:
+    from dataclasses import replace
+
+    edits = [{"word": 3, "operator": "mask"}, {"word": 4, "operator": "pad"}]
+    found = client.post("/api/try", json=ASK | {"edits": edits, "target": "positive"}).json()
+    x = model.encode(TEXT)
+    mask = model.tokenizer.mask_token_id
+    filled = replace(
+        x, ids=tuple(mask if word == 3 else own for own, word in zip(x.ids, x.words, strict=True))
+    )
+    keep = np.array([[True, True, True, True, False]])
+    own = model.rows(filled, model.target(x, "positive"), keep, "pad")
+    assert found["after"] == pytest.approx(float(own[0]), abs=1e-5)
+    edits[0]["operator"] = "mean"
+    answer = client.post("/api/try", json=ASK | {"edits": edits})
+    assert answer.status_code == 400
+    assert "mean and pad" in answer.json()["error"]
+
+
+def test_a_replaced_word_and_two_ways(client: httpx.Client) -> None:
+    edits = [{"word": 0, "operator": "delete"}, {"word": 3, "operator": "mask"}, {"word": 4, "by": "good"}]
+    found = client.post("/api/try", json=ASK | {"edits": edits}).json()
+    assert found["text"] == "service is [mask] good"
+    wrong = client.post("/api/try", json=ASK | {"edits": [{"word": 0, "by": "a", "operator": "mask"}]})
+    assert wrong.status_code == 422
+
+
+def test_the_last_word_takes_its_space_with_it(client: httpx.Client) -> None:
+    ask = ASK | {"edits": [{"word": 4, "operator": "delete"}]}
+    assert client.post("/api/try", json=ask).json()["text"] == "the service is not"

@@ -60,6 +60,7 @@ class Claim(BaseModel):
     signed: bool
     claimed: float | None
     stderr: float | None = None
+    operator: str | None = None  # by which it took words out to say so; None: it took none out
 
 
 class Tried(BaseModel):
@@ -69,6 +70,7 @@ class Tried(BaseModel):
     prediction: list[Prediction]
     claims: list[Claim]
     target: str
+    operators: list[str]  # by which words went
     notes: list[str]
 
 

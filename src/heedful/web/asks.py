@@ -29,6 +29,7 @@ Owner = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Methods = Annotated[list[Name], Field(max_length=64)]
 Unit = Literal["word", "token", "sentence"]
+Operator = Literal["delete", "mask", "unk", "pad", "mean"]
 Long = Literal["error", "truncate", "window"]
 
 
@@ -117,14 +118,21 @@ class Edit(Ask):
     """One word taken out, or replaced."""
 
     word: Annotated[int, Field(ge=0, lt=TEXT)]
-    by: Label | None = None  # None: taken out
+    by: Label | None = None  # None: it goes,
+    operator: Operator | None = None  # in this way; None: as the others do
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Edit:
+        if self.by is not None and self.operator is not None:
+            raise ValueError("a word is replaced, or goes by an operator, not both")
+        return self
 
 
 class Try(Question):
     """The text with words changed: what methods claim, and what the model does."""
 
     edits: Annotated[list[Edit], Field(max_length=EDITS)]
-    operator: Literal["delete", "mask", "unk", "pad", "mean"] = "delete"
+    operator: Operator | None = None  # of words that name none; None: the one that the methods used
     methods: Methods | None = None
 
 

@@ -4,26 +4,32 @@
     actual    f(changed text) - f(text), of the explained number
 
 A word that is replaced goes, too; of the new one no method said anything. Words are taken out by an operator,
-as methods do it: on the tokens, so nothing else changes. A method without a sign claims no direction, and a
-claim is about the explained number only where the method's scores are in its unit: gradients and attention
-are not, which is why claims are shown on each method's own scale, too.
+as methods do it: on the tokens, so nothing else changes. Each word has its own; one that names none goes by
+the operator that the methods used, and a claim says which: under another it answers another question.
+A method without a sign claims no direction, and a claim is about the explained number only where the method's
+scores are in its unit: gradients and attention are not, which is why claims are shown on each method's own
+scale, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.rows import checked_operator
 from heedful.text import select
 from heedful.types import CONTROL, Attribution, Comparison, Encoded, Target
 from heedful.web import answers, asks, pieces
 from heedful.web.looking import Memory, look, predicted
 
+STAND_INS = ("mask", "unk")
 LABELS = 20  # most labels that are worked out one by one
+Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
 def tried(model: Any, ask: asks.Try, memory: Memory) -> answers.Tried:
@@ -40,76 +46,106 @@ def tried(model: Any, ask: asks.Try, memory: Memory) -> answers.Tried:
             f"it reads {model.window:,} tokens",
             "Shorten it",
         )
-    gone, new = _sorted(ask, x)
+    gone, new = _sorted(ask, x, _usual(model, have))
     after, removed = x, gone
     if new:
-        contents, places = pieces.replaced(x, ask.contents, new, gone)
+        contents, places = pieces.replaced(x, ask.contents, new, list(gone))
         after = model.encode(ask.given(contents), ask.long)
-        removed = pieces.overlapping(after, contents, places)
-    before, value = _value(model, x, target, []), _value(model, after, target, removed, ask.operator)
-    shown = _without(after, removed) if ask.operator == "delete" else _marked(after, removed, ask.operator)
+        removed = {
+            word: way
+            for (_, way), place in zip(_in_order(x, ask.contents, gone), places, strict=True)
+            for word in pieces.overlapping(after, contents, [place])
+        }
     return answers.Tried(
-        before=before, after=value, text=shown,
-        prediction=_predicted(model, after, removed, ask.operator),
+        before=_value(model, x, target, {}), after=_value(model, after, target, removed),
+        text=_shown(after, removed), prediction=_predicted(model, after, removed),
         claims=[_claim(item, {*gone, *new}) for item in have.values() if _wanted(item, ask.methods)],
-        target=target.name, notes=_notes(new, gone),
+        target=target.name, operators=sorted({*gone.values()}), notes=_notes(new, gone),
     )  # fmt: skip
 
 
-def _sorted(ask: asks.Try, x: Encoded) -> tuple[list[int], dict[int, str]]:
-    """(words that go, word -> what stands there instead)"""
+def _usual(model: Any, have: Mapping[str, Attribution]) -> str:
+    """The operator by which methods took words out: a claim is about what they did."""
+    used = (item.params["operator"] for item in have.values() if "operator" in item.params)
+    return str(next(used, model.operators[0]))
+
+
+def _sorted(ask: asks.Try, x: Encoded, usual: str) -> tuple[Ways, dict[int, str]]:
+    """(words that go and how, word -> what stands there instead)"""
     wrong = [edit.word for edit in ask.edits if edit.word >= len(x.word_spans)]
     if wrong:
         raise HeedfulError(f"there is no word {wrong[0]}", f"the text has {len(x.word_spans)}")
     new = {edit.word: edit.by for edit in ask.edits if edit.by is not None}
-    return sorted({edit.word for edit in ask.edits} - set(new)), new
+    gone = {edit.word: edit.operator or ask.operator or usual for edit in ask.edits if edit.word not in new}
+    return dict(sorted(gone.items())), new
 
 
-def _value(model: Any, x: Encoded, target: Target, gone: Sequence[int], operator: str | None = None) -> float:
+def _in_order(x: Encoded, contents: Sequence[str], gone: Ways) -> list[tuple[int, str]]:
+    """As `pieces.replaced` goes through them: part by part."""
+    parts = [part for part, _, _ in pieces.placed(x, contents)]
+    return sorted(gone.items(), key=lambda pair: (parts[pair[0]], pair[0]))
+
+
+def _value(model: Any, x: Encoded, target: Target, gone: Ways) -> float:
     """The explained number without some words."""
-    keep = np.array([[x.words[unit[0]] not in gone for unit in x.units("word")]])
-    return float(model.rows(x, target, keep, operator if gone else None, "word")[0])
+    if len({*gone.values()}) > 1:
+        x, target, gone = _on_tokens(model, x, target, gone)
+    keep = np.array([[x.words[unit[0]] not in gone for unit in x.units("word")]], dtype=bool)
+    return float(model.rows(x, target, keep, next(iter(gone.values()), None), "word")[0])
 
 
-def _without(x: Encoded, gone: Sequence[int]) -> str:
-    """As it reads: a word that goes takes one space with it."""
+def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Encoded, Target, Ways]:
+    """Several ways in one text: stand-in tokens are put in and tokens taken out by hand; what is left goes by
+    one operator, which the model's rows do."""
+    left = {word: way for word, way in gone.items() if way in ("pad", "mean")}
+    if not hasattr(model, "backend") or len({*left.values()}) > 1:
+        ways = " and ".join(sorted({*gone.values()}))
+        raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")
+    fill = {way: model.backend.special_id(checked_operator(way, model.operators)) for way in STAND_INS
+            if way in gone.values()}  # fmt: skip
+    ids = tuple(fill.get(gone.get(word, ""), own) for word, own in zip(x.words, x.ids, strict=True))
+    kept = [t for t, word in enumerate(x.words) if gone.get(word) != "delete"]
+    words = sorted({x.words[t] for t in kept if x.words[t] >= 0})
+    if target.position is not None:
+        target = replace(target, position=sum(t < target.position for t in kept))
+    return select(replace(x, ids=ids), kept), target, {words.index(word): way for word, way in left.items()}
+
+
+def _shown(x: Encoded, gone: Ways) -> str:
+    """As it reads: a word that is taken out takes one space with it, others leave a mark."""
     out, at = "", 0
-    for word in gone:
+    for word, way in sorted(gone.items()):
         start, end = x.word_spans[word]
-        out += x.text[at:start]
-        at = end
-        if (not out or out[-1].isspace()) and x.text[at : at + 1].isspace():
+        out, at = out + x.text[at:start], end
+        after = x.text[at : at + 1]
+        if way != "delete":
+            out += f"[{way}]"
+        elif after in ("", "\n"):
+            out = out.removesuffix(" ")
+        elif (not out or out[-1].isspace()) and after.isspace():
             at += 1
     return out + x.text[at:]
 
 
-def _marked(x: Encoded, gone: Sequence[int], operator: str) -> str:
-    out, at = "", 0
-    for word in gone:
-        start, end = x.word_spans[word]
-        out, at = out + x.text[at:start] + f"[{operator}]", end
-    return out + x.text[at:]
-
-
-def _predicted(model: Any, x: Encoded, gone: Sequence[int], operator: str) -> list[answers.Prediction]:
+def _predicted(model: Any, x: Encoded, gone: Ways) -> list[answers.Prediction]:
     """What the model says of the changed text: of tokens taken out, from the scores of all labels."""
     if not gone:
         shares = model.predict(x)
-    elif operator == "delete" and hasattr(model, "ranked"):
+    elif {*gone.values()} == {"delete"} and hasattr(model, "ranked"):
         kept = [t for t, word in enumerate(x.words) if word not in gone]
         shares = model.ranked(model.logits(select(x, kept)), 5) if kept else []
     elif model.labels:
-        shares = _shares(model, x, gone, operator)
+        shares = _shares(model, x, gone)
     else:
         shares = []  # a language model: only what is deleted leaves a text to go on from
     facts = {"kind": model.kind, "prediction": [list(pair) for pair in shares]}
     return predicted(Comparison((), model=facts))
 
 
-def _shares(model: Any, x: Encoded, gone: Sequence[int], operator: str) -> list[tuple[str, float]]:
+def _shares(model: Any, x: Encoded, gone: Ways) -> list[tuple[str, float]]:
     """Of each label, from one removal row a label."""
     most = min(len(model.labels), LABELS)
-    values = [_value(model, x, model.target(x, i), gone, operator) for i in range(most)]
+    values = [_value(model, x, model.target(x, i), gone) for i in range(most)]
     if model.kind == "classifier" and most == len(model.labels):
         top = max(values)
         weights = [math.exp(value - top) for value in values]
@@ -132,12 +168,12 @@ def _claim(item: Attribution, words: set[int]) -> answers.Claim:
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
     return answers.Claim(
-        method=item.method, signed=item.signed, stderr=stderr,
+        method=item.method, signed=item.signed, stderr=stderr, operator=item.params.get("operator"),
         claimed=said if math.isfinite(said) else None,
     )  # fmt: skip
 
 
-def _notes(new: dict[int, str], gone: Sequence[int]) -> list[str]:
+def _notes(new: Mapping[int, str], gone: Ways) -> list[str]:
     out = []
     if new:
         out.append("Methods spoke of the words that went, not of those that came.")

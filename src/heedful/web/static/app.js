@@ -15,7 +15,7 @@ const EXAMPLES = {
   "causal-lm": ["The state of the union is", "My fellow citizens, we must"],
 };
 const PARTS = { methods: "Methods", evidence: "Evidence", try: "Try it", attention: "Attention", features: "Features", made: "How it was made" };
-let here = null;
+let here = null, foreign = "";  // what is told of a link or a run that names a model which is not here
 
 export const model = () => here.models.find(({ name }) => name === state.model) || here.models[0];
 
@@ -56,7 +56,7 @@ const ask = async () => {
     const wish = { ...question(), methods: state.methods };
     const found = await quick("look", "/api/look", wish);
     if (!found) return;
-    problem();
+    problem(foreign);
     answer(found);
     targets();
     methods.show(found, wish);
@@ -161,6 +161,7 @@ const chooseModel = async (name) => {
       here = await get("/api/here");
     } catch (error) { problem(error.message); modelPicker(); return; }
   }
+  foreign = "";
   Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1 });
   settled();
   ask();
@@ -169,7 +170,6 @@ const chooseModel = async (name) => {
 const settled = () => {  // what depends on the model alone
   const known = model();
   state.model = known.name;
-  if (!known.operators.includes(state.operator)) state.operator = known.operators.includes("delete") ? "delete" : known.operators[0];
   modelPicker();
   examples();
   given.offer(known);
@@ -214,9 +214,20 @@ $("theme").addEventListener("click", () => {
   theme(names[(names.indexOf(lastTheme()) + 1) % names.length]);
 });
 
+// A model that is not served here: what another one answers is not what the link was about.
+const atHome = () => {
+  const wanted = state.model;
+  state.model = model().name;
+  foreign = "";
+  if (!wanted || wanted === state.model) return;
+  foreign = `${wanted} is not served here: what you see is the answer of ${state.model}.`;
+  problem(foreign);
+  Object.assign(state, { target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1 });
+};
+
 const open = () => {  // from the address
   load();
-  state.model = model().name;
+  atHome();
   input.value = state.text;
   settled();
   view(state.view);
@@ -227,7 +238,7 @@ const open = () => {  // from the address
 
 export const explain = (wish) => {  // from a run
   Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
-  if (!here.models.some(({ name }) => name === state.model)) problem(`${state.model} is not served here.`);
+  atHome();
   input.value = state.text;
   settled();
   view("explain");

@@ -1,8 +1,9 @@
 // What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
 const LISTS = ["methods"];
 export const ROLES = ["system", "user", "assistant"];
+export const OPERATORS = ["mask", "delete", "unk", "pad", "mean"];
 const NUMBERS = ["seed", "feature", "strength"];
-const DEFAULTS = { view: "explain", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, operator: "delete", shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
+const DEFAULTS = { view: "explain", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
 
 export const state = { ...DEFAULTS };
 
@@ -18,10 +19,27 @@ const written = () => {
 const parsed = (name, value) => {
   if (LISTS.includes(name)) return value ? value.split(",") : [];
   if (NUMBERS.includes(name)) return Number.isFinite(Number(value)) ? Number(value) : DEFAULTS[name];
-  if (name === "a") return JSON.parse(value);
-  if (name === "turns") return JSON.parse(value).map(({ role, content }) => ({ role: ROLES.includes(role) ? role : "user", content: String(content) }));
-  if (name === "edits") return Object.fromEntries(Object.entries(JSON.parse(value)).filter(([at]) => /^\d+$/.test(at)));
+  if (name === "a") return version(JSON.parse(value));
+  if (name === "turns") return turns(JSON.parse(value));
+  if (name === "edits") return edits(JSON.parse(value));
   return value;
+};
+
+const turns = (given) => given.map(({ role, content }) => ({ role: ROLES.includes(role) ? role : "user", content: String(content) }));
+
+// Word -> { by: another word } or { operator: how it goes, null: as methods do it }.
+const edits = (given) => Object.fromEntries(Object.entries(given).filter(([at]) => /^\d+$/.test(at)).map(([at, edit]) => {
+  if (typeof edit === "string" || typeof edit?.by === "string") return [at, { by: edit.by ?? edit }];
+  return [at, { operator: OPERATORS.includes(edit?.operator) ? edit.operator : null }];
+}));
+
+// Version A: what was asked, never what was answered; a link cannot tell a result that no model gave.
+const version = (given) => {
+  if (typeof given?.text !== "string" || !given.edits || typeof given.edits !== "object") return null;
+  const words = ["target", "contrast"].map((name) => [name, typeof given[name] === "string" ? given[name] : null]);
+  const unit = ["word", "token", "sentence"].includes(given.unit) ? given.unit : "word", long = ["error", "truncate", "window"].includes(given.long) ? given.long : "error";
+  const said = given.turns ? { text: "", turns: turns(given.turns) } : typeof given.pair === "string" ? { text: given.text, pair: given.pair } : { text: given.text };
+  return { ...said, ...Object.fromEntries(words), unit, long, seed: Number.isInteger(given.seed) ? given.seed : 0, edits: edits(given.edits) };
 };
 
 export const load = () => {

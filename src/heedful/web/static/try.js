@@ -1,15 +1,15 @@
 // Try it: change words, and see what the methods claimed beside what the model did. Version A is kept beside.
-import { $, bars, button, heading, make, signed } from "./dom.js";
+import { $, bars, button, heading, make, say, signed } from "./dom.js";
 import { drop, quick } from "./net.js";
 import { keep, question, state } from "./state.js";
 import { model, setText } from "./app.js";
 
 const NAMES = { delete: "Delete", mask: "Mask", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
 const SAID = { delete: "taken out", mask: "masked", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
-let looked = null, found = null, chosen = -1, marks = [];
+let looked = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
 const box = make("div", { className: "try" });
 
-export const clear = () => { looked = found = null; $("try").replaceChildren(); };
+export const clear = () => { looked = found = kept = null; $("try").replaceChildren(); };
 
 export const show = (given) => {
   const same = JSON.stringify(looked?.words) === JSON.stringify(given.words);
@@ -20,9 +20,12 @@ export const show = (given) => {
   $("try").replaceChildren(...heading("Try it", "Click a word, or go to it with the arrow keys: Delete takes it out, M masks it, R replaces it. What the methods claimed stands beside what the model does."), box);
   draw();
   ask();
+  again();
 };
 
-const edits = () => Object.entries(state.edits).map(([word, by]) => ({ word: Number(word), by }));
+const listed = (given) => Object.entries(given).map(([word, edit]) => ({ word: Number(word), ...edit }));
+const edits = () => listed(state.edits);
+const way = (edit) => edit.operator ?? model().operators[0];  // null: as methods take words out
 
 // How one method shades the words: taken from the methods' own drawing.
 export const claims = () => {
@@ -37,15 +40,30 @@ const ask = async () => {
   keep();
   if (!edits().length) { drop("try"); found = null; draw(); return; }
   try {
-    const given = await quick("try", "/api/try", { ...question(), edits: edits(), operator: state.operator, methods: state.methods });
+    const given = await quick("try", "/api/try", { ...question(), edits: edits(), methods: state.methods });
     if (!given) return;
     found = given;
   } catch (error) { found = { error: error.message }; }
   draw();
 };
 
-const change = (word, by) => {
-  if (by === undefined) delete state.edits[word]; else state.edits[word] = by;
+// Version A is worked out anew from its words.
+const asked = () => JSON.stringify([state.model, state.a]);
+const again = async () => {
+  if (!state.a) { drop("try-a"); kept = null; return; }
+  const { edits: changed, ...said } = state.a;
+  if (kept && keptOf === asked()) return;
+  keptOf = asked();
+  try {
+    const given = await quick("try-a", "/api/try", { ...said, model: state.model, edits: listed(changed), methods: state.methods });
+    if (!given) return;
+    kept = given;
+  } catch (error) { kept = { error: error.message }; }
+  draw();
+};
+
+const change = (word, edit) => {
+  if (edit === undefined) delete state.edits[word]; else state.edits[word] = edit;
   draw(word);
   ask();
 };
@@ -65,10 +83,7 @@ const controls = () => {
   const by = names.includes(state.shade) ? state.shade : names.includes("occlusion") ? "occlusion" : names[0];
   const select = make("select", { on: { change: () => { state.shade = select.value; keep(); draw(); } } });
   for (const name of names) select.append(make("option", { value: name, textContent: name, selected: name === by }));
-  const how = make("select", { on: { change: () => { state.operator = how.value; ask(); draw(); } } });
-  for (const name of model().operators) how.append(make("option", { value: name, textContent: NAMES[name] || name, selected: name === state.operator }));
-  return make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Shaded by" }), select),
-    make("label", { className: "field" }, make("span", { textContent: "Words go by" }), how));
+  return make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Shaded by" }), select));
 };
 
 const kinds = () => {
@@ -83,12 +98,12 @@ const shaded = () => {
   looked.words.forEach(({ start, end }, index) => {
     if (start > at) line.append(text.slice(at, start).join(""));
     const said = text.slice(start, end).join(""), edit = state.edits[index];
-    const told = edit === undefined ? "" : edit === null ? `, ${SAID[state.operator]}` : `, replaced by ${edit}`;
+    const told = !edit ? "" : edit.by === undefined ? `, ${SAID[way(edit)]}` : `, replaced by ${edit.by}`;
     const word = make("button", { type: "button", className: `word ${shades[index] || ""}`, tabIndex: index === Math.max(chosen, 0) ? 0 : -1, data: { word: index }, aria: { pressed: String(chosen === index), label: `${said}${told}` }, on: { click: () => pick(index) } });
-    if (edit === null) word.append(make("s", { textContent: said }));
-    else if (edit !== undefined) word.append(make("s", { textContent: said }), " ", make("ins", { textContent: edit }));
-    else word.textContent = said;
-    if (edit !== undefined) word.classList.add("changed");
+    const instead = !edit ? "" : edit.by ?? (way(edit) === "delete" ? "" : `[${way(edit)}]`);
+    if (edit) word.append(make("s", { textContent: said })); else word.textContent = said;
+    if (instead) word.append(" ", make("ins", { textContent: instead }));
+    if (edit) word.classList.add("changed");
     line.append(word);
     at = Math.max(at, end);
   });
@@ -122,20 +137,20 @@ const move = (to) => {
 };
 
 const gone = (word, operator) => {
-  if (model().operators.includes(operator)) state.operator = operator;
-  change(word, null);
+  if (model().operators.includes(operator)) change(word, { operator });
+  else say(`${state.model} has no way to do that: ${operator}`);
 };
 
 const tools = () => {
   if (chosen < 0 || !looked.words[chosen]) return make("p", { className: "tools lead" }, Object.keys(state.edits).length ? button("Put everything back", () => { state.edits = {}; ask(); draw(); }) : "");
   const word = chosen, said = looked.words[word].text;
-  const next = make("input", { type: "text", className: "new", maxLength: 200, size: 14, value: state.edits[word] ?? "", aria: { label: `Replace ${said} by` } });
-  const replace = () => { if (!next.value.trim()) return; next.blur(); change(word, next.value); };
+  const next = make("input", { type: "text", className: "new", maxLength: 200, size: 14, value: state.edits[word]?.by ?? "", aria: { label: `Replace ${said} by` } });
+  const replace = () => { if (!next.value.trim()) return; next.blur(); change(word, { by: next.value }); };
   next.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { event.preventDefault(); replace(); box.querySelector(`[data-word="${word}"]`)?.focus(); }
     if (event.key === "Escape") { next.blur(); draw(word); }
   });
-  const ways = model().operators.filter((name) => name === "delete" || name === "mask");
+  const ways = model().operators;  // the one that methods use is the first
   return make("p", { className: "tools" }, make("b", { className: "chosen" }, make("bdi", { textContent: said })),
     ...ways.map((name) => button(NAMES[name], () => gone(word, name))),
     make("span", { className: "replace" }, next, button("Replace", replace)),
@@ -146,20 +161,31 @@ const tools = () => {
 
 const outcome = () => {
   if (!found && !state.a) return "";
-  const kept = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(state.a));
-  const now = found && !found.error && { text: found.text, prediction: found.prediction, after: found.after, target: found.target, explained: number() };
-  const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), now ? version(now) : make("p", { className: "lead", textContent: found?.error || "Nothing is changed." }));
+  const first = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(kept, "Version A is worked out."));
+  const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), version(found, "Nothing is changed."));
+  const now = found && !found.error, plain = Object.values(state.edits).every((edit) => edit.by !== undefined || way(edit) === "delete");
   const acts = make("p", { className: "acts" },
-    now && button("Keep as A", () => { state.a = now; keep(); draw(); }),
-    state.a && button("Forget A", () => { state.a = null; keep(); draw(); }),
-    now && state.operator === "delete" && state.pair === null && !state.turns && button("Go on with this text", () => { const { text } = now; state.edits = {}; setText(text); }));
-  const apart = state.a && now && state.a.target === now.target && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(now.after - state.a.after) }), ` of ${number()}`);
-  return make("div", { className: "outcome", aria: { live: "polite" } }, found && !found.error && compared(), make("div", { className: `versions${kept ? " two" : ""}` }, kept, right), apart, acts);
+    now && button("Keep as A", () => {
+      const { model: _, ...said } = question();
+      state.a = { ...said, edits: structuredClone(state.edits) };
+      kept = found;
+      keptOf = asked();
+      keep();
+      draw();
+    }),
+    state.a && button("Forget A", () => { state.a = null; again(); keep(); draw(); }),
+    now && plain && state.pair === null && !state.turns && button("Go on with this text", () => { const { text } = found; state.edits = {}; setText(text); }));
+  const both = state.a && now && kept && !kept.error && kept.target === found.target;
+  const apart = both && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(found.after - kept.after) }), ` of ${number()}`);
+  return make("div", { className: "outcome", aria: { live: "polite" } }, now && compared(), make("div", { className: `versions${first ? " two" : ""}` }, first, right), apart, acts);
 };
 
-const version = ({ text, prediction, after, explained }) => make("div", {},
-  make("p", { className: "said", dir: "auto", textContent: text }), prediction.length ? bars(prediction) : "",
-  make("p", { className: "explained", textContent: `${explained}: ${signed(after).replace("+", "")}` }));
+const version = (tried, none) => {
+  if (!tried || tried.error) return make("p", { className: "lead", textContent: tried?.error || none });
+  const explained = tried.target === looked.target ? number() : tried.target;
+  return make("div", {}, make("p", { className: "said", dir: "auto", textContent: tried.text }), tried.prediction.length ? bars(tried.prediction) : "",
+    make("p", { className: "explained", textContent: `${explained}: ${signed(tried.after).replace("+", "")}` }));
+};
 
 const number = () => looked.explained.replace(/, which is.*/, "");
 
@@ -177,7 +203,9 @@ const compared = () => {
   const how = (claim) => {
     const error = claim.stderr ? `± ${claim.stderr.toFixed(3)} ` : "";
     const apart = Math.sign(claim.claimed) === Math.sign(actual) || !actual ? "" : "the other way";
-    return `${error}${claim.method === "random" ? "control" : apart}`;
+    const other = claim.operator ? found.operators.filter((name) => name !== claim.operator) : [];
+    const under = other.length ? `claimed under ${claim.operator}, tried under ${found.operators.join(" and ")}` : "";
+    return `${error}${[claim.method === "random" ? "control" : apart, under].filter(Boolean).join("; ")}`;
   };
   const rows = [row("actual", actual, "actual", `${signed(found.before).replace("+", "")} → ${signed(found.after).replace("+", "")}`), ...own.map((claim) => row(claim.method, claim.claimed, claim.method === "random" ? "control" : "", how(claim)))];
   const quiet = found.claims.filter((claim) => !claim.signed).map(({ method }) => method);
