@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +15,9 @@ import heedful
 from heedful.cli import main
 from heedful.features.directions import difference
 from heedful.features.sae import SAE, Config
+from heedful.features.told import facts_of
+from heedful.models.base import Inputs
+from heedful.models.sites import reading
 
 SITE, WIDTH, D = "blocks.2.resid", 32, 192
 PROMPT = "The state of the union is"
@@ -91,10 +97,61 @@ def test_towards_and_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "with shuffled labels" in found["notes"][0]
 
 
+def test_the_dictionary_of_the_zoo_is_the_default_and_its_features_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = tmp_path / "it.html"
+    texts = lines(tmp_path, "texts.txt", "The Commission was appointed.", "A commission of the Senate sat.")
+    words = ["steer", PROMPT, "--feature", "268=1x", "--texts", texts, "--max-new-tokens", "3"]
+    assert main([*words, "--html", str(html), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "the dictionary that comes with zoo:lm" in shown.err
+    found = json.loads(shown.out)
+    model, sae = heedful.load("zoo:lm"), heedful.SAE.load("zoo:lm")
+    strongest = max(
+        (
+            (float(value), token)
+            for text in ("The Commission was appointed.", "A commission of the Senate sat.")
+            for value, token in zip(*_activations(model, sae, text), strict=True)
+        ),
+    )
+    assert found["settings"]["fires on"]["268"].startswith(f"“{strongest[1].replace(' ', '␣')}”")
+    assert found["notes"][0].startswith("Feature 268 fires most on: “")
+    assert found["settings"]["dictionary"]["name"] == "zoo:lm"
+    page = html.read_text(encoding="utf-8")
+    assert "{'268'" not in page
+    assert "<dt>feature 268</dt><dd>set to 1x</dd>" in page
+    assert f"<dd>{found['settings']['dictionary']['fingerprint']}</dd>" in page
+    assert f"<dd>{model.facts()['fingerprint']}</dd>" in page
+    assert shlex.split(found["settings"]["command"]) == [
+        "heedful", *words[:2], "--model", "zoo:lm", "--sae", "zoo:lm", "--texts", texts,
+        "--feature", "268=1x", "--max-new-tokens", "3",
+    ]  # fmt: skip
+    assert "<pre dir=" in page
+    assert "--feature 268=1x" in page
+
+
+def _activations(model: Any, sae: SAE, text: str) -> tuple[Any, list[str]]:
+    """Feature 268 on each token of a text by itself, by another road: one forward of the whole model."""
+    x = model.encode(text)
+    with reading(model, [SITE]) as seen, torch.inference_mode():
+        model.backend.forward(Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long)))
+    values = sae.encode(seen[SITE][0])[:, 268]
+    kept = [i for i, special in enumerate(x.special) if not special]
+    return values[kept], [model.tokenizer.decode([x.ids[i]]) for i in kept]
+
+
+def test_another_dictionary_has_another_fingerprint(sae: Path) -> None:
+    one = heedful.SAE.load(sae)
+    other = replace(one, b_dec=one.b_dec + 1)
+    assert facts_of(one, "a")["fingerprint"] == facts_of(heedful.SAE.load(sae), "b")["fingerprint"]
+    assert facts_of(one, "a")["fingerprint"] != facts_of(other, "a")["fingerprint"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "nothing to steer by"),
+        ([], "Give --sae zoo:lm --feature"),
         (["--sae", "SAE"], "which feature"),
         (["--sae", "SAE", "--feature", "strong"], "--feature strong is not understood"),
         (["--sae", "SAE", "--feature", "99=1"], "there is no feature 99"),
@@ -104,7 +161,7 @@ def test_towards_and_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--sae", "SAE", "--feature", "3=1", "--site", "blocks.9.mlp"], "no site"),
         (["--sae", "SAE", "--feature", "3=1", "--model", "zoo:sentiment"], "cannot write text"),
         (["--sae", "none", "--feature", "3=1"], "none"),
-        (["--feature", "3=1", "--towards", "a", "--away", "b"], "--feature needs an autoencoder"),
+        (["--feature", "3=1", "--model", "zoo:sentiment", "--towards", "a", "--away", "b"], "needs an auto"),
         (["--towards", "a"], "go together"),
         (["--towards", "a", "--away", "b"], "not known where"),
         (["--sae", "SAE", "--feature", "3=1", "--texts", "no.txt"], "cannot read no.txt"),

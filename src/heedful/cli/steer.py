@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,9 @@ from heedful.cli.io import calm, console, note, put_json, read_text, working, wr
 from heedful.errors import HeedfulError
 
 option = o.option
-SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help="A trained autoencoder.")]
+OWN = "zoo:lm"  # the model that brings a dictionary
+SAE = "FOLDER of a trained autoencoder, or zoo:lm, which is the default for zoo:lm."
+SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
 FEATURE = 'A feature and its value: 268=5x (of its maximum), 268=3, 268=+2, 268=0, "268=2x own"; repeatable.'
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "all, last, or places separated by commas."
@@ -58,6 +61,7 @@ def steer(
     """Set features of a dictionary while a model writes: before | after.
 
     \b
+    heedful steer "The basic things expected by" --sae zoo:lm --feature 268=1x
     heedful steer "The state of the union is" --sae sae/ --feature 268=5x --texts speeches.txt
     heedful steer "The state of the union is" --sae sae/ --feature 268=30 --feature 3=0 --positions last
     heedful steer "We must" --sae sae/ --feature 268=0 --sweep 1x,5x,10x --texts speeches.txt --html it.html
@@ -68,9 +72,14 @@ def steer(
     set to each strength, beside a random direction, too; texts are judged by the unsteered model.
     """
     said = read_text(prompt, "prompt")
+    if sae is None and feature and model == OWN:
+        sae = Path(OWN)
+        if not quiet:
+            note(f"no --sae: features of the dictionary that comes with {OWN}")
     wish: dict[str, Any] = {
-        "sae": sae, "features": _features(feature), "positions": _positions(positions), "texts": texts,
-        "sweep": sweep, "prompts": [said, *_lines(prompts)], "towards": towards, "away": away,
+        "model": model, "sae": sae, "features": _features(feature), "positions": _positions(positions),
+        "texts": texts, "sweep": sweep, "more": prompts, "prompts": [said, *_lines(prompts)],
+        "towards": towards, "away": away,
         "strength": strength, "site": site, "threshold": threshold, "max_new_tokens": max_new_tokens,
         "strategy": strategy, "seed": seed,
     }  # fmt: skip
@@ -83,6 +92,7 @@ def steer(
         if "generate" not in loaded.capabilities:
             raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
         found = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
+        found = _told(loaded, wish, found)
     if html:
         from heedful.view import steer_page
 
@@ -140,11 +150,12 @@ def _check(wish: dict[str, Any]) -> None:
     if (wish["towards"] is None) != (wish["away"] is None):
         raise HeedfulError("--towards and --away go together", fix="Give a file of texts to each")
     if wish["sae"] is None and wish["towards"] is None:
-        raise HeedfulError("there is nothing to steer by", fix="Give --sae sae/ --feature 268=5x")
+        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own dictionary"
+        raise HeedfulError("there is nothing to steer by", fix=fix)
     if wish["sae"] is not None and not wish["features"]:
         raise HeedfulError("which feature shall be set?", fix="Give --feature 268=5x")
     if wish["sae"] is None and wish["features"]:
-        raise HeedfulError("--feature needs an autoencoder", fix="Give --sae sae/")
+        raise HeedfulError("--feature needs an autoencoder", fix=f"Give --sae sae/, or --model {OWN}")
     if wish["sae"] is None and wish["site"] is None:
         raise HeedfulError("it is not known where to steer", fix="Give --site blocks.2.resid")
     if wish["sae"] is None and wish["sweep"]:
@@ -192,6 +203,47 @@ def _written(model: Any, wish: dict[str, Any]) -> Any:
         *vector.notes,
     )
     return replace(found, notes=told)
+
+
+def _told(model: Any, wish: dict[str, Any], found: Any) -> Any:
+    """The result with the dictionary, what its features fire on, and the command that makes it again."""
+    from dataclasses import replace
+
+    import heedful
+    from heedful.features import told
+
+    mark = model.facts().get("fingerprint")
+    facts, settings, notes = {**found.model, "fingerprint": mark}, dict(found.settings), found.notes
+    if wish["sae"] is not None:
+        sae, texts = heedful.SAE.load(wish["sae"]), _lines(wish["texts"]) or _held_out(wish["sae"])
+        settings.setdefault("site", wish["site"] or sae.config.source.get("site"))
+        settings["dictionary"] = told.facts_of(sae, str(wish["sae"]))
+        chosen = list(wish["features"])[: 1 if wish["sweep"] else None]
+        if texts is not None:
+            fires = told.fires_on(model, sae, chosen, texts, site=wish["site"])
+            settings["fires on"] = {str(feature): told.quoted(tokens) for feature, tokens in fires.items()}
+            notes = (*(told.sentence(*one) for one in fires.items()), *notes)
+    settings["command"] = _command(wish)
+    return replace(found, model=facts, settings=settings, notes=notes)
+
+
+def _command(wish: dict[str, Any]) -> str:
+    """What to type for the same result; --html is left to the reader."""
+    words = ["heedful", "steer", wish["prompts"][0], "--model", wish["model"]]
+    for name in ("sae", "texts", "sweep", "more", "towards", "away", "site"):
+        words += [f"--{'prompts' if name == 'more' else name}", str(wish[name])] if wish[name] else []
+    for feature, value in wish["features"].items():
+        words += ["--feature", f"{feature}={value}"]
+    places = wish["positions"]
+    settled = {
+        "positions": places if isinstance(places, str) else ",".join(map(str, places)),
+        **{name: wish[name] for name in ("strength", "threshold", "max_new_tokens", "strategy", "seed")},
+    }
+    defaults = {"positions": "all", "strength": 1.0, "threshold": 0.0, "max_new_tokens": 40,
+                "strategy": "greedy", "seed": 0}  # fmt: skip
+    for name, value in settled.items():
+        words += [f"--{name.replace('_', '-')}", str(value)] if value != defaults[name] else []
+    return shlex.join(words)
 
 
 def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:

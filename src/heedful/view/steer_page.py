@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from heedful.features.swept import BROKEN, Point, Side, Sides, Sweep
 from heedful.view.html import cell, document
@@ -14,6 +16,9 @@ STYLE = (
     ".heedful .sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(16em,1fr));gap:1.5em}"
     ".heedful .said{white-space:pre-wrap}"
 )
+
+
+NAMED = {"how": "times the direction is added", "max_new_tokens": "tokens written at most"}
 
 
 def page(sweep: Sweep) -> str:
@@ -96,8 +101,40 @@ def _texts(sweep: Sweep, size: int) -> str:
 
 
 def _made(sweep: Sweep, size: int) -> str:
-    items = "".join(f"<li>{esc(name)}: {esc(value)}</li>" for name, value in sweep.settings.items())
-    return part("made", "How this was made", "", f"<ul>{items}</ul>", size)
+    return made(sweep.model, sweep.settings, size)
+
+
+def made(model: Mapping[str, Any], settings: Mapping[str, Any], size: int) -> str:
+    """Model, dictionary, features and settings by name, then the command where one was typed."""
+    facts = [("model" if name == "name" else name, value) for name, value in model.items()]
+    for name, value in settings.items():
+        if name == "command":
+            continue
+        facts += _facts(name, value) if isinstance(value, Mapping) else [(NAMED.get(name, name), value)]
+    rows = "".join(f"<dt>{esc(n)}</dt><dd>{esc(_plain(n, v))}</dd>" for n, v in facts if v not in (None, ""))
+    code = ""
+    if command := settings.get("command"):
+        code = f'<div class="code"><p class="bar">Command line</p><pre dir="ltr">{esc(command)}</pre></div>'
+    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
+
+
+def _facts(name: str, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """A mapping line by line: {"268": "2x"} of "how" is feature 268 set to 2x."""
+    if name == "how":
+        return [(f"feature {feature}", f"set to {value}") for feature, value in values.items()]
+    if name == "fires on":
+        return [(f"feature {feature} fires most on", value) for feature, value in values.items()]
+    return [(name if key == "name" else f"{name}, {key}", value) for key, value in values.items()]
+
+
+def _plain(name: str, value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool) and name != "seed"
+        else str(value)
+    )
 
 
 def sides_body(sides: Sides, size: int) -> str:
@@ -108,9 +145,8 @@ def sides_body(sides: Sides, size: int) -> str:
     title = f'<h{size} class="verdict">Before and after</h{size}>'
     head = f'<header>{kicker}{title}<ul class="sentences">{lines}</ul></header>'
     drawn = "".join(_side(name, side, size + 1) for name, side in sides.columns.items())
-    made = "".join(f"<li>{esc(name)}: {esc(value)}</li>" for name, value in sides.settings.items())
-    made += f"<li>mean length of what was added to a position: {short(sides.size)}</li>"
-    how = part("made", "How this was made", "", f"<ul>{made}</ul>", size + 1)
+    settings = {**sides.settings, "mean length of what was added to a position": short(sides.size)}
+    how = made(sides.model, settings, size + 1)
     return f'{head}\n<div class="sides">{drawn}</div>\n{how}'
 
 
