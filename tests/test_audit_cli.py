@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import heedful
+from heedful import registry
 from heedful.auditing import folder
 from heedful.cli import main
 from heedful.view import audit_page, audit_summary
@@ -52,6 +53,24 @@ def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.Captur
     assert found["verdicts"][0]["said"].startswith("On 6 texts, by aopc under mask")
     assert found["errors"] == [{"row": 2, "method": "", "reason": "the text is empty"}]
     assert "report.html" in said.err
+
+
+def test_all_is_the_default_and_the_dear_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\na good film\n")
+    given = ["audit", str(texts), "--model", "zoo:one-layer", "--metric", "aopc", "--operator", "unk"]
+    given += ["--draws", "2", "--out", str(tmp_path / "run")]
+    able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
+    dear = [name for name in able if registry.get(name).dear]
+    for more in (["--method", "all"], []):
+        assert main([*given, *more]) == 0
+        assert f"left out as dear: {', '.join(dear)}; name them to run them\n" in capsys.readouterr().err
+    ran = set(heedful.audit.load(tmp_path / "run").made["settings"]["methods"])
+    assert ran == {*able} - {*dear, "random"}
+    assert main([*given, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import heedful
+from heedful import registry
 from heedful.cli import app, main
 from heedful.types import Comparison
 
@@ -391,6 +392,19 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
     assert [row["method"] for row in data["methods"]] == ["random", "grad-l2", "occlusion", "lime"]
     assert data["rows"] == 400
     assert "--dry-run has no CSV" in mistake(capsys, *wish, "--csv")
+    assert "left out" not in out
+
+
+def test_all_names_what_it_leaves_out_as_dear(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    able = [s.method for s in registry.support(toy) if s.ok]
+    dear = [name for name in able if registry.get(name).dear]
+    assert {"anchors", "search"} <= set(dear)
+    line = f"left out as dear: {', '.join(dear)}; name them to run them"
+    for more in (("--dry-run",), ("--no-evidence",)):
+        assert run("explain", "the cat sat", "--method", "all", *more) == 0
+        assert " ".join(capsys.readouterr().out.split()).count(line) == 1
+    assert run("explain", "the cat sat", "--method", "occlusion,anchors", "--no-evidence") == 0
+    assert "left out" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("patience", [0.0, 1e9])

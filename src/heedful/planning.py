@@ -31,6 +31,7 @@ from heedful.notebook import Shown
 from heedful.registry import Explainer, Rows
 from heedful.rows import checked_operator
 from heedful.types import Encoded, Target
+from heedful.wording import DEAR
 
 GRADED = 3.0  # forwards that a forward and backward take
 LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the rows that are run for it
@@ -205,7 +206,7 @@ def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]
         support = registry.support(model)
         refused = {s.method: s.why for s in support if not s.ok}
         able = [registry.get(s.method) for s in support if s.ok]
-        refused |= {entry.name: "it takes many passes, so it runs when named" for entry in able if entry.dear}
+        refused |= {entry.name: DEAR for entry in able if entry.dear}
         return [entry for entry in able if not entry.dear], refused
     names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):

@@ -18,7 +18,7 @@ TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
 MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
-METHODS = "Repeat it, or separate by commas. Default: all that are not dear."
+METHODS = "Repeat it, or separate by commas. Default: all, but the dear ones."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = "Repeat it, or separate by commas. Default: six that remove words."
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
@@ -79,6 +79,8 @@ def audit(
     import heedful
     from heedful.auditing.source import Columns, open_source
 
+    methods = _names(method)
+    methods = None if methods == ["all"] else methods
     columns = Columns(text_column, label_column, rationale_column)
     open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
     with working(f"loading {model}", quiet) as say:
@@ -87,13 +89,15 @@ def audit(
         source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
         try:
             found = heedful.audit(
-                source, file, None, _names(method), _names(metric), out=out, engine=engine,
+                source, file, None, methods, _names(metric), out=out, engine=engine,
                 operators=_names(operator), unit=unit, seed=seed, draws=draws, long=long, columns=columns,
                 limit=limit, shard=shard, address=address, workers=workers, progress=_progress(say),
             )  # fmt: skip
         except KeyboardInterrupt:
             note("stopped: the same command goes on from here")
             raise
+    if methods is None and not quiet and (dear := _dear(source)):
+        note(dear)
     if html:
         from heedful.view.audit_page import page
 
@@ -113,6 +117,17 @@ def audit(
 def _names(given: list[str] | None) -> list[str] | None:
     """Options that were repeated or joined by commas."""
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
+
+
+def _dear(model: Any) -> str:
+    """A line that names the methods that were not run because they are dear."""
+    from heedful import registry
+    from heedful.models.base import missing
+    from heedful.wording import DEAR, left_out
+
+    dear = [entry for entry in registry.explainers().values() if entry.dear]
+    known = not isinstance(model, str)  # a name is loaded by the workers alone
+    return left_out({e.name: DEAR for e in dear if not (known and missing(model, e.needs))})
 
 
 def _progress(say: Say) -> Callable[[int, int | None, int], None]:

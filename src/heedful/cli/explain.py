@@ -18,6 +18,7 @@ from heedful.inside import with_features
 from heedful.planning import Plan, plan
 from heedful.run import carry_out
 from heedful.types import Comparison, Step
+from heedful.wording import left_out
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
 FEW = (
@@ -154,6 +155,8 @@ def show_plan(made: Plan, form: str) -> None:
     console().print(table)
     passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."
     print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_a_row)}.")
+    if dear := left_out(made.refused):
+        print(dear)
 
 
 def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -24,6 +24,7 @@ from heedful.types import CONTROL, Comparison, Word
 from heedful.view.columns import Column, columns, visible
 from heedful.view.sparkline import reach, sparkline
 from heedful.view.summary import explained, measured, notes, predictions, sentences, signed
+from heedful.wording import DEAR, left_out
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
@@ -257,9 +258,12 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
 
 def _notes(comparison: Comparison) -> Iterator[RenderableType]:
     lines = notes(comparison) + [
-        (f"{method} not run", visible(why)) for method, why in comparison.refused.items()
+        (f"{method} not run", visible(why)) for method, why in comparison.refused.items() if why != DEAR
     ]
-    if lines:
+    dear = left_out(comparison.refused)
+    if lines or dear:
         yield Text("")
     for head, text in lines:
         yield Text.assemble((f"{head}: ", "bold"), text)
+    if dear:
+        yield Text(dear)
