@@ -34,13 +34,8 @@ def random_dictionary(model: Any, features: int = 48, site: str = "blocks.0.resi
 @contextmanager
 def listening(inside: server.House, wish: server.Wish) -> Iterator[str]:
     """The address of a server that answers."""
-    import uvicorn
-
     bound = server.listen(wish.host, 0)
-    config = uvicorn.Config(
-        server.application(inside, wish), log_level="warning", access_log=False, ws="none", lifespan="off"
-    )
-    running = uvicorn.Server(config)
+    running = server.answering(inside, wish, lifespan="off")
     thread = threading.Thread(target=running.run, args=([bound],), daemon=True)
     thread.start()
     while not running.started:

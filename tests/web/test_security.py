@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from tests.web.serving import listening
 
 from heedful.errors import HeedfulError
-from heedful.web import server
+from heedful.web import doorstep, server
 from heedful.web.security import BODY, guard_of, new_token
 
 TOKEN = "a-token-of-good-length"
@@ -186,3 +190,50 @@ def test_where_it_is(tmp_path: Path) -> None:
     assert server.address(server.Wish(), 80) == "http://127.0.0.1:80/"
     assert server.address(server.Wish(host="::1"), 80) == "http://[::1]:80/"
     assert server.address(server.Wish(host="0.0.0.0", token="t"), 80) == "http://localhost:80/?token=t"
+
+
+def half_open(address: str, number: int) -> list[socket.socket]:
+    """Connections that begin a request and do not go on."""
+    place = urlsplit(address)
+    held = []
+    for _ in range(number):
+        one = socket.create_connection((place.hostname, place.port), timeout=20)
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-")
+        held.append(one)
+    return held
+
+
+@pytest.mark.parametrize("most", [256, 10_000])
+def test_half_a_request_does_not_shut_others_out(
+    client: httpx.Client, address: str, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Six hundred of them: of one peer the oldest go at once; of many peers, all go when their time is up."""
+    monkeypatch.setattr(doorstep, "WAITING", most)
+    monkeypatch.setattr(doorstep, "HEAD", 3.0)
+    held = half_open(address, 600)
+    try:
+        shut_out = client.get("/api/here").status_code == 503
+        assert shut_out is (most > 600)
+        for one in held[-20:]:
+            with suppress(OSError):
+                one.sendall(b"x")  # what drips is not waited for
+        time.sleep(4)
+        assert client.get("/api/here").status_code == 200
+        held[-1].settimeout(5)
+        with suppress(ConnectionError):
+            assert held[-1].recv(100) == b""
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_head_that_comes_in_two_is_answered(client: httpx.Client, address: str) -> None:
+    (one,) = half_open(address, 1)
+    with one:
+        time.sleep(0.3)
+        for _ in range(2):  # and a second one on the same connection
+            one.sendall(b"y: 1\r\n\r\n")
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+            while one.recv(65536)[-8:] != b"</html>\n":
+                pass
+            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-")

@@ -184,13 +184,17 @@ def ready(models: Sequence[Any], wish: Wish) -> Ready:
         raise
 
 
-def _uvicorn(at: Ready) -> Any:
+def answering(inside: House, wish: Wish, **more: Any) -> Any:
+    """The server, as uvicorn runs it."""
     import uvicorn
+
+    from heedful.web.doorstep import Doorstep
 
     return uvicorn.Server(
         uvicorn.Config(
-            application(at.house, at.wish), log_level="warning", access_log=False, server_header=False,
+            application(inside, wish), log_level="warning", access_log=False, server_header=False,
             limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
+            http=Doorstep, **more,
         )
     )  # fmt: skip
 
@@ -205,7 +209,7 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
 
         webbrowser.open(where)
     try:
-        _uvicorn(at).run([at.socket])
+        answering(at.house, at.wish).run([at.socket])
     except KeyboardInterrupt:  # uvicorn has ended everything by now
         pass
     finally:
@@ -221,7 +225,7 @@ class Serving:
 
     def __init__(self, at: Ready) -> None:
         self.address = address(at.wish, at.socket.getsockname()[1])
-        self._at, self._server = at, _uvicorn(at)
+        self._at, self._server = at, answering(at.house, at.wish)
         self._thread = threading.Thread(
             target=self._server.run, args=([at.socket],), name="heedful serve", daemon=True
         )
