@@ -259,3 +259,24 @@ def test_an_image_stands_alone() -> None:
     assert re.search(r"\.path\.s1\{stroke: #\w+", style)  # the second rule of a line
     with pytest.raises(ValueError, match="one <svg>"):
         standalone("<p>no image</p>")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_table_keeps_every_heading_and_every_name(width: int) -> None:
+    methods = ("attention-avg", "attention-max", "lime", "grad-avg", "grad-l1", "grad-l2", "grad-x-input")
+    rows = [(name, *(float(10 * i + j) for j in range(7))) for i, name in enumerate(methods)]
+    run = LabRun()
+    run.table("Kendall's tau", ["", *methods], [list(row) for row in rows])
+    report = LabReport("narrow", "Narrow", "Nobody 2026", tuple(run.parts))
+    said = lab_terminal.as_text(report, width)
+    assert max(map(len, said.splitlines())) <= width
+    assert "…" not in said
+    grid = said.split("Kendall's tau\n")[1]
+    for name in methods:
+        assert any(line.startswith(f"{name} ") for line in grid.splitlines())
+    heads = [line for line in grid.splitlines() if not line[:1].strip()]  # the first column has no heading
+    told = " ".join(heads).split()
+    assert told.count("attention-") == 2  # broken after the hyphen
+    assert {"avg", "max", "lime", "l1", "l2"} <= set(told)
+    seen = [number for line in grid.splitlines() if line[:1].strip() for number in line.split()[1:8]]
+    assert {f"{10 * i + j}" for i in range(7) for j in range(7)} <= set(seen)
