@@ -164,6 +164,53 @@ def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: 
     assert here
 
 
+MANY = (
+    *(("attention-avg", "attention-rollout", "grad-l1", "grad-l2", "chefer-lrp", "smoothgrad")),
+    *(("grad-x-input", "integrated-gradients", "occlusion", "kernel-shap", "lime", "chefer", "deeplift")),
+    "random",
+)
+UPRIGHT, SIDEWAYS = 695, 1024  # pixels of A4 between its margins
+
+
+def paper(browser: Any, path: Path, width: int) -> list[tuple[str, float]]:
+    """Tables that stick out of a sheet so wide, those meant for the other way of turning it left out."""
+    browser.size(width, 1000)
+    browser.open(path, ready="main, .cells")
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    kind = ".part:not(:has(.wide))" if width == UPRIGHT else ".part:has(.wide)"
+    found = browser.run(
+        f"""[...document.querySelectorAll("main {kind} table")].map((t) =>
+        [t.closest(".part").className, t.getBoundingClientRect().right, t.getBoundingClientRect().height])"""
+    )
+    assert all(height > 0 for *_, height in found), "what is folded up is printed too"
+    return [(name, right) for name, right, _ in found if right > width]
+
+
+@pytest.mark.parametrize("kind", [*every.KINDS, "fourteen methods"])
+def test_every_table_fits_the_paper(
+    kind: str, written: dict[str, Path], browser: Any, tmp_path: Path, make: Any
+) -> None:
+    path = written.get(kind, tmp_path / "many.html")
+    if kind not in written:
+        many = make(methods=[(name, "l" not in name[-2:], name in ("lime", "kernel-shap")) for name in MANY])
+        path.write_text(html.page(many), encoding="utf-8")
+    try:
+        assert paper(browser, path, UPRIGHT) == []
+        assert paper(browser, path, SIDEWAYS) == []
+        if kind not in written:
+            assert browser.run('document.querySelectorAll("details:not([open]) table").length') == 2
+            lines = (
+                "(c) => [...c.childNodes].some((n) => { const r = document.createRange(); r.selectNode(n);"
+            )
+            lines += " return n.nodeType === 3 && r.getClientRects().length > 1; })"
+            assert browser.run(f'[...document.querySelectorAll(".numbers td")].filter({lines}).length') == 0
+            made = base64.b64decode(browser.send("Page.printToPDF", preferCSSPageSize=True)["data"])
+            sheets = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", made)
+            assert {float(wide) > float(high) for wide, high in sheets} == {True, False}
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")
+
+
 @pytest.mark.parametrize("sandbox", ["", "allow-scripts"])
 @pytest.mark.parametrize("styled", [True, False])
 def test_a_cell_in_a_sandbox_is_shaded_by_score(

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from heedful.view import panels
 from heedful.view.charts import Curve, curves
 from heedful.view.plots import Axis, Line, Series, axis, forest, scatter
 
@@ -70,3 +71,18 @@ def test_ticks_of_a_logarithmic_axis_are_never_zero() -> None:
     assert "1e−16" in written
     straight = scatter([Series("a", [(0.1, 0.0), (0.3, 0.2)])], "x", "y", "t")  # 0.1 + 0.2 - 0.3 is none
     assert "0" in re.findall(r'text-anchor="end">([^<]*)<', straight)
+
+
+def test_small_curves_have_the_ends_of_both_axes() -> None:
+    """The least and the most value stand level with their points, left of each row; 0 and 100 % below."""
+    drawn = [panels.Curve(name, [(0.0, 2.0), (0.5, -1.5), (1.0, 0.25)]) for name in "abcde"]
+    root = ET.fromstring(panels.curves(drawn, "five", columns=4))
+    ends = [e for e in root.iter("text") if e.attrib.get("class") == "end"]
+    said = [e.text for e in ends]
+    assert said.count("0 %") == said.count("100 %") == 5
+    assert said.count("2") == said.count("−1.5") == 2  # two rows
+    middle = {e.text: float(e.attrib["y"]) - 4 for e in ends[:4]}
+    points = [float(c.attrib["cy"]) for c in root.iter("circle")]
+    assert middle["2"] == pytest.approx(points[0], abs=0.2)
+    assert middle["−1.5"] == pytest.approx(points[1], abs=0.2)
+    assert min(float(e.attrib["x"]) for e in ends) > 30

@@ -16,6 +16,7 @@ from heedful.view.plots import image
 from heedful.view.sections import esc
 
 SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
+LEFT, FOOT = 44.0, 16.0  # room for the numbers of axes
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,11 @@ class Curve:
 
 
 def curves(panels: Sequence[Curve], title: str, columns: int = 4) -> str:
-    """x from 0 to 1 in each panel; y from the least to the most of all."""
+    """x from 0 to 1 in each panel; y from the least to the most of all. The ends of x stand below every
+    panel, those of y left of every row."""
     seen = [y for panel in panels for _, y in panel.points]
     seen += [y for panel in panels for _, *pair in panel.band for y in pair]
-    low, high = min(seen, default=0.0), max(seen, default=1.0)
+    least, most = low, high = min(seen, default=0.0), max(seen, default=1.0)
     room = 0.06 * (high - low) or 1.0
     low, high = low - room, high + room
 
@@ -92,8 +94,15 @@ def curves(panels: Sequence[Curve], title: str, columns: int = 4) -> str:
             a, b = at(x, y).split(",")
             told = f"{panel.name}: {_number(y)} with {100 * x:.0f} % removed"
             yield f'<circle class="mark s0" cx="{a}" cy="{b}" r="2.5"><title>{esc(told)}</title></circle>'
+        for x, said, anchor in ((0.0, "0 %", "start"), (1.0, "100 %", "end")):
+            place = f'x="{left + x * WIDE:g}" y="{top + SIDE + 13:g}"'
+            yield f'<text class="end" {place} text-anchor="{anchor}">{said}</text>'
+        if left == LEFT:
+            for y in dict.fromkeys((least, most)):
+                place = f'x="{left - 5:g}" y="{float(at(0.0, y).split(",")[1]) + 4:.1f}"'
+                yield f'<text class="end" {place} text-anchor="end">{_number(y)}</text>'
 
-    return _grid(panels, title, columns, draw, WIDE)
+    return _grid(panels, title, columns, draw, (WIDE, LEFT, FOOT))
 
 
 def _number(value: float) -> str:
@@ -108,21 +117,22 @@ def _grid(
     title: str,
     columns: int,
     draw: Callable[[Drawn, float, float], Iterator[str]],
-    wide: float = SIDE,
+    sizes: tuple[float, float, float] = (SIDE, GAP, 0.0),
 ) -> str:
+    """`sizes`: the width of a panel, the room left of the first, the room below each."""
+    wide, margin, foot = sizes
     columns = max(1, min(columns, len(panels)))
     below = 18.0 if any(panel.note for panel in panels) else 0.0
-    high = HEAD + SIDE + below + GAP
+    high = HEAD + SIDE + foot + below + GAP
     drawn = []
     for number, panel in enumerate(panels):
-        left, top = GAP + (wide + GAP) * (number % columns), high * (number // columns) + HEAD
+        left, top = margin + (wide + GAP) * (number % columns), high * (number // columns) + HEAD
         middle = left + wide / 2
         drawn.append(
             f'<text class="name" x="{middle:g}" y="{top - 7:g}" text-anchor="middle">{esc(panel.name)}</text>'
         )
         drawn.append(f'<rect class="frame" x="{left:g}" y="{top:g}" width="{wide:g}" height="{SIDE:g}"/>')
         drawn += draw(panel, left, top)
-        drawn.append(
-            f'<text x="{middle:g}" y="{top + SIDE + 15:g}" text-anchor="middle">{esc(panel.note)}</text>'
-        )
-    return image(GAP + (wide + GAP) * columns, high * -(-len(panels) // columns), title, drawn)
+        place = f'x="{middle:g}" y="{top + SIDE + foot + 15:g}"'
+        drawn.append(f'<text {place} text-anchor="middle">{esc(panel.note)}</text>')
+    return image(margin + (wide + GAP) * columns, high * -(-len(panels) // columns), title, drawn)

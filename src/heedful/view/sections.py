@@ -19,6 +19,7 @@ from heedful.view.summary import explained, notes, predictions, sentences, signe
 from heedful.view.terminal import strongest
 
 TABLE_ROWS = 300  # words in the table of numbers; the shaded text always has them all
+WIDE = 8  # columns that fit an upright sheet of paper
 QUOTE = 400  # characters of the text repeated under the prediction
 
 
@@ -43,11 +44,14 @@ def part(name: str, title: str, lead: str, body: str, size: int) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[str], label: str, kind: str = "") -> str:
-    """A table that scrolls sideways by itself and can be reached with the keyboard."""
+    """A table that scrolls sideways by itself and can be reached with the keyboard; one of many columns is
+    printed on a page turned sideways."""
+    head = list(head)
+    wide = " wide" if len(head) > WIDE else ""
     unnamed = '<span class="unseen">name</span>'
     heads = "".join(f'<th scope="col">{cell or unnamed}</th>' for cell in head)
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="{kind}">'
+        f'<div class="scroll{wide}" role="region" tabindex="0" aria-label="{label}"><table class="{kind}">'
         f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 

@@ -1,5 +1,5 @@
-// Everything is readable without this. It adds: the same word lit in every method, columns sorted by size, and
-// copy buttons. It touches nothing outside its root.
+// Everything is readable without this. It adds: the same word lit in every method, columns sorted by size, copy
+// buttons, and on paper what is folded up. It touches nothing outside its root.
 const act = (text) => Object.assign(document.createElement("button"), { type: "button", className: "act", textContent: text });
 
 const reading = (root) => {
@@ -12,6 +12,17 @@ const reading = (root) => {
     root.addEventListener(name, (event) => light(event, on));
   for (const table of root.querySelectorAll("table.sortable")) sortable(table);
   for (const block of root.querySelectorAll(".code")) if (block.querySelector(".bar")) copyable(block);
+  unfolded(root);
+};
+
+// Browsers that do not know ::details-content print what is folded up only when it is open.
+const unfolded = (root) => {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...root.querySelectorAll("details:not([open])")];
+    for (const each of opened) each.open = true;
+  });
+  addEventListener("afterprint", () => { for (const each of opened) each.open = false; });
 };
 
 const sortable = (table) => {
