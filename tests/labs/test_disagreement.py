@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 import heedful
 from heedful.labs import disagreement as lab
 from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.labs.report import Claim, Figure
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,17 @@ def test_the_sentence(told: Any) -> None:
     run = LabRun()
     lab.one_sentence(run, told)
     assert held(run) == [True]
+    figure = next(part for part in run.parts if isinstance(part, Figure))
+    assert "purple" in figure.caption
+    drawn = ElementTree.fromstring(figure.svg)
+    names = [text.text for text in drawn.iter("text")]
+    assert set(lab.SENTENCE.split()) <= set(names)  # the rows are named where they stand
+    kinds: dict[float, set[str]] = {}
+    for cell in drawn.iter("rect"):
+        kinds.setdefault(float(cell.attrib["x"]), set()).add(cell.attrib["class"])
+    for x, name in zip(sorted(kinds), lab.SEVEN, strict=True):
+        assert (kinds[x] == {"mark s2"}) is not told[name].signed  # never the colour of a sign
+    assert kinds[sorted(kinds)[lab.SEVEN.index("lime")]] == {"cell pos", "cell neg"}
 
 
 def test_random_rankings_fail_the_claims_of_agreement(told: Any) -> None:

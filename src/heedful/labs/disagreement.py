@@ -34,6 +34,7 @@ from heedful.labs.reviews import reviews
 from heedful.types import Comparison, Floats
 from heedful.view.charts import Group, bars
 from heedful.view.panels import Panel, heat
+from heedful.view.word_rows import Scored, word_rows
 from heedful.wording import listed
 
 SENTENCE = "attention based explanations are popular but questionable"
@@ -89,8 +90,9 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     )
     run.figure(
         "sentence",
-        heat([Panel(name, [[v] for v in scores[name].tolist()]) for name in SEVEN], SENTENCE, columns=7),
-        f"From top to bottom: {listed(words)}. Blue speaks for the answer, orange against it.",
+        word_rows(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
+        "Scores, each method's largest set to 1. Blue speaks for the answer, orange against it; purple is of"
+        " methods without sign, which say how much and not which way.",
     )
     lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
     run.claim(
