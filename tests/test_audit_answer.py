@@ -207,3 +207,11 @@ def test_numbers_without_a_mark_stand_under_those_with_one() -> None:
     rows = [line for line in lines if line.startswith(METHODS) and line.split()[1].startswith(("0.", "−0."))]
     assert len(rows) == 8
     assert len({line.index(".") for line in rows}) == 1
+
+
+def test_an_audit_of_a_model_that_hardly_reads_says_so() -> None:
+    found = replace(many(), made={"model": {"kind": "classifier"}})
+    dull = replace(found, table=[replace(e, value=0.0001, best=0.0001) for e in found.table])
+    for draw in (page, str):
+        assert "there is little to explain" in " ".join(draw(dull).split())
+        assert "there is little to explain" not in " ".join(draw(found).split())

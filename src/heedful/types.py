@@ -358,9 +358,11 @@ class Comparison(Mapping[str, Attribution]):
     @property
     def verdict(self) -> str:
         """What the evidence of this one text allows to say, in words."""
+        from heedful.evidence import moved
         from heedful.evidence.one_text import said
 
-        return said(self.evidence)
+        little = moved.of_one_text(self.inside.removals, str(self.model.get("kind")))
+        return said(self.evidence, self.attributions, little)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:

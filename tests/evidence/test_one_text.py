@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import heedful
 from heedful import checks
+from heedful.evidence import moved
 from heedful.evidence.one_text import METRICS, operator_of, rows_of, said
-from heedful.types import Evidence
+from heedful.types import Evidence, Removal
 from heedful.view.html import page
 from heedful.view.repeat import command, python
 
@@ -34,6 +36,7 @@ def test_the_words_follow_the_numbers() -> None:
     assert "heedful audit" in last
     assert "no method does better" in said([line("b", 0.5)])
     assert said([]).startswith("Nothing was weighed")
+    assert "pass evidence=True" in said([])
 
 
 def test_low_is_good_where_the_best_is_below_the_control() -> None:
@@ -94,3 +97,63 @@ def test_it_comes_back_from_disk_and_stands_on_the_page(weighed: heedful.Compari
     named = replace(weighed, model={"name": "zoo:sentiment"})
     assert "--no-evidence" not in str(command(named))
     assert "--no-evidence" in str(command(replace(named, evidence=())))
+
+
+def test_it_says_by_what_words_are_removed(shared: Any, weighed: heedful.Comparison) -> None:
+    model = shared("bert").model
+    methods = ["occlusion", "lime", "grad-l2"]
+    other = heedful.explain(model, TEXT, methods, evidence=True)
+    line = "removes words by delete; occlusion and lime by mask: no method is judged by its own removal."
+    assert other.verdict.count(line) == 1
+    assert line in page(other)
+    too = (
+        "removes words by delete; occlusion and lime by delete too, so they are judged by their own removal."
+    )
+    assert too in weighed.verdict
+    half = heedful.explain(model, TEXT, methods, evidence=True, params={"lime": {"operator": "delete"}})
+    both = (
+        "removes words by delete; occlusion by mask; lime by delete too, so it is judged by its own removal."
+    )
+    assert both in half.verdict
+    assert "removes words" not in heedful.explain(model, TEXT, "grad-l2", evidence=True).verdict
+
+
+@pytest.mark.parametrize(("size", "told"), [(1e-4, True), (1.0, False)])
+def test_a_model_that_hardly_reads_is_told(size: float, told: bool, shared: Any) -> None:
+    """A read-out scaled down: what every removal moves is then known to be small. No row is run for it."""
+    model = shared("bert").model
+    with torch.no_grad():
+        model.module.classifier.weight.mul_(size)
+    try:
+        found = heedful.explain(model, TEXT, ["occlusion"], evidence=True)
+        spent = model.spent
+        assert ("there is little to explain" in found.verdict) == told
+        assert ("there is little to explain" in page(found)) == told
+        assert model.spent == spent
+    finally:
+        with torch.no_grad():
+            model.module.classifier.weight.div_(size)
+
+
+def test_how_far_the_output_moved() -> None:
+    """The most of every row that is known, and rounded up: what is said must hold."""
+    rows = Removal("mask", (0.0001, float("nan")), {"a": ((0.0, 2.0), (1.0, 1.99969))}, ((1.0, 1.9999, 2.0),))
+    line = "No removal of words moves the output by more than 0.0004: there is little to explain."
+    assert moved.of_one_text([rows], "classifier") == line
+    assert moved.of_one_text([rows], "regression") == line
+    far = Removal("delete", (), {}, ((1.0, 1.98, 2.0),))
+    for kind in ("classifier", "regression"):
+        assert moved.of_one_text([rows, far], kind) == ""
+        assert moved.of_one_text([], kind) == ""
+    small = replace(rows, curves={"a": ((0.0, 0.0003), (1.0, 0.0))}, band=())
+    assert moved.of_one_text([small], "function") == "", "its unit is its own"
+    assert "more than 0:" in moved.of_one_text([Removal("mask", (0.0,))], "classifier")
+
+
+def test_how_far_the_output_moved_on_many_texts() -> None:
+    near = [replace(line("a", 0.002, metric=name), best=0.003, n=9) for name in ("aopc", "sufficiency")]
+    assert "by more than 0.003: there is little to explain" in moved.of_many(near, "classifier")
+    for kind, table in (("function", near), ("classifier", [*near, line("b", 0.5)]), ("classifier", [])):
+        assert moved.of_many(table, kind) == ""
+    other = [*near, line("a", 9.0, metric="monotonicity")]
+    assert moved.of_many(other, "classifier"), "a correlation is in no unit of the output"

@@ -52,14 +52,37 @@ def weighed(
     return tuple(summarise([scores]))
 
 
-def said(evidence: Sequence[Evidence]) -> str:
-    """In words, a line a metric and operator."""
+def said(evidence: Sequence[Evidence], items: Sequence[Attribution] = (), little: str = "") -> str:
+    """In words, a line a metric and operator.
+
+    items    what was weighed: how those that remove words do it is told
+    little   a sentence where there is little to explain
+    """
     if not evidence:
-        return "Nothing was weighed, so nothing can be said about which method to heed."
+        how = "pass evidence=True to heedful.explain"
+        return f"Nothing was weighed, so nothing can be said about which method to heed: {how}."
     pairs = dict.fromkeys((e.metric, e.operator) for e in evidence)
     lines = [_line([e for e in evidence if (e.metric, e.operator) == pair]) for pair in pairs]
+    lines += filter(None, (_removed(evidence, items), little))
     last = "One text ranks no methods against each other: heedful audit weighs them on many."
     return "\n".join([*lines, last])
+
+
+def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:
+    """By what the evidence removes words, and by what the methods that remove some do."""
+    here = next((e.operator for e in evidence if e.operator), "")
+    own: dict[str, list[str]] = {}
+    for item in items:
+        if operator := item.params.get("operator"):
+            own.setdefault(str(operator), []).append(item.method)
+    if not here or not own:
+        return ""
+    same = own.pop(here, [])
+    said = [f"{listed(names)} by {operator}" for operator, names in own.items()]
+    are = "it is judged by its" if len(same) == 1 else "they are judged by their"
+    said += [f"{listed(same)} by {here} too, so {are} own removal"] if same else []
+    rest = "" if same else ": no method is judged by its own removal"
+    return f"The evidence removes words by {here}; {'; '.join(said)}{rest}."
 
 
 def _line(found: Sequence[Evidence]) -> str:

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from heedful.auditing.result import TOLD, Audit
 from heedful.evidence.verdict import PROMISE
 from heedful.types import Evidence
-from heedful.view.audit_summary import MARKS, SINGLE, Block, blocks, labels, share, skipped, wide_spread
+from heedful.view.audit_summary import (
+    MARKS,
+    SINGLE,
+    Block,
+    blocks,
+    labels,
+    little,
+    share,
+    skipped,
+    wide_spread,
+)
 from heedful.view.html import cell, document
 from heedful.view.sections import esc, hue, level, part, table
 from heedful.view.summary import signed
@@ -44,7 +54,7 @@ def _answer(audit: Audit, size: int) -> str:
         title = f"<bdi>{esc(', '.join(audit.verdict.heed))}</bdi> {often}"
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
     lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{title}</h{size}>']
-    said = [audit.verdict.headline, labels(audit), *skipped(audit)]
+    said = [audit.verdict.headline, little(audit), labels(audit), *skipped(audit)]
     items = "".join(f"<li>{esc(line)}</li>" for line in said if line)
     lines.append(f'<ul class="sentences">{items}</ul>')
     return f"<header>{''.join(lines)}</header>"

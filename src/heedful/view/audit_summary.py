@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.auditing.result import Audit
+from heedful.evidence import moved
 from heedful.evidence.verdict import Verdict
 from heedful.types import Evidence
 from heedful.view.summary import signed
@@ -107,6 +108,11 @@ def labels(audit: Audit) -> str:
         what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
         said.append(f"{what} no label of the model.")
     return " ".join(said)
+
+
+def little(audit: Audit) -> str:
+    """A sentence where the model hardly reads the texts."""
+    return moved.of_many(audit.table, str(dict(audit.made.get("model", {})).get("kind")))
 
 
 def wide_spread(audit: Audit, least: float = 0.25) -> Sequence[tuple[str, str, float]]:

@@ -16,7 +16,18 @@ from rich.text import Text
 
 from heedful.auditing.result import Audit
 from heedful.evidence.verdict import PROMISE
-from heedful.view.audit_summary import DULL, LEADS, MARKS, SINGLE, Block, blocks, labels, share, skipped
+from heedful.view.audit_summary import (
+    DULL,
+    LEADS,
+    MARKS,
+    SINGLE,
+    Block,
+    blocks,
+    labels,
+    little,
+    share,
+    skipped,
+)
 from heedful.view.columns import visible
 
 STYLES = {LEADS: "bold green", DULL: "dim"}
@@ -43,7 +54,7 @@ def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
     if audit.verdict.claims:
         yield Text(PROMISE, "dim")
     yield Text("")
-    for line in (share(audit), labels(audit), *skipped(audit)):
+    for line in (share(audit), labels(audit), little(audit), *skipped(audit)):
         if line:
             yield Text(line)
     for error in audit.errors[:5]:
