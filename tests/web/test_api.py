@@ -123,3 +123,21 @@ def test_hostile_text_is_shown_and_not_run(client: httpx.Client) -> None:
         assert "<img" not in part
         assert "<script" not in part
     assert "&lt;" in found["html"]["methods"]
+
+
+def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
+    """What runs while one types is kept to its seconds, though the control comes first and costs nothing."""
+    from dataclasses import replace
+
+    from heedful.web import asks, looking
+
+    memory = looking.Memory()
+    ask = asks.Look(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
+    made, _ = looking.planned(model, ask, memory, weigh=False)
+    cheap = [entry.name for entry in made.chosen if entry.counts is None and entry.name != "random"]
+    slow = replace(made, seconds_a_row=1.0)
+    assert looking.cheap(slow, {}) == ["random"]
+    quick = replace(made, seconds_a_row=0.01 / len(made.pieces))
+    assert set(cheap) < set(looking.cheap(quick, {}))
+    crowded = looking.cheap(quick, {}, most=0.0)
+    assert len(crowded) >= 2  # however many wait, one method does run

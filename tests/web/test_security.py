@@ -138,10 +138,42 @@ def test_strangers_get_nothing(guarded: str) -> None:
         for place in ("/", "/api/here", "/static/app.js", "/api/runs", f"/api/here?token={TOKEN}"):
             assert client.get(place).status_code == 401
         assert client.get("/?token=wrong").status_code == 401
-        for given in (f"Bearer {TOKEN}x", TOKEN[:-1], "Bearer", "Bearer é"):
+        for given in (f"Bearer {TOKEN}x", TOKEN, f"Basic {TOKEN}", TOKEN[:-1], "Bearer", "Bearer é"):
             assert client.get("/api/here", headers={"authorization": given.encode()}).status_code == 401
         assert client.get("/api/here", headers={"cookie": 'heedful="'}).status_code == 401
         assert client.post("/api/look", json=LOOK).status_code == 401
+
+
+def test_a_browser_without_a_token_is_told_what_to_do(guarded: str) -> None:
+    with httpx.Client(base_url=guarded, headers={"accept": "text/html,*/*;q=0.8"}) as client:
+        answer = client.get("/")
+    assert answer.status_code == 401
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "heedful serve" in answer.text
+    assert TOKEN not in answer.text
+    assert "content-security-policy" in answer.headers
+
+
+def test_the_printed_address_is_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not localhost, wherever this machine has an address of its own."""
+    for host, own, shown in (("0.0.0.0", "10.1.2.3", "10.1.2.3"), ("::", "fd00::7", "[fd00::7]")):
+
+        class Asked:
+            def __init__(self, *_: object) -> None: ...
+
+            def __enter__(self) -> Asked:
+                return self
+
+            def __exit__(self, *_: object) -> None: ...
+
+            def connect(self, _place: object) -> None: ...
+
+            def getsockname(self, own: str = own) -> tuple[str, int]:
+                return own, 1
+
+        monkeypatch.setattr(server.socket, "socket", Asked)
+        assert server.address(server.Wish(host=host, token="t"), 80) == f"http://{shown}:80/?token=t"
+    assert guard_of("0.0.0.0", TOKEN).knows("10.1.2.3:80")
 
 
 def test_the_link_lets_in(guarded: str) -> None:
@@ -189,7 +221,7 @@ def test_an_unknown_model_leaves_no_port_behind(tmp_path: Path) -> None:
 def test_where_it_is(tmp_path: Path) -> None:
     assert server.address(server.Wish(), 80) == "http://127.0.0.1:80/"
     assert server.address(server.Wish(host="::1"), 80) == "http://[::1]:80/"
-    assert server.address(server.Wish(host="0.0.0.0", token="t"), 80) == "http://localhost:80/?token=t"
+    assert server.address(server.Wish(host="10.1.2.3", token="t"), 80) == "http://10.1.2.3:80/?token=t"
 
 
 def half_open(address: str, number: int) -> list[socket.socket]:

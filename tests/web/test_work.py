@@ -88,8 +88,36 @@ def test_a_job_is_cancelled(client: httpx.Client, house: server.House) -> None:
     job = finished(client, begun)
     assert job["state"] == "cancelled"
     assert "grad-l2" in job["result"]["html"]["methods"]  # what was finished is kept
-    assert not (house.runs.root / job["id"]).exists()
+    stored = Comparison.load(house.runs.root / job["id"])
+    assert [name for name in stored if name != "random"] == ["grad-l2"]
+    assert "cancelled" in stored.refused["kernel-shap"]
+    assert client.get(f"/api/runs/{job['run']}").status_code == 200
     assert client.post("/api/jobs/nobody/cancel", json={}).status_code == 404
+
+
+def test_progress_counts_what_was_run(model: Any) -> None:
+    """A sampled method may stop early: then there is less to do, and no more was done."""
+    from heedful.web import asks, explaining
+    from heedful.web.jobs import Job
+    from heedful.web.looking import Memory
+
+    told: list[tuple[str, int, int]] = []
+
+    class Heard(Job):
+        def tell(self, label: str, done: int = 0, total: int = 0) -> None:
+            told.append((label, done, total))
+
+    ask = asks.Explain(model="zoo:sentiment", text=TEXT, methods=["occlusion", "lime", "kernel-shap"])
+    found = explaining.explain(model, ask, Memory(), Heard("explain", "a", {}, lambda job: None), list)
+    begun = {label: (done, total) for label, done, total in reversed(told)}  # the first of each label
+    order = [name for name in dict.fromkeys(label for label, _, _ in told) if name in found]
+    planned = heedful.plan(model, TEXT, ask.methods, evidence=True)
+    ran = most = 0
+    for name, after in zip(order, [*order[1:], "weighing"], strict=True):
+        ran, most = ran + found[name].cost.forwards, most + planned.rows[name][1]
+        assert begun[after][0] == ran
+    assert ran < most  # one of them did stop early
+    assert begun["weighing"][1] == begun[order[0]][1] - (most - ran)
 
 
 def test_two_users_do_not_block_each_other(client: httpx.Client, house: server.House) -> None:

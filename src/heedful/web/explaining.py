@@ -6,6 +6,7 @@ What was found while typing is not run again. What removing words did is read fr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,25 +20,34 @@ from heedful.web import asks
 from heedful.web.jobs import Job
 from heedful.web.looking import Memory, compared, costs, parts, planned, predicted, run_some
 
+CUT = "the job was cancelled before"
+Keep = Callable[[Comparison], None]
 
-def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job) -> Comparison:
-    """All methods that were asked for, and the evidence; `job` is shown what is finished."""
+
+def explain(model: Any, ask: asks.Explain, memory: Memory, job: Job, keep: Keep) -> Comparison:
+    """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
+    it as it would be stored if nothing more came."""
     job.tell("planning")
     made, refused = planned(model, ask, memory, ask.weigh)
     have = memory.of(ask.key)
     run, left = Run(model), [e for e in made.order if e.name not in have]
     total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
-    before = 0
+    before, parts_done = 0, dict[int, int]()
 
     def progress(step: Step) -> None:
-        job.tell(step.method, min(before + step.done, total), total)
+        parts_done[step.part] = step.done
+        job.tell(step.method, min(before + sum(parts_done.values()), total), total)
 
-    for entry in left:
+    for number, entry in enumerate(left):
+        parts_done.clear()
         job.tell(entry.name, before, total)
         found = run_some(run, made, [entry.name], progress)
         memory.add(ask.key, found.attributions)
         have, refused = have | dict(found), refused | dict(found.refused)
-        before += made.rows[entry.name][1]
+        least, most = made.rows[entry.name]
+        ran = min(most, max(least, sum(parts_done.values())))
+        before, total = before + ran, total - (most - ran)  # a method that stops early has no more to do
+        keep(compared(made, have, refused | {later.name: CUT for later in left[number + 1 :]}))
         job.show(_drawn(compared(made, have, refused), made, have, refused))
     comparison = compared(made, have, refused)
     if ask.weigh and _can_weigh(made, comparison):

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from heedful.errors import HeedfulError
+from heedful.types import Comparison
 from heedful.web import answers, asks, explaining, inside, kept, runs
 from heedful.web.house import REFUSALS, House, In, NotThere, Number
 from heedful.web.jobs import ENDED, Job
@@ -26,13 +27,17 @@ router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
 
 @router.post("/explain", status_code=202)
 def start_explain(ask: asks.Explain, house: In) -> answers.JobState:
-    """Methods one after the other, then weighed; stored as a run."""
+    """Methods one after the other, then weighed; stored as a run, of a cancelled job what was finished."""
     house.runs.room()
 
     def work(model: Any, job: Job) -> None:
-        found = explaining.explain(model, ask, house.memory, job)
-        job.tell("storing")
-        job.run = runs.number(explaining.stored(found, house.runs.root, job.id))
+        finished: list[Comparison] = []
+        try:
+            finished.append(explaining.explain(model, ask, house.memory, job, finished.append))
+            job.tell("storing")
+        finally:  # cancelled: what was finished
+            if finished:
+                job.run = runs.number(explaining.stored(finished[-1], house.runs.root, job.id))
 
     return state_of(house.start("explain", ask, work))
 

@@ -30,6 +30,7 @@ from heedful.view.summary import explained, notes, predictions
 from heedful.web import answers, asks
 
 LIVE = 0.2  # seconds that the methods together may take while one types,
+ALONE = 0.5  # and the first of them where it is more than that: a text in many windows waits for a click
 CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
 REMEMBERED = 64  # texts whose explanations are kept
 MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
@@ -100,11 +101,12 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
         cost = 0.0 if entry.name in known else made.seconds_of(entry)
         if entry.counts is None and traced:
             cost = 0.0
-        if spent + cost > most and live:
+        first = not spent and cost <= ALONE
+        if spent + cost > most and not first:
             continue
         live.append(entry.name)
         spent += cost
-        traced = traced or entry.counts is None
+        traced = traced or (entry.counts is None and cost > 0)  # the control needs no trace
     return live
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from heedful.errors import HeedfulError
 
@@ -41,6 +41,13 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+STRANGER = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>heedful: a token is needed</title></head>
+<body><main><h1>This page needs a token</h1>
+<p>Open the whole link that <code>heedful serve</code> printed: it ends in <code>/?token=…</code>.
+A browser that has opened it once is let in until the server is started anew.</p></main></body></html>
+"""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -173,9 +180,11 @@ def _stranger(scope: Scope, headers: Headers, token: str) -> App | None:
         answer: Response = RedirectResponse("/", 303)
         answer.set_cookie(_name(token), token, httponly=True, samesite="strict")
         return answer
-    bearer = headers.get("authorization", "").removeprefix("Bearer ")
-    if _same(_cookie(headers, _name(token)), token) or _same(bearer, token):
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if _same(_cookie(headers, _name(token)), token) or (scheme.lower() == "bearer" and _same(bearer, token)):
         return None
+    if "text/html" in headers.get("accept", ""):  # a browser: somebody reads it
+        return HTMLResponse(STRANGER, 401)
     return _told(Refusal(401, "This address needs a token. Open the link that heedful serve printed."))
 
 

@@ -267,8 +267,20 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
+def _outward(host: str) -> str:
+    """This machine's own address on the way to others; nothing is sent to find it."""
+    family, far = (socket.AF_INET, "192.0.2.1") if host == "0.0.0.0" else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((far, 9))
+            return str(asking.getsockname()[0])
+        except OSError:  # no network
+            return "localhost"
+
+
 def address(wish: Wish, port: int) -> str:
-    host = "localhost" if wish.host in ("0.0.0.0", "::") else wish.host
+    """To open: of a server on all addresses, the one by which other machines reach this one."""
+    host = _outward(wish.host) if wish.host in ("0.0.0.0", "::") else wish.host
     host = f"[{host}]" if ":" in host else host
     token = f"/?token={wish.token}" if wish.token else "/"
     return f"http://{host}:{port}{token}"
