@@ -16,7 +16,7 @@ from heedful.features import keeping as module
 from heedful.features.choosing import Firing, among, parse
 from heedful.features.reading import Stream, cut_in, read_features
 from heedful.features.samples import Best, Histograms
-from heedful.features.snippets import Context, Snippet, pieces_of
+from heedful.features.snippets import Context, Snippet, pieces_of, spelled
 from heedful.features.windows import Texts, cut_for, open_texts, windows
 from heedful.models.base import Inputs
 from heedful.models.sites import reading as looking
@@ -233,6 +233,27 @@ def test_pieces_join_to_the_text(tokenizer_of: Callable[[str], Any], text: str):
         assert len(pieces) == len(ids)
         assert "".join(pieces) == tokenizer.decode(ids)
         assert "\ufffd" not in "".join(pieces)
+
+
+def test_bytes_that_nothing_completes_are_spelled(tokenizer_of: Callable[[str], Any]):
+    for name in ("byte-level", "byte-fallback"):
+        tokenizer = tokenizer_of(name)
+        ids = tokenizer("世", add_special_tokens=False).input_ids[-3:]  # E4 B8 96
+        assert [spelled(tokenizer, token) for token in ids] == ["<0xE4>", "<0xB8>", "<0x96>"]
+        assert pieces_of(tokenizer, ids) == ("", "", "世")
+        assert pieces_of(tokenizer, ids[1:]) == ("<0xB8>", "<0x96>")  # a context cut inside a character
+        assert pieces_of(tokenizer, ids[:2]) == ("<0xE4>", "<0xB8>")
+
+
+def test_a_token_of_letters_and_half_a_character(tokenizer_of: Callable[[str], Any]):
+    class Mixed:
+        def decode(self, ids: list[int], **_: Any) -> str:
+            return " \ufffd"
+
+        def convert_ids_to_tokens(self, token: int) -> str:
+            return "ĠÃ"
+
+    assert spelled(Mixed(), 0) == " <0xC3>"
 
 
 def test_long_texts_join_too(tokenizer_of: Callable[[str], Any]):

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from heedful.features.reading import Reading
-from heedful.features.snippets import Snippet
+from heedful.features.snippets import Snippet, spelled
 from heedful.intervals import student
 from heedful.models.base import Inputs
 from heedful.models.sites import changing, reading
@@ -144,7 +144,7 @@ def _extremes(model: Any, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tu
     error = moved.std(0) / len(moved) ** 0.5 if len(moved) > 1 else torch.full_like(mean, torch.nan)
 
     def named(index: int) -> Pushed:
-        name = model.tokenizer.decode([index]) if model.kind == "causal-lm" else model.labels[index]
+        name = spelled(model.tokenizer, index) if model.kind == "causal-lm" else model.labels[index]
         return Pushed(str(name), float(mean[index]), float(error[index]))
 
     most, least = mean.topk(k).indices.tolist(), (-mean).topk(k).indices.tolist()

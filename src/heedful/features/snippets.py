@@ -1,7 +1,8 @@
 """A few tokens of a text with one feature's activation on each, and the characters each token stands for.
 
 A byte-level token may be half a character: its characters are then shown on the token that completes them,
-so that the pieces of a context, joined, are the text the model read.
+so that the pieces of a context, joined, are the text the model read. Bytes that nothing completes, at the
+ends of a context or of a token by itself, are spelled: <0xE2>.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from heedful.nn.bpe import CHAR_TO_BYTE
 
 HALF = "\ufffd"  # what a decoder writes for bytes that are no character yet
 
@@ -79,9 +82,25 @@ def _one_by_one(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
             out.append("")
             continue
         # a decoder that rewrites what came before: the token by itself
-        out.append(now[len(before) :] if now.startswith(before) else _decode(tokenizer, ids[at : at + 1]))
+        own = now[len(before) :] if now.startswith(before) else _decode(tokenizer, ids[at : at + 1])
+        half = HALF in own or (not own and now.endswith(HALF))  # two bytes of a character are one sign
+        out.append(spelled(tokenizer, ids[at]) if half else own)
         before = now
     return tuple(out)
+
+
+def spelled(tokenizer: Any, token: int) -> str:
+    """One token by itself; bytes that are no character as <0xE2>, so that no two of them look alike."""
+    said = _decode(tokenizer, [token])
+    if HALF not in said:
+        return said
+    name = str(tokenizer.convert_ids_to_tokens(int(token)))
+    if not all(letter in CHAR_TO_BYTE for letter in name):
+        return said
+    if name.startswith("<0x"):  # SentencePiece names its bytes so
+        return name
+    found = bytes(CHAR_TO_BYTE[letter] for letter in name).decode("utf-8", "surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in found)
 
 
 def _completes(tokenizer: Any, ids: Sequence[int], at: int) -> bool:

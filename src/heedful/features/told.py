@@ -15,7 +15,7 @@ from typing import Any
 from heedful.features.contrast import ROWS
 from heedful.features.reading import read_features
 from heedful.features.sae import SAE, WEIGHTS
-from heedful.features.snippets import Snippet
+from heedful.features.snippets import Snippet, spelled
 
 SHOWN = 6  # tokens
 
@@ -32,11 +32,13 @@ def fires_on(
     """The tokens on which each feature is strongest; () where it fired on none."""
     wanted, windows = list(features), 4 * SHOWN
     found = read_features(model, sae, texts, wanted, examples=windows, quantiles=1, site=site, rows=rows)
-    return {one.feature: _once(one.top) for one in found}
+    return {one.feature: _once(model.tokenizer, one.top) for one in found}
 
 
-def _once(strongest: Sequence[Snippet]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(s.context.pieces[s.at] for s in strongest))[:SHOWN]
+def _once(tokenizer: Any, strongest: Sequence[Snippet]) -> tuple[str, ...]:
+    """Half a character has no piece of its own: it is spelled."""
+    named = (s.context.pieces[s.at] or spelled(tokenizer, s.context.ids[s.at]) for s in strongest)
+    return tuple(dict.fromkeys(named))[:SHOWN]
 
 
 def quoted(tokens: Sequence[str]) -> str:
