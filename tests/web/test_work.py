@@ -107,11 +107,12 @@ def test_progress_counts_what_was_run(model: Any) -> None:
         def tell(self, label: str, done: int = 0, total: int = 0) -> None:
             told.append((label, done, total))
 
-    ask = asks.Explain(model="zoo:sentiment", text=TEXT, methods=["occlusion", "lime", "kernel-shap"])
+    text = "the food is great but the service is not good at all and the menu is small"
+    ask = asks.Explain(model="zoo:sentiment", text=text, methods=["occlusion", "lime", "kernel-shap"])
     found = explaining.explain(model, ask, Memory(), Heard("explain", "a", {}, lambda job: None), list)
     begun = {label: (done, total) for label, done, total in reversed(told)}  # the first of each label
     order = [name for name in dict.fromkeys(label for label, _, _ in told) if name in found]
-    planned = heedful.plan(model, TEXT, ask.methods, evidence=True)
+    planned = heedful.plan(model, text, ask.methods, evidence=True)
     ran = most = 0
     for name, after in zip(order, [*order[1:], "weighing"], strict=True):
         ran, most = ran + found[name].cost.forwards, most + planned.rows[name][1]
