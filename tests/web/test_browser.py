@@ -382,3 +382,22 @@ def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> 
     page.tab.get_by_role("button", name="Runs").click()
     page.see(".runs-list table")
     assert page.serious() == []
+    page.tab.locator(".runs-list tr", has_text="explanation").first.get_by_role("button").click()
+    page.see(".run .parts .verdict")
+    page.tab.wait_for_timeout(400)
+    assert page.serious() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_inside(visit: Callable[..., Visit], tiny: Any, scheme: str) -> None:
+    """Attention, a feature and its steering."""
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", color_scheme=scheme)
+    page.tab.get_by_role("button", name="Show every head").click()
+    page.see("#attention .views canvas")
+    page.tab.locator("#features").scroll_into_view_if_needed()
+    page.tab.locator("#features .fires tbody button").first.click()
+    page.see("#features .sides.next .bars")
+    page.tab.get_by_role("button", name="What does it fire on").click()
+    page.see("#features .feature .examples")
+    page.tab.wait_for_timeout(400)  # as long as colours take
+    assert page.serious() == []
