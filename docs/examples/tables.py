@@ -13,6 +13,7 @@ from pathlib import Path
 
 from heedful.auditing.folder import RunFolder
 from heedful.auditing.result import Audit, collect
+from heedful.evidence.verdict import PROMISE
 from heedful.types import Evidence
 
 HERE = Path(__file__).parent
@@ -77,7 +78,7 @@ def section(name: str, audit: Audit) -> str:
     ]
     lines += spreads(audit, methods)
     lines += ["The verdicts, word by word:", "", f"> {audit.verdict.headline}", ""]
-    lines += [f"- {verdict}" for verdict in audit.verdict]
+    lines += [*(f"- {verdict.words}" for verdict in audit.verdict), "", PROMISE]
     lines += [
         "",
         f"{audit.texts} texts. Model inputs: {cost['asked']:,} asked for, {cost['run']:,} run;"
