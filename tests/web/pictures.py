@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tests.web.chromium import Visit, visits
 
 TEXT = "the selection on the menu is great and so is the food, the service is not bad"
@@ -29,13 +31,25 @@ def taken(visit: Open, folder: Path, lm: str = "zoo:lm", feature: int | None = N
     yield kept(features(visit, lm, feature), folder / "serve-features.png")
 
 
+# Boxes, in pixels of the picture, of what was timed: it differs from run to run.
+TIMED = r"""() => { const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walk.nextNode()); ) {
+    if (!/\d\s*(s|ms|min|h|seconds?)\b/.test(node.data)) continue;
+    const box = node.parentElement.getBoundingClientRect(), k = devicePixelRatio;
+    if (box.width && box.bottom > 0 && box.top < innerHeight)
+      found.push([box.left, Math.max(0, box.top), box.right, box.bottom].map((v) => Math.max(0, v * k)));
+  } return found; }"""
+
+
 def kept(page: Visit, path: Path) -> Path:
     page.tab.wait_for_timeout(400)
     page.tab.mouse.move(0, 0)
+    info = PngInfo()
+    info.add_text("masks", json.dumps([[round(v) for v in box] for box in page.tab.evaluate(TIMED)]))
     page.tab.screenshot(path=path, animations="disabled")
     # a third of the size, and no colour more than 10 of 255 off: thin lines keep theirs
     Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-        path, optimize=True
+        path, optimize=True, pnginfo=info
     )
     return path
 
