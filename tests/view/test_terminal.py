@@ -11,6 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from heedful.cli.io import console, counted
 from heedful.types import Attribution, Comparison, Target
 from heedful.view.columns import column, visible
 from heedful.view.terminal import bar, render, show
@@ -75,6 +76,44 @@ def test_plain_when_piped_and_with_no_color(make: Make, monkeypatch: pytest.Monk
     assert re.search(r"\x1b\[[\d;]*3[48]", printed(make(), 80, force_terminal=True, color_system="256"))  # type: ignore[arg-type]
     monkeypatch.setenv("NO_COLOR", "1")
     assert not re.search(r"\x1b\[[\d;]*3[48]", printed(make(), 80, force_terminal=True))
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # as on a terminal: neither colour nor bold nor dim
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr("sys.stdout", out := io.StringIO())
+    show(make())
+    console().print(render(make()))
+    assert "\x1b" not in out.getvalue()
+    assert out.getvalue().count("predicts") == 2
+    monkeypatch.delenv("NO_COLOR")
+    console().print(render(make()))
+    assert "\x1b[1m" in out.getvalue()
+
+
+def test_the_time_left_is_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each count has its own pace; what has no count, such as loading, has no numbers."""
+    now = 100.0
+    monkeypatch.setattr("heedful.cli.io.time.monotonic", lambda: now)
+    count = counted()
+    assert count(0, 0) == ""
+    now += 10
+    assert count(20, 100) == "20/100 rows, about 40 s left"
+    now += 1
+    assert count(1, 50) == "1/50 rows"  # another method, which has not shown its pace yet
+    now += 2
+    assert count(11, 50) == "11/50 rows, about 7.8 s left"
+    assert count(0, 1) == ""
+
+
+def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
+    from heedful.cli.audit import _progress
+
+    said: list[tuple[str, int, int]] = []
+    progress = _progress(lambda *what: said.append(what))
+    progress(30, 100, 20)
+    assert said == [
+        ("weighing explanations", 0, 0),
+        ("weighing explanations (20 more were done before)", 10, 80),
+    ]
+    assert "left" not in said[-1][0], "the bar tells it"
 
 
 def test_long_texts_keep_the_strongest_words_and_say_so(make: Make) -> None:

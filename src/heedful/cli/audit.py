@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.io import Say, calm, console, duration, note, put_json, working, write
+from heedful.cli.io import Say, calm, console, note, put_json, working, write
 
 option, argument = typer.Option, typer.Argument
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
@@ -83,19 +82,19 @@ def audit(
     methods = None if methods == ["all"] else methods
     columns = Columns(text_column, label_column, rationale_column)
     open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
-    with working(f"loading {model}", quiet) as say:
-        # a name is loaded by each worker; what had to be trusted here is sent to them as it is
-        by_name = engine == "ray" and not allow_pickle
-        source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
-        try:
+    try:
+        with working(f"loading {model}", quiet) as say:
+            # a name is loaded by each worker; what had to be trusted here is sent to them as it is
+            by_name = engine == "ray" and not allow_pickle
+            source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
             found = heedful.audit(
                 source, file, None, methods, _names(metric), out=out, engine=engine,
                 operators=_names(operator), unit=unit, seed=seed, draws=draws, long=long, columns=columns,
                 limit=limit, shard=shard, address=address, workers=workers, progress=_progress(say),
             )  # fmt: skip
-        except KeyboardInterrupt:
-            note("stopped: the same command goes on from here")
-            raise
+    except KeyboardInterrupt:  # when the bar is gone
+        note("stopped: the same command goes on from here")
+        raise
     if methods is None and not quiet and (dear := _dear(source)):
         note(dear)
     if html:
@@ -131,13 +130,11 @@ def _dear(model: Any) -> str:
 
 
 def _progress(say: Say) -> Callable[[int, int | None, int], None]:
-    """Rows done and the time left, by the pace of the rows done in this run."""
-    started = time.monotonic()
+    """Rows done in this run, which set the pace; those of an earlier one are named."""
+    say("weighing explanations", 0, 0)
 
     def progress(done: int, total: int | None, before: int) -> None:
-        fresh, left = done - before, ""
-        if total and fresh:
-            left = f", about {duration((time.monotonic() - started) / fresh * (total - done))} left"
-        say(f"weighing explanations{left}", done, total or 0)
+        there = f" ({before:,} more were done before)" if before else ""
+        say(f"weighing explanations{there}", done - before, max(0, (total or 0) - before))
 
     return progress

@@ -117,9 +117,12 @@ def run(wish: Wish, out: Output | None = None) -> Comparison:
     if not quiet:
         announce(made.most_rows, made.seconds, capped=wish.budget is not None)
     with working("explaining", quiet) as say:
+        order = [each.name for each in made.order]
 
         def progress(step: Step) -> None:
-            say(step.label, step.done, step.total)
+            """The time left is this method's; its place says how much comes after it."""
+            place = f" ({order.index(step.label) + 1} of {len(order)})" if step.label in order else ""
+            say(f"{step.label}{place}", step.done, step.total)
 
         found = carry_out(made, progress)
         if wish.features is None or not found.attributions:

@@ -47,7 +47,9 @@ def put_json(data: Any) -> None:
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False)
+    # rich keeps bold and dim under NO_COLOR; plain means plain
+    system: Any = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(stderr=stderr, highlight=False, markup=False, color_system=system)
 
 
 def read_text(text: str | None, what: str = "text") -> str:
@@ -156,46 +158,59 @@ Say = Callable[[str, int, int], None]  # what is being done, how much of it, of 
 
 @contextmanager
 def working(message: str, silent: bool = False) -> Iterator[Say]:
-    """A bar with the time left on a stderr that is a terminal; elsewhere a line every ten seconds."""
+    """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
+    ten seconds."""
     if silent:
         yield lambda what, done, total: None
         return
     if not sys.stderr.isatty():
         yield _every(PATIENCE)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*parts, TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(message, total=None)
+    parts = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    count = counted()
+    with Progress(*parts, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(message, total=None, told="")
         yield lambda what, done, total: bar.update(
-            task, completed=done, total=total or None, description=what
+            task, completed=done, total=total or None, description=what, told=count(done, total)
         )
 
 
 def _every(seconds: float) -> Say:
     """Plain lines, the first after so many seconds: a short run says nothing."""
-    last = time.monotonic()
-    started, before = last, (0, 0)  # when this count began, and where it stood
+    last, count = time.monotonic(), counted()
 
     def say(what: str, done: int, total: int) -> None:
-        nonlocal last, started, before
-        if total != before[1] or done < before[0]:
-            started = time.monotonic()
-        before = (done, total)
+        nonlocal last
+        told = count(done, total)
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            left = time_left(done, total, last - started)
-            note(f"{what}: {done:,}/{total:,} rows{left}" if total > 1 else what)
+            note(f"{what}: {told}" if told else what)
 
     return say
+
+
+def counted() -> Callable[[int, int], str]:
+    """ "34/100 rows, about 5 s left": of one count at a time, by its own pace since it began; nothing where
+    nothing is counted."""
+    began, first, before = time.monotonic(), 0, (0, 0)
+
+    def told(done: int, total: int) -> str:
+        nonlocal began, first, before
+        if done < before[0] or total != before[1] != 0:  # another count: the last one's pace is not its own
+            began, first = time.monotonic(), done
+        before = (done, total)
+        if total <= 1:
+            return ""
+        return f"{done:,}/{total:,} rows{time_left(done - first, total - first, time.monotonic() - began)}"
+
+    return told
 
 
 def time_left(done: int, total: int, seconds: float) -> str:

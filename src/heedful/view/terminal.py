@@ -5,12 +5,13 @@
     not       ▼ 0.31 ±0.02  █▌          no mark: the method has no sign
 
 Each column has its own scale: the longest bar is the method's own strongest word. Long texts show the
-strongest words and say how many are left out. Piped output is plain, and NO_COLOR is honoured (both by rich).
+strongest words and say how many are left out. Piped output is plain, and so is a terminal's under NO_COLOR.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ ROWS = 40  # words shown of a long text
 
 def show(comparison: Comparison, console: Console | None = None, rows: int | None = ROWS) -> None:
     """Print a comparison. `rows` is how many words of a long text are shown (None: all)."""
-    console = console or Console(highlight=False)
+    console = console or Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
     console.print(render(comparison, console.width, rows))
 
 
