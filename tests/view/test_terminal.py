@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from heedful.cli.io import console, counted
-from heedful.types import Attribution, Comparison, Target
+from heedful.types import Attribution, Comparison, Evidence, Target
 from heedful.view.columns import column, visible
 from heedful.view.terminal import bar, render, show
 
@@ -175,3 +176,16 @@ def test_rows_are_the_unit_that_was_scored(make: Make, unit: str) -> None:
     assert re.search(rf"^{unit} ", text, re.M)
     if unit == "sentence":
         assert re.search(r"^It was bad\. ", text, re.M)
+
+
+def test_the_evidence_cuts_no_name_on_a_narrow_terminal(make: Make) -> None:
+    methods = ("grad-l2", "integrated-gradients", "attention-rollout", "lime")
+    found = tuple(
+        Evidence(metric, "delete", method, 1.0, 0.0, 1.0, 0.9, (0.0, 1.0), 1, (0.0, 0.7))
+        for method in methods
+        for metric in ("comprehensiveness", "sufficiency", "log-odds")
+    )
+    comparison = replace(make(), evidence=found)
+    table = printed(comparison, 44).split("skill")[1].split("0 is the mean")[0]
+    assert "…" not in table
+    assert max(map(cell_len, table.splitlines())) <= 44

@@ -256,14 +256,12 @@ def remarks(comparison: Comparison, size: int) -> str:
             f'<tr><th scope="row">{esc(method)}</th><td class="wrap">{esc(why)}</td></tr>'
             for method, why in comparison.refused.items()
         ]
-        body = table(["method", '<span class="unseen">reason</span>'], rows, "Methods not run")
+        body = table(["method", "reason"], rows, "Methods not run")
         out += part("refused", "Not run, and why", "", body, size)
     if comparison.attributions and notes(comparison):
         rows = [f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
                 for who, text in notes(comparison)]  # fmt: skip
-        out += part(
-            "notes", "Notes", "", table(["from", '<span class="unseen">note</span>'], rows, "Notes"), size
-        )
+        out += part("notes", "Notes", "", table(["from", "note"], rows, "Notes"), size)
     return out
 
 

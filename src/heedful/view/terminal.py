@@ -186,9 +186,9 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
         return
     pairs = list(dict.fromkeys((e.metric, e.operator) for e in found))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
-    table.add_column("skill")
+    table.add_column("skill", overflow="fold")
     for metric, operator in pairs:
-        table.add_column(f"{metric}\n{operator}".strip(), justify="right")
+        table.add_column(f"{metric}\n{operator}".strip(), justify="right", overflow="fold")
     falls = _falls(comparison)
     if falls:
         table.add_column("as its words go,\nbest first", no_wrap=True)
