@@ -90,3 +90,31 @@ def test_a_line_of_the_docs_runs(
 
 def test_there_are_lines() -> None:
     assert len(lines()) > 40
+
+
+# Shell lines that are not `heedful ...`, and why they are not run here.
+OTHER = {
+    "make ": "targets of the Makefile, each a command that tests run by itself",
+    "pip install ": "installs from the network",
+    "export ": "sets what the next line reads",
+    "METHODS=": "sets what the next line reads",
+    "curl ": "tests/web asks a running server the same",
+    "torchrun ": "tests/features/test_sae_parallel.py trains in several processes",
+    "python docs/examples/make_corpus.py ": "reads real texts, which are pulled",
+    "python docs/examples/write_dictionary.py ": "measures a whole dictionary, for long",
+    "python docs/examples/make_training.py ": "fetches texts that may not be passed on",
+}
+COMMAND = re.compile(r"(\w+=\S|(make|pip|export|curl|torchrun|python3?|git|docker|wget|ray|uv|sh|bash|cd) )")
+
+
+def test_every_other_shell_line_has_a_reason_not_to_be_run_here() -> None:
+    told, used = [], set()
+    for page in PAGES:
+        for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            for line in block.replace("\\\n", " ").splitlines() if language in SHELLS else ():
+                if COMMAND.match(line):
+                    known = [start for start in OTHER if line.startswith(start)]
+                    used |= set(known)
+                    told += [] if known else [f"{page.name}: {line}"]
+    assert told == []
+    assert used == set(OTHER), "a reason without a line"
