@@ -158,8 +158,8 @@ def test_an_example_notebook_runs_and_holds_what_it_gives(
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_real_kernel_gives_what_the_notebook_holds(path: Path, tmp_path: Path) -> None:
     """The quick test runs cells as plain Python; this one runs them in Jupyter's own kernel."""
-    client = pytest.importorskip("nbclient", reason="nbclient comes with the test tools")
-    pytest.importorskip("ipykernel", reason="ipykernel comes with the test tools")
+    client = pytest.importorskip("nbclient", reason="a real kernel needs: pip install nbclient ipykernel")
+    pytest.importorskip("ipykernel", reason="a real kernel needs: pip install nbclient ipykernel")
     stored = nbformat.read(path, as_version=4)
     fresh = nbformat.read(path, as_version=4)
     client.NotebookClient(
