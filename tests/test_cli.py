@@ -161,7 +161,7 @@ def test_examples_of_the_help_work_when_pasted(
     arguments = shlex.split(line)[1:]
     if line.startswith("heedful steer"):
         dictionary(tmp_path)
-        if "zoo:lm" in arguments:  # too wide for the toy: a dictionary of its own, and texts, which zoo:lm brings
+        if "zoo:lm" in arguments:  # too wide for the toy, which needs one of its own, and texts
             arguments = ["sae/" if word == "zoo:lm" else word for word in arguments] + ["--texts", "war.txt"]
         arguments += ["--max-new-tokens", "4"]
     arguments = [" the" if word == " time" else word for word in arguments]  # a token of the toy vocabulary
