@@ -46,6 +46,7 @@ def test_same_logits_and_loss_as_transformers() -> None:
     )
 
 
+@pytest.mark.slow  # the small ones hold the same
 def test_same_logits_at_124m() -> None:
     """GPT-2 small as released: 12 layers, 12 heads, width 768, vocabulary 50,257, random weights."""
     torch.manual_seed(0)

@@ -44,7 +44,9 @@ def test_pictures_are_as_they_were(address: str, tmp_path: Path) -> None:
     assert all(alike(made, IMAGES / made.name) for made in found.values()), told
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(
+    params=[pytest.param(n, marks=() if n in ("try", "narrow") else pytest.mark.slow) for n in NAMES]
+)
 def picture(request: pytest.FixtureRequest) -> Path:
     return IMAGES / f"serve-{request.param}.png"
 
