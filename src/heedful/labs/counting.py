@@ -28,7 +28,6 @@ from torch import Tensor, nn
 
 from heedful.types import Floats
 
-READS = ("semantic", "positional", "both")
 SOFT = 0.2  # of Q and K as drawn: attention that starts peaked on a few letters stays there for long
 
 
