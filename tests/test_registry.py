@@ -12,6 +12,7 @@ import pytest
 
 from heedful import registry
 from heedful.errors import HeedfulError
+from heedful.models import load
 from heedful.models.base import require
 from heedful.types import Attribution
 
@@ -117,6 +118,62 @@ def test_support_says_what_is_missing(shared: Any) -> None:
     assert {"grad-l2", "attention-avg", "occlusion"} <= {
         s.method for s in registry.support(shared("bert").model) if s.ok
     }
+
+
+# --- by which operators a method was fitted ----------------------------------------------------------------
+
+FITTED = {
+    "occlusion": ("mask",),
+    "lime": ("mask",),
+    "kernel-shap": ("mask",),
+    "integrated-gradients": ("mask",),
+    "attention-avg": (),
+    "grad-l2": (),
+    "random": (),
+}
+
+
+def explained(method: str, name: str = "zoo:sentiment", **params: Any) -> Attribution:
+    model = load(name)
+    x = model.encode("the service is not bad")
+    return registry.get(method)(model, x, model.target(x), **params)
+
+
+@pytest.mark.parametrize("method", list(FITTED))
+def test_a_method_was_fitted_by_the_operators_it_was_shown(method: str) -> None:
+    assert explained(method).fitted_by == FITTED[method]
+
+
+def test_parameters_decide_by_what_a_method_was_fitted() -> None:
+    for operator in ("delete", "swap", "pad"):
+        assert explained("occlusion", operator=operator).fitted_by == (operator,)
+    assert explained("integrated-gradients", baseline="zero").fitted_by == ()
+    assert explained("integrated-gradients", baseline="mean").fitted_by == ("mean",)
+    assert explained("shapley-exact", "zoo:one-layer").fitted_by == ("unk",), (
+        "by formulas that say what rows would"
+    )
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_a_plugin_neither_forgets_nor_overrides_by_what_it_was_fitted() -> None:
+    @registry.explainer("silent", needs={"rows"}, cite="nobody")
+    def silent(model: Any, x: Any, target: Any) -> Attribution:
+        """Says nothing of operators."""
+        keep = ~np.eye(len(x.units("word")), dtype=bool)
+        model.rows(x, target, np.ones_like(keep), "unk")  # the text itself: nothing is removed
+        model.rows(x, target, keep, "delete")
+        return Attribution(x, target, np.zeros(len(x)))
+
+    @registry.explainer("liar", needs={"rows"}, cite="nobody")
+    def liar(model: Any, x: Any, target: Any) -> Attribution:
+        """Asks another, and removes sentences by itself; names an operator of its choice."""
+        inner = registry.get("silent")(model, x, target)
+        assert inner.fitted_by == ("delete",)
+        model.rows(x, target, np.zeros((1, 1), dtype=bool), "swap", "sentence")
+        return Attribution(x, target, np.zeros(len(x)), fitted_by=("pad",))
+
+    assert explained("silent").fitted_by == ("delete",)
+    assert explained("liar").fitted_by == ("delete", "swap")
 
 
 NONSENSE: list[Any] = ["abc", None, [1], {}, 0, 1, -1, 0.5, float("nan"), float("inf"), True, ""]

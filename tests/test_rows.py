@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,18 @@ import pytest
 
 from heedful import rows as engine
 from heedful.errors import HeedfulError
-from heedful.rows import BudgetSpentError, Memory, Row, chunks, evaluate, removed, spread
+from heedful.rows import (
+    BudgetSpentError,
+    Memory,
+    Row,
+    checked,
+    chunks,
+    evaluate,
+    recording,
+    removed,
+    spread,
+    swapped,
+)
 from heedful.types import Encoded
 
 X = Encoded(
@@ -39,6 +51,44 @@ def test_only_the_tokens_before_the_stop_are_read() -> None:
     assert removed(X, 3, {1, 3}, "mean", None) == Row((1, 10, 11), (0, 0, 0), blank=(1,))
     assert removed(X, 3, {2, 3}, "pad", None) == Row((1, 10), (0, 0))  # hidden at the end is not there
     assert removed(X, 3, {0, 1, 2}, "pad", None) == Row((), ())
+
+
+def test_swapped_ids_take_the_place_and_the_type_of_the_first_token() -> None:
+    assert swapped(X, 5, {1, 3}, {1: (70, 71), 3: (72,)}) == Row((1, 70, 71, 11, 72, 2), (0, 0, 0, 0, 1, 1))
+    assert swapped(X, 5, {2, 3}, {2: (70,)}) == Row((1, 10, 70, 2), (0, 0, 0, 1)), "the unit's others go"
+    assert swapped(X, 5, {3}, {1: (70,), 3: (72, 73)}) == Row((1, 10, 11, 72, 73, 2), (0, 0, 0, 1, 1, 1))
+    assert swapped(X, 3, {2, 3}, {2: (70, 71)}) == Row((1, 10, 70, 71), (0, 0, 0, 0)), "none after the stop"
+    assert swapped(X, 3, {3}, {3: (70,)}) == Row((1, 10, 11), (0, 0, 0))
+    assert swapped(X, 5, set(), {1: (70,)}) == Row(X.ids, X.type_ids)
+
+
+def test_what_is_removed_is_recorded() -> None:
+    offered = ("mask", "delete", "swap")
+    with recording() as found:
+        checked(X, np.ones((2, 3), bool), "delete", "word", offered)
+        assert found == set(), "nothing was removed"
+        checked(X, [[True, False, True]], None, "word", offered)
+        assert found == {"mask"}
+        with pytest.raises(HeedfulError):
+            checked(X, [[True, False, True]], "unk", "word", offered)
+        checked(X, [[True, True, True], [False, True, True]], "swap", "word", offered)
+    assert found == {"mask", "swap"}
+    checked(X, [[True, False, True]], "delete", "word", offered)
+    assert found == {"mask", "swap"}, "the block is over"
+
+
+def test_a_recording_inside_another_tells_both() -> None:
+    with recording() as outer:
+        engine.record("mask")
+        with recording() as inner:
+            engine.record("delete")
+        with suppress(KeyError), recording() as broken:
+            engine.record("unk")
+            raise KeyError
+        engine.record("pad")
+    assert inner == {"delete"}
+    assert broken == {"unk"}
+    assert outer == {"mask", "delete", "unk", "pad"}
 
 
 def test_chunks_are_sorted_and_within_the_budget() -> None:
@@ -147,4 +197,4 @@ def test_spread_keeps_sums() -> None:
 
 
 def test_every_operator_is_described() -> None:
-    assert set(engine.OPERATORS) == {"mask", "unk", "delete", "pad", "mean"}
+    assert set(engine.OPERATORS) == {"mask", "unk", "delete", "swap", "pad", "mean"}

@@ -141,6 +141,21 @@ def test_json_carries_the_word_view() -> None:
     assert attribution_to_dict(example()["lime"])["target"]["name"] == "good"
 
 
+def test_a_run_keeps_by_what_its_methods_were_fitted(tmp_path: Path) -> None:
+    first, *others = example().attributions
+    run = Comparison((replace(first, fitted_by=("delete", "mask")), *others))
+    assert run.attributions[0].to_dict()["fitted_by"] == ["delete", "mask"]
+    assert json.loads(run.attributions[0].to_json())["fitted_by"] == ["delete", "mask"]
+    again = load(save(run, tmp_path / "run"))
+    assert [item.fitted_by for item in again.attributions] == [("delete", "mask"), *[()] * len(others)]
+    unknown = load(save(Comparison((replace(first, fitted_by=None), *others)), tmp_path / "other"))
+    assert unknown.attributions[0].fitted_by is None
+    data = comparison_to_dict(run)
+    for item in data["attributions"]:
+        del item["fitted_by"]  # as runs were saved before
+    assert all(item.fitted_by == () for item in comparison_from_dict(data).attributions)
+
+
 def test_odd_settings_become_json() -> None:
     odd = replace(
         example(), settings={"a": np.float32(0.5), "b": (1, 2), "c": {3}, "d": Path("p"), "e": math.inf}

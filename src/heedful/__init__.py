@@ -18,6 +18,7 @@ from heedful.errors import HeedfulError
 
 if TYPE_CHECKING:
     from heedful.auditing import Audit, audit
+    from heedful.auditing.weigh_scores import weigh
     from heedful.debate.result import Trial
     from heedful.debate.start import trial
     from heedful.each import explain_each
@@ -64,6 +65,7 @@ _HOME = {
     "LabReport": "heedful.labs.report",
     "serve": "heedful.web.server",
     "audit": "heedful.auditing",
+    "weigh": "heedful.auditing.weigh_scores",
     "Audit": "heedful.auditing",
     "Attribution": "heedful.types",
     "Comparison": "heedful.types",
@@ -115,6 +117,7 @@ __all__ = [
     "steer",
     "train_sae",
     "trial",
+    "weigh",
 ]
 
 

@@ -52,7 +52,7 @@ def _removals(run: Run, asked: Asked) -> list[Removal]:
     d = len(asked.items[0].x.units(asked.unit))
     if "rows" not in run.capabilities or not d:
         return []
-    first = operator_of(run.model)
+    first = operator_of(run.model, asked.items)
     found = []
     for operator in sorted(run.operators, key=lambda name: name != first):
         ends = _known(run, asked, operator, [np.ones(d, bool)])

@@ -24,7 +24,7 @@ import numpy as np
 from heedful import registry
 from heedful import text as textlib
 from heedful.errors import HeedfulError
-from heedful.evidence.one_text import METRICS, rows_of
+from heedful.evidence.one_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
 from heedful.models import load
 from heedful.models.base import Model, require
 from heedful.notebook import Shown
@@ -35,6 +35,7 @@ from heedful.wording import DEAR
 
 GRADED = 3.0  # forwards that a forward and backward take
 LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the rows that are run for it
+LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
 Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
 
 
@@ -90,7 +91,19 @@ class Plan(Shown):
     def weighing(self) -> int:
         """Most rows that weighing asks for."""
         units = len(self.x.units(self.settings["unit"]))
-        return rows_of(units, len(self.chosen) - 1, self.metrics) if self.metrics and units else 0
+        return rows_of(units, len(self.chosen) - 1, self.metrics, self.draws) if self.metrics and units else 0
+
+    @property
+    def draws(self) -> int:
+        """Random orders of the evidence: as many as a test of all methods takes, where that is cheap."""
+        if (chosen := self.settings.get("draws")) is not None:
+            return int(chosen)
+        units, methods = len(self.x.units(self.settings["unit"])), len(self.chosen) - 1
+        if not self.metrics or not units:
+            return DRAWS
+        own = self._together({e.name: float(self.rows[e.name][0]) for e in self.chosen})
+        needed = draws_needed(methods)
+        return max(DRAWS, needed) if needed * rows_per_order(units, self.metrics) <= THIRD * own else DRAWS
 
     @property
     def seconds(self) -> float:
@@ -136,6 +149,7 @@ def plan(
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
     evidence: bool | Iterable[str] | None = None,
+    draws: int | None = None,
     timed: bool = True,
 ) -> Plan:
     """What `heedful.explain` would do with the same arguments, and about what it would cost.
@@ -157,6 +171,7 @@ def plan(
     prediction = _predict(model, encoded)
     a_row = (time.perf_counter() - before) / len(pieces)
     settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
+    settings |= {} if draws is None else {"draws": _checked_draws(draws)}
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
     if not isinstance(text, str | Encoded):
         settings["text"] = text  # a pair or a chat, which the joined text does not tell
@@ -176,6 +191,12 @@ def _check_numbers(seed: Any, budget: Any) -> None:
         raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more, below 2^63")
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
         raise HeedfulError(f"budget cannot be {budget!r}", "it is a whole number of model inputs, 0 or more")
+
+
+def _checked_draws(draws: Any) -> int:
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < LEAST_DRAWS:
+        raise HeedfulError(f"draws cannot be {draws!r}", f"it is a whole number, {LEAST_DRAWS} or more")
+    return draws
 
 
 def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:

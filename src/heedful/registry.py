@@ -25,6 +25,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from heedful.errors import HeedfulError
 from heedful.models.base import Model, missing
 from heedful.notebook import Shown
+from heedful.rows import recording
 from heedful.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
@@ -100,12 +101,15 @@ class Explainer(Shown):
                 raise HeedfulError(f"{self.name}.{name} cannot be {value!r}", why)
 
     def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
-        """Run it, with name, parameters and sign filled in."""
+        """Run it, with name, parameters, sign and the operators it asked for filled in."""
         self.check(params)
         params = {name: self.params[name].settled(value) for name, value in params.items()}
-        found = self.run(model, x, target, **params)
+        with recording() as asked:
+            found = self.run(model, x, target, **params)
         settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
-        return replace(found, method=self.name, params=settled, signed=self.signed)
+        return replace(
+            found, method=self.name, params=settled, signed=self.signed, fitted_by=tuple(sorted(asked))
+        )
 
 
 def when_it_lies(function: Callable[..., Any]) -> str:
@@ -195,7 +199,7 @@ class Metric(Shown):
     summary: str
     best: float | None = None  # what nothing can beat; None: the best order found
     needs: frozenset[str] = frozenset()  # of the model, beyond what the explainer needs
-    circular: frozenset[str] = frozenset()  # methods chosen or fitted by what it measures
+    family: str = ""  # its voice in the verdict: "remove-top", "keep-top"; "": it takes no part
     dear: bool = False  # explains again many times: runs only when named
     shuffled: bool = False  # the control is the method's own scores in random order
 
@@ -216,7 +220,7 @@ def metric(
     cite: str,
     best: float | None = None,
     needs: frozenset[str] = frozenset(),
-    circular: frozenset[str] = frozenset(),
+    family: str = "",
     dear: bool = False,
     shuffled: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -226,6 +230,8 @@ def metric(
                    of their values; runs under every operator, rows shared with all other plans.
     asks="again"   `(subject, rng) -> float` (heedful.evidence.subject): may explain the text, or another,
                    again; nan where the metric says nothing about this text or method.
+    family         of a metric that takes part in the verdict: "remove-top" or "keep-top". Metrics of one
+                   family share one voice
     shuffled       of a metric whose rows do not depend on the scores: its control is the method's own scores
                    in random order, so that their signs and sizes alone earn nothing.
     """
@@ -239,7 +245,7 @@ def metric(
             raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _metrics[name] = Metric(
-            name, function, asks, better, cite, summary, best, needs, circular, dear, shuffled
+            name, function, asks, better, cite, summary, best, needs, family, dear, shuffled
         )
         return function
 

@@ -7,7 +7,9 @@ goes on. Every perturbation method and every deletion metric draws from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,7 @@ from heedful.types import Encoded, Floats, Progress
 OPERATORS = {
     "mask": "replaced by the mask token",
     "delete": "taken out, what follows moves up",
+    "swap": "replaced by a word drawn from other texts",
     "unk": "replaced by the unknown-word token",
     "pad": "left in place but hidden from attention",
     "mean": "replaced by the mean of all token embeddings",
@@ -76,6 +79,37 @@ def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | 
     return Row(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
 
 
+def swapped(x: Encoded, stop: int, gone: set[int], new: Mapping[int, Sequence[int]]) -> Row:
+    """The first `stop` tokens of x without those in `gone`; at a position in `new` these ids stand instead.
+    They have the type id of the token whose place they take."""
+    places = [(t, new.get(t, ()) if t in gone else (x.ids[t],)) for t in range(stop)]
+    types = x.type_ids
+    return Row(
+        tuple(i for _, ids in places for i in ids),
+        None if types is None else tuple(types[t] for t, ids in places for _ in ids),
+    )
+
+
+_recorded: ContextVar[tuple[set[str], ...]] = ContextVar("recorded operators", default=())
+
+
+@contextmanager
+def recording() -> Iterator[set[str]]:
+    """The operators by which something is removed inside the block; blocks around this one get them, too."""
+    own: set[str] = set()
+    token = _recorded.set((*_recorded.get(), own))
+    try:
+        yield own
+    finally:
+        _recorded.reset(token)
+
+
+def record(operator: str) -> None:
+    """Tell every `recording` around that something was removed by this operator."""
+    for found in _recorded.get():
+        found.add(operator)
+
+
 def checked(
     x: Encoded, keep: npt.ArrayLike, operator: str | None, unit: str, offered: Sequence[str]
 ) -> tuple[npt.NDArray[np.bool_], str, list[list[int]]]:
@@ -84,7 +118,10 @@ def checked(
     masks = np.asarray(keep, dtype=bool)
     if masks.ndim != 2 or masks.shape[1] != len(groups):
         raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(groups)} {unit}s")
-    return masks, checked_operator(operator, offered), groups
+    operator = checked_operator(operator, offered)
+    if not masks.all():  # the text as it is shows no operator
+        record(operator)
+    return masks, operator, groups
 
 
 def checked_operator(operator: str | None, offered: Sequence[str]) -> str:

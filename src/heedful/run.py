@@ -162,6 +162,7 @@ def explain(
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
     evidence: bool | Iterable[str] | None = None,
+    draws: int | None = None,
     features: Any = None,
     progress: Report | None = None,
     keep_partial: bool = True,
@@ -177,6 +178,8 @@ def explain(
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
     evidence  weigh the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
               False; None: when every method runs
+    draws     random orders beside which the methods are weighed; None: as many as a test of all of them takes
+              if that costs at most a third of what they ask for, else 20
     features  a heedful.SAE of the model: its features that are active on the text, with their effects
     progress  called with a heedful.types.Step as rows are run
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
@@ -185,16 +188,20 @@ def explain(
     run = model if isinstance(model, Run) else Run(load(model))
     made = plan(
         run.model, text, methods, target, unit, seed, budget,
-        long=long, params=params, evidence=evidence, timed=False,
+        long=long, params=params, evidence=evidence, draws=draws, timed=False,
     )  # fmt: skip
     found = carry_out(made, progress, keep_partial, run)
     return found if features is None or not found.attributions else with_features(found, run.model, features)
 
 
 def carry_out(
-    made: Plan, progress: Report | None = None, keep_partial: bool = True, run: Run | None = None
+    made: Plan,
+    progress: Report | None = None,
+    keep_partial: bool = True,
+    run: Run | None = None,
+    look: bool = True,
 ) -> Comparison:
-    """Run a plan."""
+    """Run a plan; `look` also tells what was seen on the way (heedful.inside), which takes time."""
     started = time.perf_counter()
     run = run or Run(made.model)
     run.progress = progress
@@ -215,7 +222,8 @@ def carry_out(
     facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
     seconds = made.seconds_taken + time.perf_counter() - started
     settings = {**made.settings, "seconds": seconds} | stopped
-    return Comparison(tuple(ordered), facts, settings, refused, evidence, _inside(run, made, ordered))
+    inside = _inside(run, made, ordered) if look else Inside()
+    return Comparison(tuple(ordered), facts, settings, refused, evidence, inside)
 
 
 def _inside(run: Run, made: Plan, items: list[Attribution]) -> Inside:
@@ -235,7 +243,8 @@ def _weighed(
         return (), {}
     run.begin(Step("evidence", len(made.order) + 1, len(made.order) + 1, total=made.weighing))
     try:
-        return weighed(run, items, made.metrics, unit, made.settings["seed"]), {}  # type: ignore[arg-type]
+        seed = made.settings["seed"]
+        return weighed(run, items, made.metrics, unit, seed, made.draws), {}  # type: ignore[arg-type]
     except BudgetSpentError as error:
         return (), {"not weighed": str(error)}
 
@@ -299,6 +308,7 @@ def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribut
         base=float(np.mean(bases)) if len(bases) == len(parts) else None,
         stderr=np.sqrt(squares) if sampled else None,
         notes=_joined_notes(parts),
+        fitted_by=tuple(sorted({operator for part in parts for operator in part.fitted_by or ()})),
     )
 
 

@@ -87,6 +87,7 @@ def _scores_to_dict(item: Attribution) -> dict[str, Any]:
         "params": _plain(item.params),
         "cost": asdict(item.cost),
         "notes": list(item.notes),
+        "fitted_by": None if item.fitted_by is None else list(item.fitted_by),
     }
 
 
@@ -172,13 +173,14 @@ def _attribution(data: Mapping[str, Any], x: Encoded, target: Target) -> Attribu
         signed=data["signed"],
         cost=Cost(**data["cost"]),
         notes=tuple(data["notes"]),
+        fitted_by=None if data.get("fitted_by", ()) is None else tuple(data.get("fitted_by", ())),
     )
 
 
 def _evidence(data: Mapping[str, Any]) -> Evidence:
     numbers = {name: float(_floats([data[name]])[0]) for name in ("value", "control", "best", "skill")}
     pairs = {name: tuple(_floats(data[name]).tolist()) for name in ("interval", "chance")}
-    return Evidence(**{**data, **numbers, **pairs})
+    return Evidence(**{**data, **numbers, **pairs, "orders": _row(data.get("orders", ()))})
 
 
 def _inside(data: Mapping[str, Any]) -> Inside:

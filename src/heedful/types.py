@@ -202,6 +202,8 @@ class Attribution:
     signed: bool = True
     cost: Cost = Cost()
     notes: tuple[str, ...] = ()
+    # removal operators whose rows the method asked for; None: made elsewhere, by what is not known
+    fitted_by: tuple[str, ...] | None = ()
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
@@ -279,16 +281,17 @@ class Evidence(Shown):
     skill: float  # (value - control) / (best - control): 0 is chance, 1 the best found
     interval: tuple[float, float]  # 95 %, of skill, over texts; (nan, nan) for a single text
     n: int
-    chance: tuple[float, float]  # 95 % of random scores lie between, on a text
-    circular: bool = False  # the method was chosen or fitted by what the metric measures
+    chance: tuple[
+        float, float
+    ]  # the least and the most that random scores reached on a text, means over texts
+    circular: bool = False  # the method was fitted by the operator that removes words here
+    orders: tuple[float, ...] = ()  # of a single text: the values of the random scores
 
     @property
-    def above_chance(self) -> bool:
-        """Beyond what random scores reach, on the side that is good: of many texts, the interval tells."""
-        if self.n > 1:
-            return self.interval[0] > 0
-        low, high = self.chance
-        return self.value > high if self.best >= self.control else self.value < low
+    def beat(self) -> int:
+        """Of a single text: how many random orders it beat."""
+        up = self.best >= self.control
+        return sum(self.value > order if up else self.value < order for order in self.orders)
 
 
 @dataclass(frozen=True)
@@ -362,7 +365,8 @@ class Comparison(Mapping[str, Attribution]):
         from heedful.evidence.one_text import said
 
         little = moved.of_one_text(self.inside.removals, str(self.model.get("kind")))
-        return said(self.evidence, self.attributions, little)
+        units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
+        return said(self.evidence, self.attributions, little, units)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:

@@ -78,7 +78,7 @@ def test_sensitivity_on_a_sum() -> None:
         item = replace(subject.item, scores=np.array(scores, dtype=float))
         return a.sensitivity_axiom(replace(subject, item=item), np.random.default_rng(0))
 
-    assert model.operators == ("delete", "unk", "pad", "mean")
+    assert model.operators == ("delete", "swap", "unk", "pad", "mean")
     assert value(0.0, 2.0, -1.0, 0.5, 0.0, 3.0) == 0
     assert value(0.0, 2.0, 0.0, 0.0, 0.0, 3.0) == pytest.approx(2 / 6)
     assert value(1.0, 2.0, -1.0, 0.5, 1.0, 3.0) == 0, "operators differ about the: not judged"

@@ -2,171 +2,416 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.errors import HeedfulError
-from heedful.evidence.verdict import FEW, compare, judge
+from bench.verdicts.laws import CELLS, LAWS, pools
+from heedful.evidence.best import MIN_COMPARED, best_methods, decide, differences
+from heedful.evidence.exchange import exchange_p, holm
+from heedful.evidence.sentences import PROMISE
+from heedful.evidence.sequential import _wealth, best_at_all_times, better_p, reach
+from heedful.evidence.shares import (
+    Cell,
+    Pools,
+    beaten,
+    by_family,
+    exchanged,
+    merged,
+    merged_scores,
+    output_step,
+    standard,
+)
+from heedful.evidence.verdict import DELTA, MIN_TEXTS, Facts, judge, judging_operators
+from heedful.types import Floats
 
-METHODS = ("good", "better", "same", "random")
-
-
-def drawn(seed: int, n: int, lifts: tuple[float, ...], shared: float = 2.0) -> np.ndarray:
-    """(n, M): texts differ a lot, methods by `lifts`, with noise of their own."""
-    rng = np.random.default_rng(seed)
-    return shared * rng.normal(size=(n, 1)) + rng.normal(size=(n, len(lifts))) + np.array(lifts)
-
-
-def test_the_best_leads_alone_and_chance_is_named() -> None:
-    found = judge(drawn(0, 200, (1.0, 2.0, 0.0, 0.0)), METHODS, metric="aopc", operator="mask")
-    assert found.lead == ("better",)
-    assert found.behind == ("good",)
-    assert found.no_better_than_random == ("same",)
-    assert found.methods[:2] == ("better", "good")
-    said = str(found)
-    for part in (
-        "On 200 texts, by aopc under mask",
-        "heed better",
-        "good is behind",
-        "same is not shown to be better",
-    ):
-        assert part in said
+NORMAL = LAWS["symmetric"]
 
 
-def test_equal_methods_are_tied() -> None:
-    found = judge(drawn(1, 200, (2.0, 2.0, 2.0, 0.0)), METHODS, metric="aopc")
-    assert set(found.lead) == {"good", "better", "same"}
-    assert "cannot be told apart" in str(found)
+def drawn(quality: list[float], n: int = 50, seed: int = 0, law: str = "symmetric") -> Pools:
+    return pools(LAWS[law], np.array(quality), n, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("n", [20, 100])
-def test_at_most_one_verdict_in_twenty_claims_falsely(n: int) -> None:
-    claims = [compare(drawn(seed, n, (0.0,) * 6), seed, 500).apart().any() for seed in range(200)]
-    # 200 draws at 5 %: 95 % of such counts lie at or below 15
-    assert np.sum(claims) <= 18
+def at_most(false: int, of: int, rate: float = 0.05) -> bool:
+    """Whether a count is one that `rate` explains: its lower Clopper-Pearson limit (99.9 %) is not above."""
+    return false == 0 or float(stats.beta.ppf(0.001, false, of - false + 1)) <= rate
 
 
-def test_a_real_difference_is_found() -> None:
-    """Paired: text-to-text spread of 5 does not hide a lift of 1/2 with noise 1 over 100 texts."""
-    found = [
-        judge(drawn(seed, 100, (0.75, 0.0, 0.0, 0.0), shared=5.0), METHODS, metric="m", seed=seed).lead
-        for seed in range(100)
-    ]
-    assert sum(lead == ("good",) for lead in found) >= 95
+# --- the words -------------------------------------------------------------------------------------------
 
 
-def test_the_critical_value_is_students_for_one_pair() -> None:
-    """One pair of normal values: the bootstrap-t quantile is near Student's."""
-    found = compare(drawn(3, 400, (0.0, 0.0)), 0, draws=20_000).critical
-    assert abs(found - stats.t.ppf(0.975, 399)) < 0.1
+def test_the_headline_names_a_certified_method_and_the_gap() -> None:
+    found = judge(drawn([2.5, 0.0, 1.0]), Facts({"method-0": 10.0, "method-1": 1.0, "method-2": 1.0}))
+    best = found["method-0"]
+    assert found.use == "method-0"
+    assert found.certified
+    assert found.headline == (
+        f"Use method-0: it beat random orders on {best.won} of 50 texts, and no method is better."
+    )
+    assert "method-1 is not shown to be better than random." in str(found)
+    assert "Better than random orders, too: method-2." in str(found)
+    assert str(found).count(PROMISE) == 1
 
 
-def test_an_order_of_texts_or_methods_changes_nothing() -> None:
-    values = drawn(4, 60, (1.0, 2.0, 0.0, 0.0))
-    found = judge(values, METHODS, metric="m")
-    turned = judge(values[:, ::-1], METHODS[::-1], metric="m")
-    assert (turned.lead, set(turned.behind)) == (found.lead, set(found.behind))
+def test_of_methods_as_good_the_one_with_fewest_model_inputs_is_used() -> None:
+    many = drawn([2.0, 2.0, 2.0, 0.0], 800)
+    for cheap in range(3):
+        inputs = {f"method-{place}": 100.0 - 99 * (place == cheap) for place in range(4)}
+        found = judge(many, Facts(inputs))
+        assert found.use == f"method-{cheap}"
+        assert 0 <= found[found.use].gap <= DELTA
+    assert found[found.use].gap > 0
+    assert "and no method is better by more than 0." in found.headline
+    assert "random-order standard deviations" in found.headline
+    unknown = judge(many, Facts({"method-1": 5.0}))
+    assert unknown.use == "method-1", "an unknown cost is no low cost"
 
 
-def test_the_same_seed_gives_the_same_verdict() -> None:
-    values = drawn(5, 40, (0.5, 0.4, 0.1, 0.0))
-    assert judge(values, METHODS, metric="m", seed=3) == judge(values, METHODS, metric="m", seed=3)
+def test_without_a_certificate_the_best_mean_is_called_so() -> None:
+    found = judge(drawn([1.2, 1.2, 1.2, 0.0], 20, 3))
+    assert found.use
+    assert not found.certified
+    assert found.headline.startswith(f"Use {found.use}, not certified: it beat random orders on ")
+    assert found.use == max(found.methods, key=lambda one: one.z).method
 
 
-def test_identical_methods_are_tied_and_a_constant_lift_is_not_chance() -> None:
-    values = np.repeat(np.random.default_rng(0).normal(size=(30, 1)), 4, axis=1)
-    assert not compare(values, 0).apart().any()
-    values[:, 1] += 1.0
-    found = judge(values, METHODS, metric="m")
-    assert found.lead == ("better",)
-    assert set(found.no_better_than_random) == {"good", "same"}
+def test_none_better_than_random_is_the_headline() -> None:
+    found = judge(drawn([0.0, 0.0]))
+    assert found.headline == (
+        "No method is shown to be better than a random order on this model (50 texts)."
+    )
+    assert not found.use
 
 
-def test_few_texts_claim_nothing() -> None:
-    found = judge(drawn(6, FEW - 1, (9.0, 0.0, 0.0, 0.0)), METHODS, metric="m")
-    assert (found.lead, found.behind, found.no_better_than_random) == ((), (), ())
-    assert "too few texts" in str(found)
+@pytest.mark.parametrize("n", [1, 2, MIN_TEXTS - 1])
+def test_few_texts_claim_nothing(n: int) -> None:
+    found = judge(drawn([9.0, 9.0], n))
+    assert not found.better
+    assert not found.use
+    assert f"at least {MIN_TEXTS} are needed" in found.headline
+    assert PROMISE not in str(found)
 
 
-def test_a_text_without_a_number_is_left_out_for_all() -> None:
-    values = drawn(7, 50, (2.0, 0.0, 0.0, 0.0))
-    values[3, 1] = np.nan
-    found = judge(values, METHODS, metric="m")
-    assert (found.n, found.left_out) == (49, 1)
-    alone = judge(np.delete(values, 3, 0), METHODS, metric="m")
-    assert replace(found, left_out=0) == alone
+@pytest.mark.parametrize("n", [MIN_TEXTS, MIN_COMPARED - 1])
+def test_below_twenty_texts_nothing_is_said_between_methods(n: int) -> None:
+    found = judge(drawn([4.0, 0.8], n))
+    assert "method-0" in found.better
+    assert not found.use
+    assert not found.may_be_best
+    assert np.isnan(found["method-0"].gap)
+    assert f"at least {MIN_COMPARED} texts are needed" in found.headline
 
 
-def test_every_method_is_in_one_group() -> None:
-    for seed in range(20):
-        found = judge(drawn(seed, 30, (1.0, 0.8, 0.2, 0.0)), METHODS, metric="m")
-        groups = [set(found.lead), set(found.behind), set(found.no_better_than_random)]
-        assert set.union(*groups) == set(METHODS) - {"random"}
-        assert not any(a & b for a, b in pairwise([*groups, groups[0]]))
+def test_one_method_alone() -> None:
+    assert judge(drawn([3.0])).headline.endswith("It is the only method here.")
+    assert "No method is shown" in judge(drawn([0.0])).headline
 
 
-def test_without_a_control_nothing_is_said() -> None:
-    with pytest.raises(HeedfulError, match="random among them"):
-        judge(np.zeros((9, 2)), ("a", "b"), metric="m")
-
-
-def rare(seed: int, n: int, lift: float) -> np.ndarray:
-    """(n, 4): a method, its twin that differs on four texts, noise, and the control."""
-    rng = np.random.default_rng(seed)
-    chance = rng.normal(size=n)
-    method = chance + lift + rng.normal(size=n)
-    twin = method.copy()
-    twin[rng.choice(n, 4, replace=False)] += rng.choice([-0.3, 0.3], 4)
-    return np.stack([method, twin, chance + rng.normal(size=n), chance], 1)
-
-
-def test_methods_that_hardly_differ_do_not_raise_the_bar() -> None:
-    """Drawn without the few texts on which twins differ, their spread is next to nothing."""
-    names = ("method", "twin", "noise", "random")
-    bars = [compare(rare(seed, 100, 0.7), seed).critical for seed in range(5)]
-    assert max(bars) < 3.5
-    assert min(bars) > 2.2  # six pairs: Bonferroni of normal ones gives 2.64
-    found = judge(rare(0, 100, 0.7), names, metric="aopc")
-    assert found.lead[:2] in (("method", "twin"), ("twin", "method"))
-    assert found.no_better_than_random == ("noise",)
-    false = sum(bool(compare(rare(seed, 40, 0.0), seed, draws=500).apart().any()) for seed in range(200))
-    assert false <= 20  # 5 % of 200, and three standard deviations
-
-
-@pytest.mark.parametrize("n", [FEW, 20])
-def test_few_texts_and_many_methods_make_few_false_claims(n: int) -> None:
-    """Thirteen columns that are all alike: 78 pairs, and hardly a verdict that tells two of them apart."""
-    draws = (np.random.default_rng([n, seed]).normal(size=(n, 13)) for seed in range(100))
-    false = sum(bool(compare(values, seed, draws=400).apart().any()) for seed, values in enumerate(draws))
-    assert false <= 12  # 5 % of 100, and three standard deviations
+def test_nothing_to_compare() -> None:
+    flat = drawn([0.0, 0.0])
+    flat = replace(flat, values=np.ones_like(flat.values), orders=np.ones_like(flat.orders))
+    assert judge(flat).headline == "Nothing to compare: on 50 texts every order of words did the same."
+    none = Pools(("a",), (), np.empty((30, 1, 0)), np.empty((30, 0, 0)))
+    assert "was not measured" in judge(none).headline
 
 
 def test_a_method_that_ran_on_few_texts_does_not_cost_the_others_theirs() -> None:
-    values = drawn(0, 40, (1.0, 2.0, 1.0, 0.0))
-    values = np.column_stack([values, np.where(np.arange(40) < 3, 9.0, np.nan)])
-    values[7, 0] = np.nan
-    found = judge(values, [*METHODS, "rare"], metric="aopc")
-    assert found.missing == ("rare",)
-    assert (found.n, found.left_out) == (39, 1)
-    assert "rare ran on too few of the texts" in str(found)
-    assert "gave no number there: 1" in str(found)
-    assert found.lead == ("better",)
-    assert "heed better" in str(found)
-    assert "better leads" in str(replace(found, faithful=False))
+    given = drawn([2.0, 2.0, 0.0], 40)
+    values = given.values.copy()
+    values[:20, 1] = np.nan
+    found = judge(replace(given, values=values))
+    assert [one.method for one in found.methods] == ["method-0", "method-2"]
+    assert "method-1 takes no part: it has scores on too few of the texts." in str(found)
+    assert found["method-0"].texts == 40
 
 
-def test_the_bar_that_the_docs_tell_is_the_bar() -> None:
-    """docs/audit.md: the least c of 15 columns, and the difference it asks for."""
-    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
-    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in page.splitlines() if "|" in line}
-    texts, least, apart = ([float(cell) for cell in rows[name]] for name in ("texts", "c", "difference"))
-    pairs = 15 * 14 / 2
-    bar = [stats.t.ppf(1 - 0.05 / pairs / 2, n - 1) for n in texts]
-    assert [round(c, 1) for c in bar] == least
-    assert [round(c / n**0.5, 2) for c, n in zip(bar, texts, strict=True)] == apart
-    assert compare(drawn(0, 10, (0.0,) * 15), 0, 200).critical >= bar[0] - 1e-9
+def test_the_same_seed_gives_the_same_verdict_and_names_do_not_matter() -> None:
+    given = drawn([1.0, 0.7, 0.0], 40)
+    assert judge(given, seed=3) == judge(given, seed=3)
+    turned = replace(given, methods=given.methods[::-1], values=given.values[:, ::-1])
+    assert {m.method: (m.better, m.won) for m in judge(turned, seed=3).methods} == {
+        m.method: (m.better, m.won) for m in judge(given, seed=3).methods
+    }
+
+
+# --- what was wrong, each with the mend ------------------------------------------------------------------
+
+
+def test_contrary_evidence_counts() -> None:
+    """Best in one cell, and the reverse in the other three: nothing to recommend, whatever leads there."""
+    given = drawn([0.0], 60)
+    values, orders = given.values.copy(), given.orders
+    values[:, 0, 0] = orders[:, :, 0].max(1) + 1
+    values[:, 0, 1:] = orders[:, :, 1:].min(1) - 1
+    found = judge(replace(given, values=values))
+    assert found["method-0"].share == pytest.approx(0.25)
+    assert not found.better
+
+
+def test_near_twins_speak_with_one_voice() -> None:
+    """Every cell of a family repeated three times: the same verdict, to the last digit."""
+    given = drawn([0.8, 0.0], 30)
+    first = [place for place, cell in enumerate(CELLS) if cell.family == "remove-top"]
+    more = [*range(len(CELLS)), *first, *first]
+    cells = tuple(replace(CELLS[place], metric=f"{CELLS[place].metric}-{at}") for at, place in enumerate(more))
+    twins = Pools(given.methods, cells, given.values[:, :, more], given.orders[:, :, more])
+    one, other = judge(given), judge(twins)
+    for name in given.methods:
+        assert one[name].share == pytest.approx(other[name].share, abs=1e-12)
+        assert one[name].z == pytest.approx(other[name].z, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_one_rounding_step_is_no_claim(scale: float) -> None:
+    """Outputs that agree but for their last bits, the method always one step above."""
+    rng = np.random.default_rng(0)
+    base = scale * np.abs(rng.normal(3.0, 1.0, size=200))
+    for dtype in (np.float32, np.float64):
+        for value in base.astype(dtype):
+            above = np.nextafter(value, dtype(np.inf))
+            outputs = np.array([above, *[value] * 20], dtype=np.float64)
+            assert len(set(merged(outputs, output_step(outputs)).tolist())) == 1
+    real = scale * np.array([1.0, 1.001, 1.002])
+    assert len(set(merged(real, output_step(real)).tolist())) == 3, "what differs stays different"
+
+
+def test_merging_is_of_neighbours_and_keeps_the_order() -> None:
+    values = np.array([3.0, 1.0, 1.0 + 1e-12, 2.0, 3.0 - 1e-12])
+    found = merged(values, 1e-11)
+    assert found.tolist() == [3.0 - 1e-12, 1.0, 1.0, 2.0, 3.0 - 1e-12]
+    assert merged_scores(np.array([0.3, 0.1 + 0.2, 0.30001])).tolist() == [0.3, 0.3, 0.30001]
+    assert merged(np.array([1.0]), 1.0).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("n", [10, 30])
+@pytest.mark.parametrize("law", LAWS)
+def test_a_method_that_knows_nothing_is_seldom_better_than_random(law: str, n: int) -> None:
+    """Skewed, heavy-tailed, tied and rare values alike: a method is one order beside others, never a mean."""
+    false = 0
+    for seed in range(80):
+        given = pools(LAWS[law], np.zeros(3), n, np.random.default_rng([seed, n]))
+        false += bool((holm(_p(given, draws=400)) <= 0.025).any())
+    assert at_most(false, 80, 0.025)
+
+
+def _p(given: Pools, draws: int) -> Floats:
+    every = range(len(given.methods))
+    return np.array(
+        [exchange_p(exchanged(given.values[:, m], given.orders, given.cells) - 0.5, 0, draws) for m in every]
+    )
+
+
+def test_right_on_half_and_the_reverse_on_the_others_is_not_better() -> None:
+    false = 0
+    for seed in range(120):
+        rng = np.random.default_rng([seed, 7])
+        given = pools(NORMAL, np.zeros(1), 20, rng)
+        turn = np.where(rng.random(20) < 0.5, 1.0, -1.0)[:, None]
+        top, low = given.orders.max(1), given.orders.min(1)
+        given.values[:, 0] = np.where(turn > 0, top + 1, low - 1)
+        false += bool(_p(given, 400)[0] <= 0.025)
+    assert at_most(false, 120, 0.05)
+
+
+# --- oracles ---------------------------------------------------------------------------------------------
+
+
+def test_shares_and_standard_scores_by_hand() -> None:
+    values, orders = np.array([[[2.0], [5.0]]]), np.array([[[1.0], [2.0], [3.0], [6.0]]])
+    assert beaten(values, orders)[0, :, 0].tolist() == [1.5 / 4, 3 / 4]
+    spread = np.std([1, 2, 3, 6], ddof=1)
+    assert standard(values, orders)[0, :, 0].tolist() == pytest.approx([-1 / spread, 2 / spread])
+    alike = np.full((1, 4, 1), 0.1)
+    assert standard(np.array([[[0.1], [0.2]]]), alike)[0, :, 0].tolist() == [0.0, 2.0]
+    cells = (Cell("a", "x", "o"), Cell("a", "y", "o"), Cell("b", "z", "o"))
+    assert by_family(np.array([[1.0, 3.0, 8.0]]), cells) == pytest.approx([(2 + 8) / 2])
+
+
+def test_shares_of_a_pool_are_those_of_each_member_beside_the_others() -> None:
+    given = drawn([0.5], 6, 4, "ties")
+    found = exchanged(given.values[:, 0], given.orders, given.cells)
+    whole = np.concatenate([given.values, given.orders], axis=1)
+    for k in range(whole.shape[1]):
+        alone = beaten(whole[:, [k]], np.delete(whole, k, 1))
+        assert found[:, k] == pytest.approx(by_family(alone, given.cells)[:, 0])
+    assert found.mean(1) == pytest.approx(0.5), "shares of a pool are one half on average"
+
+
+def test_p_is_the_share_of_all_exchanges() -> None:
+    """Three texts and three random orders: all 64 exchanges counted."""
+    rng = np.random.default_rng(5)
+    s = exchanged(rng.normal(size=(3, 4)) + 0.5, rng.normal(size=(3, 3, 4)), CELLS) - 0.5
+    variance = np.square(s).mean(1).sum()
+
+    def statistic(chosen: tuple[int, ...]) -> float:
+        x = s[np.arange(3), list(chosen)]
+        return float(x.sum() / np.sqrt(max(variance, 3 * x.var(ddof=1))))
+
+    every = [statistic(chosen) for chosen in itertools.product(range(4), repeat=3)]
+    exact = float(np.mean(np.array(every) >= statistic((0, 0, 0)) - 1e-9))
+    assert exchange_p(s, draws=40_000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 40_000) + 1e-4)
+
+
+def test_many_texts_have_the_normal_law() -> None:
+    given = drawn([0.06], 3000)
+    s = exchanged(given.values[:, 0], given.orders, given.cells) - 0.5
+    assert exchange_p(s) == pytest.approx(exchange_p(s, draws=6000), abs=0.02)
+
+
+def test_holm_is_closed_testing_with_bonferroni() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        p = rng.uniform(0, 0.1, size=4)
+        closed = [
+            max(
+                min(1.0, len(group) * min(p[list(group)]))
+                for size in range(1, 5)
+                for group in itertools.combinations(range(4), size)
+                if one in group
+            )
+            for one in range(4)
+        ]
+        assert holm(p) == pytest.approx(closed)
+
+
+def test_two_methods_are_compared_as_student_does() -> None:
+    z = np.random.default_rng(0).normal(size=(400, 2))
+    found = best_methods(z)
+    assert found.critical == pytest.approx(stats.t.ppf(0.975, 399), abs=0.12)  # 4,000 draws of a quantile
+    assert found.error[0, 1] == pytest.approx((z[:, 0] - z[:, 1]).std(ddof=1) / 20)
+
+
+def test_many_methods_are_compared_as_dunnett_does() -> None:
+    """Equal, independent methods: differences with one of them correlate by one half."""
+    z = np.random.default_rng(1).normal(size=(500, 7))
+    rng = np.random.default_rng(2)
+    shared = rng.normal(size=(200_000, 1)) + rng.normal(size=(200_000, 6))
+    assert best_methods(z).critical == pytest.approx(np.quantile((shared / np.sqrt(2)).max(1), 0.975), abs=0.15)
+
+
+def test_the_certificate_holds_and_the_best_stays() -> None:
+    """Gaps of five methods with known means, unequal spreads: all hold at once in 97.5 %."""
+    means, spreads = np.array([1.0, 1.0, 0.9, 0.5, 0.0]), np.array([0.5, 1.0, 2.0, 0.5, 1.0])
+    wrong = gone = 0
+    for seed in range(80):
+        z = means + spreads * np.random.default_rng(seed).normal(size=(30, 5))
+        found = best_methods(z, seed)
+        wrong += bool((found.gap < 1.0 - means - 1e-12).any())
+        gone += not found.inside[0]
+    assert at_most(wrong, 80, 0.025)
+    assert at_most(gone, 80, 0.025)
+
+
+def test_methods_that_copy_each_other_do_not_set_the_bar() -> None:
+    z = np.random.default_rng(3).normal(size=(40, 3))
+    copies = np.concatenate([z, z, z[:, :1]], axis=1)
+    assert best_methods(copies).critical.max() <= best_methods(z).critical.max() + 0.35
+    mean, error = differences(copies)
+    assert mean[0, 3] == error[0, 3] == 0
+
+
+def test_a_constant_lift_is_no_chance() -> None:
+    z = np.repeat(np.random.default_rng(0).normal(size=(30, 1)), 3, axis=1)
+    z[:, 1] += 1.0
+    found = best_methods(z)
+    assert found.inside.tolist() == [False, True, False]
+    assert found.gap == pytest.approx([1.0, 0.0, 1.0])
+
+
+def test_the_decision_by_hand() -> None:
+    mean = np.array([[0.0, 0.5, 2.0], [-0.5, 0.0, 1.5], [-2.0, -1.5, 0.0]])
+    found = decide(mean, np.full((3, 3), 0.1), np.array([3.0, 3.0, 3.0]))
+    assert found.inside.tolist() == [True, False, False]
+    assert found.gap == pytest.approx([0.0, 0.8, 2.3])
+
+
+# --- looked at after every text --------------------------------------------------------------------------
+
+
+def test_a_fair_bet_neither_wins_nor_loses_on_average() -> None:
+    """All 2^10 games with gains of ±1 and of -0.5 or +0.25: the mean of the stakes stays at 1 at most."""
+    for low, high in ((-1.0, 1.0), (-0.5, 0.25)):
+        chance = -low / (high - low)  # of a win, for a mean of zero
+        total = 0.0
+        for wins in itertools.product((0, 1), repeat=10):
+            gains = np.where(np.array(wins) == 1, high, low)[:, None]
+            bets = np.exp(np.cumsum(_logs(gains)))[-1]
+            total += float(bets) * chance ** sum(wins) * (1 - chance) ** (10 - sum(wins))
+        assert total == pytest.approx(1.0, abs=1e-12)
+
+
+def _logs(gains: Floats) -> Floats:
+    """Steps of the logarithm of the stakes, with the bets written as the paper has them."""
+    steps = []
+    for t in range(len(gains)):
+        before = gains[:t, 0]
+        m1, m2 = (before.sum() + 0.5) / (t + 2), (np.square(before).sum() + 2 / 3) / (t + 2)
+        steps.append(np.log1p(np.clip(m1 / m2, 0, 0.9) * gains[t, 0]))
+    return np.array(steps)
+
+
+def test_the_stakes_are_those_of_the_formula() -> None:
+    gains = np.random.default_rng(0).uniform(-1, 1, size=(30, 1))
+    assert _wealth(gains)[:, 0] == pytest.approx(np.maximum(np.cumsum(_logs(gains)), 0.0))
+
+
+def test_p_never_grows_and_a_good_method_wins_soon() -> None:
+    w = by_family(beaten((given := drawn([2.5, 0.0], 60)).values, given.orders), given.cells)
+    every = np.array([better_p(w[:n]) for n in range(1, 61)])
+    assert (np.diff(every, axis=0) <= 1e-15).all()
+    assert every[25, 0] < 0.001
+    assert every[-1, 1] > 0.05
+
+
+def test_intervals_at_all_times_hold_at_all_times() -> None:
+    """Walks of 300 normal steps, looked at after every step from the twentieth on."""
+    rng, level = np.random.default_rng(0), 0.025
+    bars = np.array([reach(n, level) for n in range(20, 301)])
+    steps = rng.normal(size=(2000, 300))
+    n = np.arange(1, 301)
+    sums, squares = np.cumsum(steps, axis=1), np.cumsum(np.square(steps), axis=1)
+    spread = np.sqrt((squares - sums**2 / n) / np.maximum(n - 1, 1))
+    t = (sums / np.sqrt(n) / np.maximum(spread, 1e-9))[:, 19:]
+    assert at_most(int((t > bars).any(1).sum()), 2000, level)
+    wider = best_at_all_times(rng.normal(size=(40, 4))).critical[0]
+    assert wider > best_methods(rng.normal(size=(40, 4))).critical.max()
+
+
+def test_a_verdict_at_all_times_says_what_is_open() -> None:
+    given = drawn([3.0, 0.0, 0.4], 60)
+    found = judge(given, always=True)
+    assert found.looked_always
+    assert found.use == "method-0"
+    clear = judge(drawn([4.0, -2.0], 60), always=True)
+    assert all(one.settled for one in clear.methods)
+    assert "It was settled after 60 texts, looked at one by one." in str(clear)
+    near = judge(drawn([1.0, 1.0], 25, 1), always=True)
+    assert "cannot be settled with this many texts" in str(near)
+
+
+# --- who judges ------------------------------------------------------------------------------------------
+
+
+def test_operators_that_fitted_nothing_judge() -> None:
+    fitted = {"occlusion": ("mask",), "grad": (), "mine": None}
+    assert judging_operators(("delete", "mask", "swap"), fitted) == (("delete", "swap"), {})
+    only, out = judging_operators(("mask",), fitted)
+    assert only == ("mask",)
+    assert out == {"occlusion": "it was fitted by mask, the operator that judges here"}
+    both = {"a": ("mask",), "b": ("mask",), "c": ("delete",)}
+    assert judging_operators(("mask", "delete"), both)[0] == ("delete",)
+    assert list(judging_operators(("mask", "delete"), both)[1]) == ["c"]
+
+
+def test_families_and_operators_that_disagree_are_shown() -> None:
+    given = drawn([2.0, 0.0], 40)
+    worse = np.array([cell.family == "keep-top" for cell in given.cells])
+    values = given.values - 2.5 * worse[None, None] * given.orders.std(1)[:, None]
+    found = judge(replace(given, values=values))
+    said = [line for line in found.sentences if line.startswith("Of random orders method-0 beat ")]
+    assert len(said) == 1
+    assert "% by removing its top words and " in said[0]
+    assert "% by keeping its top words alone" in said[0]

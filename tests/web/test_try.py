@@ -56,7 +56,7 @@ def test_a_replaced_word(client: httpx.Client, model: Any) -> None:
     assert any("not of those that came" in note for note in found["notes"])
 
 
-@pytest.mark.parametrize("operator", ["delete", "mask", "unk", "pad", "mean"])
+@pytest.mark.parametrize("operator", ["delete", "mask", "swap", "unk", "pad", "mean"])
 def test_shares_agree_with_the_explained_number(client: httpx.Client, operator: str) -> None:
     """Under every operator the two-class softmax of what is told is the share that is told."""
     tried = {}
@@ -88,7 +88,7 @@ def test_another_operator_than_the_methods_used_is_told(client: httpx.Client) ->
     assert abs(found["after"] - found["before"] - claim["claimed"]) > 1e-3  # another question, another answer
 
 
-@pytest.mark.parametrize("other", ["mask", "unk", "pad", "mean"])
+@pytest.mark.parametrize("other", ["mask", "swap", "unk", "pad", "mean"])
 def test_every_word_goes_in_its_own_way(client: httpx.Client, model: Any, other: str) -> None:
     """One deleted and another removed: by hand, the ids without the first, and rows of what is left."""
     from heedful.text import select

@@ -4,8 +4,9 @@
     settings    what the results depend on besides the rows: methods, metrics, operators, seed, ...
     weighing    one text, one shard: explanations and their scores, as the bytes of Parquet files
     folder      the run folder: manifest, shards, what is done and what is not
-    answer      which method to heed, from all verdicts
+    given       scores made elsewhere, read and laid on our units; outside: the same, row by row
     result      the table and the verdict from the shards of a finished run
+    deciding    whether the texts so far settle the verdict
     start       puts them together
 
 A shard's bytes depend on the settings and its own rows, on nothing that ran before: that is what makes a run
@@ -14,8 +15,7 @@ that was killed ten times end with the same bytes as one that was not, on one ma
 
 from __future__ import annotations
 
-from heedful.auditing.answer import AuditVerdict
 from heedful.auditing.result import Audit
 from heedful.auditing.start import audit
 
-__all__ = ["Audit", "AuditVerdict", "audit"]
+__all__ = ["Audit", "audit"]

@@ -1,7 +1,7 @@
 """The run folder of an audit: what is done is whole and on disk, what is not leaves no trace.
 
     run/manifest.json                    how it was made, written first; at the end also the list of shards
-    run/shards/000000/*.parquet          scores, attributions, texts, errors
+    run/shards/000000/*.parquet          scores, orders, methods, attributions, texts, errors
     run/shards/000000/shard.json         rows, SHA-256 of the files and of the rows that came in
     run/result.json, table.csv, report.html   written when all shards are done
 
@@ -27,10 +27,10 @@ from heedful.auditing.weighing import Shard
 from heedful.errors import HeedfulError
 from heedful.store import parse
 
-FORMAT = 1
+FORMAT = 2
 KIND = "audit"
 BESIDE = ".part-"  # what is being written
-FACTS = ("shard", "first", "rows", "weighed", "source", "files")  # what shard.json holds
+FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
 SETTLED = ("settings", "model", "source", "versions")  # what a run must share with the one it goes on with
 
 

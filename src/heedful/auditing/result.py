@@ -1,7 +1,7 @@
 """What an audit found: the table and the verdict, worked out from the shards, kept in result.json.
 
-Shards are read one at a time, once for every metric and operator: at any moment the scores of one metric
-under one operator are in memory, whatever the number of metrics, words and files.
+Shards are read one at a time, once for every metric and operator and once for the verdict, which needs the
+values of its metrics and of all random orders together: 8 bytes each.
 A finished folder opens without torch, the model or the shards.
 """
 
@@ -11,17 +11,17 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from heedful.auditing.answer import AuditVerdict, answer
 from heedful.auditing.folder import RunFolder, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.summary import summarise, verdicts
-from heedful.evidence.verdict import Verdict
+from heedful.evidence.shares import Cell
+from heedful.evidence.summary import pools_of, summarise
+from heedful.evidence.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
 from heedful.evidence.weigh import Score
 from heedful.store import parse
 from heedful.types import Evidence
@@ -29,7 +29,7 @@ from heedful.types import Evidence
 TOLD = 100  # errors in the result; the shards have them all
 RESULT = "result.json"
 KEPT = (  # fields of an Audit that stand in it as they are
-    "rows", "texts", "labelled", "right", "unknown", "cost", "failed", "silent", "better", "errors",
+    "rows", "texts", "copies", "labelled", "right", "unknown", "cost", "failed", "silent", "better", "errors",
 )  # fmt: skip
 
 
@@ -37,12 +37,13 @@ KEPT = (  # fields of an Audit that stand in it as they are
 class Audit:
     """The result of `heedful.audit`."""
 
-    folder: Path
+    folder: Path | None  # None: nothing was kept
     table: list[Evidence]
-    verdict: AuditVerdict
+    verdict: Verdict
     rows: int  # read
     texts: int  # weighed; the others are in `errors`
     cost: Mapping[str, int]  # asked, run, naive: see heedful.auditing.weighing
+    copies: int = 0  # rows with the text of another, which count once
     labelled: int = 0  # texts whose label the model knows
     right: int = 0  # of these, the model's prediction is the label
     unknown: int = 0  # texts with a label that names none of the model's
@@ -53,7 +54,8 @@ class Audit:
     made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
 
     def __repr__(self) -> str:
-        return f"<heedful.Audit of {self.texts} texts in {str(self.folder)!r}: {self.verdict.headline}>"
+        where = f" in {str(self.folder)!r}" if self.folder else ""
+        return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
 
     def __str__(self) -> str:
         from heedful.view.audit_terminal import as_text
@@ -95,10 +97,10 @@ class Audit:
         return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {name: getattr(self.verdict, name) for name in ("headline", "heed", "often")}
+        found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
+        found |= {"verdict": {**asdict(self.verdict), "said": self.verdict.sentences}}
         found |= {name: getattr(self, name) for name in KEPT}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
-        found["verdicts"] = [{**asdict(v), "said": str(v)} for v in self.verdict]
         return {name: plain(value) for name, value in found.items()}
 
     def to_html(self, path: str | Path) -> Path:
@@ -151,14 +153,19 @@ def load(folder: str | Path) -> Audit:
         )
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [_record(Evidence, item) for item in data["table"]]
-    judged = tuple(_record(Verdict, item) for item in data["verdicts"])
     return Audit(
         run.path,
         table,
-        answer(judged, data["texts"]),
+        _verdict(data["verdict"]),
         **{name: data[name] for name in KEPT if name in data},
         made=made,
     )
+
+
+def _verdict(data: Mapping[str, Any]) -> Verdict:
+    methods = tuple(_record(MethodVerdict, item) for item in data["methods"])
+    cells = tuple(_record(Cell, item) for item in data["cells"])
+    return _record(Verdict, {**data, "methods": methods, "cells": cells})  # type: ignore[no-any-return]
 
 
 def collect(run: RunFolder) -> Audit:
@@ -169,7 +176,8 @@ def collect(run: RunFolder) -> Audit:
     pairs: dict[tuple[str, str], None] = {}
     errors: list[dict[str, Any]] = []
     for number in numbers:
-        counts["rows"] += run.facts(number)["rows"]
+        facts = run.facts(number)
+        counts.update({"rows": facts["rows"], "copies": facts["copies"]})
         for text in from_parquet(run.file(number, "texts.parquet")).to_pylist():
             counts["texts"] += 1
             counts["labelled"] += text["right"] is not None
@@ -187,43 +195,90 @@ def collect(run: RunFolder) -> Audit:
     if not pairs:
         asked = ", ".join(made["settings"]["metrics"])
         raise HeedfulError("no metric had a value on any text", f"asked for: {asked}")
-    table, judged = _weighed(run, list(pairs), made["settings"])
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful import registry
 
+    table = _table(run, list(pairs), made["settings"])
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
-    told = answer(judged, counts["texts"])
     return Audit(
-        run.path, table, told, counts["rows"], counts["texts"], cost, counts["labelled"], counts["right"],
-        counts["unknown"], errors, dict(sorted(failed.items())), silent, better, made,
+        folder=run.path, table=table, verdict=verdict_of(run, made["settings"]), rows=counts["rows"],
+        texts=counts["texts"], copies=counts["copies"], cost=cost, labelled=counts["labelled"],
+        right=counts["right"], unknown=counts["unknown"], errors=errors, failed=dict(sorted(failed.items())),
+        silent=silent, better=better, made=made,
     )  # fmt: skip
 
 
-def _weighed(
-    run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]
-) -> tuple[list[Evidence], list[Verdict]]:
+def _table(run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
     table: list[Evidence] = []
-    judged: list[Verdict] = []
     rank = {name: place for place, name in enumerate((*settings["metrics"], *settings["operators"]))}
     for metric, operator in sorted(pairs, key=lambda pair: (rank[pair[0]], rank.get(pair[1], 0))):
-        texts = list(_texts(run, metric, operator))
+        texts = [scores for number in run.numbers() for scores in scores_of(run, number, metric, operator)]
         table += summarise(texts, seed=settings["seed"])
-        judged += verdicts(texts, seed=settings["seed"])
-    return table, judged
+    return table
 
 
-def _texts(run: RunFolder, metric: str, operator: str) -> Iterator[list[Score]]:
-    """Scores text by text."""
-    names = [each.name for each in fields(Score)]
+def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:
+    """Scores of a shard, text by text, of one metric under one operator; of all, with their random orders."""
+    only = {"metric": metric, "operator": operator} if metric else None
+    names = [each.name for each in fields(Score) if each.name != "orders"]
+    orders: dict[tuple[Any, ...], list[float]] = {}
+    if not metric:
+        for one in from_parquet(run.file(number, "orders.parquet")).to_pylist():
+            key = (one["row"], one["metric"], one["operator"], one["fit"], one["method"])
+            orders.setdefault(key, []).append(one["value"])
+    texts: dict[int, list[Score]] = {}
+    for one in from_parquet(run.file(number, "scores.parquet"), ["row", *names], only).to_pylist():
+        row = one.pop("row")
+        place = (row, one["metric"], one["operator"], one["fit"])
+        drawn = orders.get((*place, one["method"])) or orders.get((*place, ""), [])
+        texts.setdefault(row, []).append(Score(**one, orders=tuple(drawn)))
+    return list(texts.values())
+
+
+def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
+    """From the shards alone: it can be worked out again."""
+    texts = [scores for number in run.numbers() for scores in scores_of(run, number)]
+    inputs, fitted, every = _methods(run)
+    operators, left_out = judging_operators(settings["operators"], fitted)
+    names = [name for name in (*settings["methods"], *settings["given"]) if name not in left_out]
+    facts = Facts(inputs, every, left_out)
+    pools = pools_of(texts, names, operators)
+    return judge(pools, facts, seed=settings["seed"], always=settings["until_decided"])
+
+
+Fitted = dict[str, tuple[str, ...] | None]
+
+
+def _methods(run: RunFolder) -> tuple[dict[str, float], Fitted, Fitted]:
+    """By method: model inputs per text, operators that always fitted it, and all that ever did."""
+    inputs: dict[str, list[int | None]] = {}
+    by: dict[str, dict[str, set[str] | None]] = {}
     for number in run.numbers():
-        content = run.file(number, "scores.parquet")
-        rows = from_parquet(content, ["row", *names], {"metric": metric, "operator": operator}).to_pylist()
-        texts: dict[int, list[Score]] = {}
-        for row in rows:
-            texts.setdefault(row.pop("row"), []).append(Score(**row))
-        yield from texts.values()
+        for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
+            inputs.setdefault(one["method"], []).append(one["inputs"])
+            turns = by.setdefault(one["method"], {})
+            known = turns.setdefault(one["fit"], set())
+            if one["fitted_by"] is None or known is None:
+                turns[one["fit"]] = None
+            else:
+                known.update(filter(None, one["fitted_by"].split(",")))
+    means = {
+        name: math.nan if None in found else sum(filter(None, found)) / len(found)
+        for name, found in inputs.items()
+    }
+    sets = {name: list(turns.values()) for name, turns in by.items()}
+    return (
+        means,
+        {n: _joined(s, set.intersection) for n, s in sets.items()},
+        {n: _joined(s, set.union) for n, s in sets.items()},
+    )
+
+
+def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:
+    known = [turn for turn in turns if turn is not None]
+    return tuple(sorted(how(*known))) if len(known) == len(turns) else None
 
 
 def contents(found: Audit) -> dict[str, bytes]:

@@ -10,13 +10,16 @@ import numpy as np
 
 from heedful import registry
 from heedful.errors import HeedfulError
+from heedful.evidence.verdict import JUDGES
 from heedful.evidence.weigh import DRAWS
 from heedful.models.base import Model, missing, require
 from heedful.rows import checked_operator
 from heedful.types import CONTROL
 
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
-OPERATORS = 2  # so many of the model's removal operators by default: their spread is part of the answer
+COUNT = 2  # operators that judge by default: their spread is part of the answer
+ALL = "all"
+SWAP_ROWS = 200  # rows whose words the operator swap draws from
 SHARD = 32  # texts: what is lost at most when a run is killed
 UNITS = ("word", "token", "sentence")
 LONG = ("error", "truncate")
@@ -28,13 +31,29 @@ class Settings:
 
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    operators: tuple[str, ...]
+    operators: tuple[str, ...]  # that judge
+    fits: tuple[str, ...] = ()  # that fit the methods that remove words; more than one: they take turns
     unit: str = "word"
     seed: int = 0
     draws: int = DRAWS
     long: str = "error"
     shard: int = SHARD
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    target: Any = None  # what is explained; None: the prediction
+    given: tuple[str, ...] = ()  # methods whose scores came from elsewhere
+    swap: tuple[str, ...] = ()  # words that the operator swap draws from
+    until_decided: bool = False
+
+    @property
+    def turns(self) -> bool:
+        """Every operator fits in turn, and the others judge."""
+        return len(self.fits) > 1
+
+    def params_for(self, fit: str) -> dict[str, dict[str, Any]]:
+        """Parameters by method: those that remove words do it by `fit`, unless the user chose another."""
+        removing = [name for name in self.methods if "operator" in registry.get(name).params]
+        own = {name: {"operator": fit} for name in removing} if fit else {}
+        return {name: own.get(name, {}) | dict(self.params.get(name, {})) for name in {**own, **self.params}}
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,28 +74,50 @@ def settle(
 
     methods     None: those `heedful.explain` runs by itself
     metrics     None: six that remove words and share their rows
-    operators   None: the model's first two
+    operators   that judge. None: two that the methods are not fitted by; "all": each judges what the others
+                fitted
     """
-    names = _named(methods, "method", registry.explainers())
+    given = tuple(others.get("given", ()))
+    methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
+    names = _named(methods, "method", registry.explainers()) if methods or not given else []
     wanted = [registry.get(name) for name in names or ()]
     for entry in wanted:
         require(model, entry.needs, entry.name)
-    if not wanted:
+    if not wanted and methods is None:
         every = registry.explainers().values()
         wanted = [entry for entry in every if not entry.dear and not missing(model, entry.needs)]
     weighed = [entry.name for entry in wanted if entry.name != CONTROL]
-    if not weighed:
+    if both := [name for name in given if name in weighed]:
+        raise HeedfulError(
+            f"scores from elsewhere are called {', '.join(both)}",
+            "methods here have the same name",
+            "Rename them",
+        )
+    if not weighed and not given:
         raise HeedfulError(
             f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
     chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
     for name in chosen:
         require(model, registry.get_metric(name).needs, name)
-    removal = _named(operators, "operator", model.operators) or list(model.operators[:OPERATORS])
-    removal = [checked_operator(operator, model.operators) for operator in removal]
-    found = Settings(tuple(weighed), tuple(chosen), tuple(removal), **others)
+    judges, fits = _operators(model, operators)
+    found = Settings(tuple(weighed), tuple(chosen), judges, fits, **others)
     _check(found)
     return found
+
+
+def _operators(model: Model, named: Sequence[str] | str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(operators that judge, operators that fit): none is both, unless all take turns."""
+    offered = model.operators
+    if named is None:
+        judges = [name for name in (*JUDGES, *offered) if name in offered and name != offered[0]]
+        return tuple(dict.fromkeys(judges))[:COUNT], offered[:1]
+    wanted = _named(named, "operator", offered)
+    if wanted == [ALL]:
+        return tuple(offered), tuple(offered)
+    judges = [checked_operator(operator, offered) for operator in wanted]
+    free = [name for name in offered if name not in judges]
+    return tuple(judges), tuple(free[:1] or judges)
 
 
 def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from heedful.errors import HeedfulError
 
@@ -21,6 +23,7 @@ KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".
 LINE = 1 << 26  # most bytes of a line that are kept: a file without line breaks must not fill the memory
 HASHED = 1 << 30  # files up to so many bytes are known by their SHA-256, larger ones by size and time
 BATCH = 256  # rows of Parquet in memory at once
+WINDOW = 20_000  # rows that are held to be taken in random order
 LOOKED = 100  # objects of JSONL that are looked at for the columns
 GOES_ON = "What is done is kept: the same command goes on from there"
 _END = object()
@@ -35,6 +38,8 @@ class Row:
     label: Any = None
     rationale: Any = None
     broken: str = ""
+    copy_of: int | None = None  # an earlier row with exactly this text
+    given: Mapping[str, Any] = field(default_factory=dict)  # method -> Given, or the reason why not
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,37 @@ class IterableSource:
         if not isinstance(self.texts, Sequence):
             return None
         return len(self.texts) if self.limit is None else min(self.limit, len(self.texts))
+
+
+def in_random_order(source: Source, seed: int, window: int = WINDOW) -> Iterator[Row]:
+    """Rows in a random order of their own: files are often sorted, by label say.
+
+    `limit` rows of all are taken. At most `window` rows are in memory: the source is read once for each.
+    Where it can be read only once, rows come as they are. A text that came before is marked as a copy.
+    """
+    return _without_copies(_shuffled(source, seed, window) if source.again else source.rows())
+
+
+def _shuffled(source: Source, seed: int, window: int) -> Iterator[Row]:
+    every = replace(source, limit=None)
+    order = np.random.default_rng([seed, 2]).permutation(every.count() or 0)[: source.limit]
+    for first in range(0, len(order), window):
+        here = order[first : first + window].tolist()
+        wanted = dict.fromkeys(here)
+        found = {row.number: row for row in every.rows() if row.number in wanted}
+        yield from (found[number] for number in here)
+
+
+def _without_copies(rows: Iterable[Row]) -> Iterator[Row]:
+    seen: dict[bytes, int] = {}
+    for row in rows:
+        if not isinstance(row.text, str) or row.broken:
+            yield row
+            continue
+        first = seen.setdefault(
+            hashlib.blake2b(row.text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), row.number
+        )
+        yield row if first == row.number else replace(row, copy_of=first)
 
 
 Source = FileSource | IterableSource  # rows in order, and facts by which the same source is known again

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from heedful.auditing.deciding import Deciding
 from heedful.auditing.folder import RunFolder
+from heedful.auditing.outside import Outside, from_file
 from heedful.auditing.result import Audit, collect, contents, load
-from heedful.auditing.settings import SHARD, Settings, settle
-from heedful.auditing.source import Columns, Source, open_source
+from heedful.auditing.settings import SHARD, SWAP_ROWS, Settings, settle
+from heedful.auditing.source import Columns, Row, Source, in_random_order, open_source
 from heedful.auditing.weighing import Shard
 from heedful.engine import local, ray
 from heedful.errors import HeedfulError
+from heedful.swap import words_of
 
 ENGINES = ("local", "ray")
 PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
@@ -43,6 +46,8 @@ class _Audit:
         draws: int = 20,
         long: str = "error",
         params: Mapping[str, Mapping[str, Any]] | None = None,
+        scores: str | Path | None = None,
+        until_decided: bool = False,
         columns: Columns | None = None,
         limit: int | None = None,
         shard: int = SHARD,
@@ -50,7 +55,7 @@ class _Audit:
         workers: int | None = None,
         progress: Progress | None = None,
     ) -> Audit:
-        """Explain every text with every method, weigh the explanations, and say which to heed.
+        """Explain every text with every method, weigh the explanations, and say which to use.
 
         Killed and started again with the same arguments, it goes on where it stopped.
 
@@ -62,11 +67,14 @@ class _Audit:
         rationales  what people marked as the reason, by text: 0 or 1 a word, or [start, end] characters
         out         the run folder
         engine      "local": this process; "ray": the cluster at `address`, or one started here
-        operators   how words are removed; None: the model's first two, so that the spread between them shows
-        draws       random orders a text, the control
+        operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
+                    each judges what the others fitted
+        draws       random orders per text, the control
         long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
         columns     of a file: heedful.auditing.source.Columns(text="text", label=None, rationale=None)
-        limit       read so many rows at most
+        scores      a JSONL file of scores made elsewhere, weighed beside the methods (see docs/weigh.md)
+        until_decided   look after every text, and stop as soon as the verdict is settled
+        limit       so many rows at most, drawn at random from all (from a generator: the first)
         shard       texts written together; the most that a kill can lose
         workers     ray: how many; None: one a CPU
         progress    called with (rows done, rows in all or None, rows done before)
@@ -75,29 +83,76 @@ class _Audit:
 
         if engine not in ENGINES:
             raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
+        if until_decided and engine != "local":
+            raise HeedfulError(
+                "until_decided looks after every text, one by one",
+                f"engine {engine!r} does not",
+                'Use engine="local"',
+            )
         source = open_source(texts, labels, rationales, columns, limit)
+        outside = None if scores is None else from_file(Path(scores))
         loaded = load_model(model)
         settings = settle(
             loaded, methods, metrics, operators,
-            unit=unit, seed=seed, draws=draws, long=long, shard=shard, params=params or {},
+            unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
+            params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
         )  # fmt: skip
         _check_rationales(settings, source)
-        run = RunFolder(Path(out))
-        with run.opened(_made(loaded, settings, source)):
-            told = _Told(progress, source.count())
-            todo = _todo(source, settings, run, told)
-            if engine == "local":
-                local.run(loaded, todo, settings, run, told.more)
-            else:
-                cluster = ray.Cluster(address, workers)
-                ray.run(model, loaded.facts(), todo, settings, run, told.more, cluster)
-            told.check(run)
-            found = collect(run)
-            run.finish(contents(found))
-            return replace(found, made=run.manifest())
+        work = Work(loaded, source, settings, outside)
+        return run_audit(
+            work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
+        )
 
 
 audit = _Audit()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is audited."""
+
+    model: Any
+    source: Source
+    settings: Settings
+    outside: Outside | None = None  # scores from elsewhere
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which engine does it; `model` is what a worker loads."""
+
+    engine: str = "local"
+    model: Any = None
+    cluster: ray.Cluster = field(default_factory=ray.Cluster)
+
+
+def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
+    """Cut the rows into shards, have them done, and sum up."""
+    rows = ordered_rows(work)
+    first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
+    words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
+    settings = replace(work.settings, swap=words if first else ())
+    with run.opened(_made(work, settings)):
+        told = _Told(progress, work.source.count())
+        todo = _todo(shards(chain(first, rows), settings.shard), settings, run, told)
+        if where.engine == "local":
+            local.run(work.model, todo, settings, run, told.more)
+        else:
+            ray.run(where.model, work.model.facts(), todo, settings, run, told.more, where.cluster)
+        told.check(run)
+        found = collect(run)
+        run.finish(contents(found))
+        return replace(found, made=run.manifest())
+
+
+def ordered_rows(work: Work) -> Iterator[Row]:
+    """Rows in random order, with the scores that came from elsewhere."""
+    rows = in_random_order(work.source, work.settings.seed)
+    return rows if work.outside is None else map(work.outside.beside, rows)
+
+
+def _swaps(settings: Settings) -> bool:
+    return "swap" in settings.operators or "swap" in settings.fits
 
 
 def _check_rationales(settings: Settings, source: Source) -> None:
@@ -111,22 +166,22 @@ def _check_rationales(settings: Settings, source: Source) -> None:
         )
 
 
-def _made(model: Any, settings: Settings, source: Source) -> dict[str, Any]:
+def _made(work: Work, settings: Settings) -> dict[str, Any]:
     """What makes two runs the same.
 
     A model whose weights are known is known by them, whatever its path; another by its outputs on some texts.
     """
     from heedful.planning import versions
 
-    facts = model.facts()
+    facts = work.model.facts()
     if "fingerprint" in facts:
         facts.pop("name", None)
     else:
-        facts |= _probed(model, source)
+        facts |= _probed(work.model, work.source)
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
-        "name": model.name, "settings": settings.to_dict(), "model": facts, "source": source.facts(),
-        "versions": software,
+        "name": work.model.name, "settings": settings.to_dict(), "model": facts,
+        "source": work.source.facts() | (work.outside.facts() if work.outside else {}), "versions": software,
     }  # fmt: skip
 
 
@@ -149,22 +204,27 @@ def _output(model: Any, text: Any) -> list[float] | str:
         return f"fails: {type(error).__name__}"
 
 
-def shards(source: Source, size: int) -> Iterator[Shard]:
+def shards(rows: Iterable[Row], size: int) -> Iterator[Shard]:
     """Rows in shards of `size`, read as they are asked for."""
-    rows, number = source.rows(), 0
-    while found := tuple(islice(rows, size)):
+    left, number = iter(rows), 0
+    while found := tuple(islice(left, size)):
         yield Shard(number, found)
         number += 1
 
 
-def _todo(source: Source, settings: Settings, run: RunFolder, told: _Told) -> Iterator[Shard]:
-    """Shards that are not done yet."""
-    for shard in shards(source, settings.shard):
+def _todo(every: Iterable[Shard], settings: Settings, run: RunFolder, told: _Told) -> Iterator[Shard]:
+    """Shards that are not done yet; none after the verdict is settled, where that is asked for."""
+    deciding = Deciding(settings, told.total) if settings.until_decided else None
+    for shard in every:
         told.shards += 1
         if run.has(shard):
             told.before(len(shard.rows))
         else:
             yield shard
+        if deciding is not None:
+            deciding.add(run, shard.number)
+            if deciding.done:
+                return
 
 
 class _Told:

@@ -1,7 +1,9 @@
-"""The four tables of a shard, their columns, and the bytes of their Parquet files.
+"""The tables of a shard, their columns, and the bytes of their Parquet files.
 
-    scores         row, metric, operator, method, value, control, low, high, best, circular
-    attributions   row, method, unit, text, start, end, score, stderr
+    scores         row, metric, operator, fit, method, value, control, low, high, best, circular
+    orders         row, metric, operator, fit, method ("": of all methods), order, value: the random orders
+    methods        row, method, fit, inputs, fitted_by (null: not known)
+    attributions   row, method, fit, unit, text, start, end, score, stderr
     texts          row, seed, target, output, prediction, label, right, units, asked, run, naive
     errors         row, method ("" when the whole row was skipped), reason
 
@@ -16,12 +18,20 @@ from typing import Any
 
 KINDS = {  # column -> kind
     "scores": {
-        "row": "int64", "metric": "string", "operator": "string", "method": "string", "value": "double",
-        "control": "double", "low": "double", "high": "double", "best": "double", "circular": "bool",
+        "row": "int64", "metric": "string", "operator": "string", "fit": "string", "method": "string",
+        "value": "double", "control": "double", "low": "double", "high": "double", "best": "double",
+        "circular": "bool",
+    },
+    "orders": {
+        "row": "int64", "metric": "string", "operator": "string", "fit": "string", "method": "string",
+        "order": "int64", "value": "double",
+    },
+    "methods": {
+        "row": "int64", "method": "string", "fit": "string", "inputs": "int64", "fitted_by": "string",
     },
     "attributions": {
-        "row": "int64", "method": "string", "unit": "int64", "text": "string", "start": "int64",
-        "end": "int64", "score": "double", "stderr": "double",
+        "row": "int64", "method": "string", "fit": "string", "unit": "int64", "text": "string",
+        "start": "int64", "end": "int64", "score": "double", "stderr": "double",
     },
     "texts": {
         "row": "int64", "seed": "int64", "target": "string", "output": "double", "prediction": "string",

@@ -12,26 +12,29 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from heedful import registry
+from heedful.auditing.outside import aligned
 from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.auditing.tables import KINDS, to_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.weigh import ceilings, weigh
+from heedful.evidence.weigh import Score, ceilings, weigh
 from heedful.models.base import Model
 from heedful.planning import plan
 from heedful.run import Run, carry_out
-from heedful.types import CONTROL, Comparison, Encoded
+from heedful.swap import swap_words
+from heedful.types import CONTROL, Attribution, Comparison, Encoded, Floats
 from heedful.view.columns import pieces
 
 Tables = dict[str, list[tuple[Any, ...]]]
 Tell = Callable[[int], None]  # so many rows more are done
+SCORED = ("metric", "operator", "fit", "method", "value", "control", "low", "high", "best", "circular")
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,34 @@ class Shard:
     @property
     def sum(self) -> str:
         """SHA-256 of what came in, to tell other rows from the same."""
-        said = [[row.number, row.text, row.label, row.rationale, row.broken] for row in self.rows]
+        said = [
+            [
+                row.number,
+                row.text,
+                row.label,
+                row.rationale,
+                row.broken,
+                *([repr(row.given)] if row.given else []),
+            ]
+            for row in self.rows
+        ]
         return hashlib.sha256(json.dumps(said, default=repr).encode()).hexdigest()
 
 
 def weigh_shard(model: Model, shard: Shard, settings: Settings, tell: Tell | None = None) -> dict[str, bytes]:
     """File name -> content. Nothing but the arguments matters."""
     tables: Tables = {name: [] for name in KINDS}
-    for row in shard.rows:
-        for name, found in weigh_row(model, row, settings).items():
-            tables[name] += found
-        if tell is not None:
-            tell(1)
+    with swap_words(settings.swap):
+        for row in shard.rows:
+            for name, found in weigh_row(model, row, settings).items():
+                tables[name] += found
+            if tell is not None:
+                tell(1)
     files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     facts: dict[str, Any] = {"shard": shard.number, "first": shard.rows[0].number, "rows": len(shard.rows)}
-    facts |= {"weighed": len(tables["texts"]), "source": shard.sum, "files": sums}
+    copies = sum(row.copy_of is not None for row in shard.rows)
+    facts |= {"weighed": len(tables["texts"]), "copies": copies, "source": shard.sum, "files": sums}
     return files | {"shard.json": (json.dumps(facts, indent=1) + "\n").encode()}
 
 
@@ -67,6 +82,8 @@ def weigh_row(model: Model, row: Row, settings: Settings) -> Tables:
     """The row's part of each table. Whatever is wrong with one row is told in `errors`, and stays there."""
     if why := row.broken or _unfit(row.text):
         return {"errors": [(row.number, "", why)]}
+    if row.copy_of is not None:
+        return {"errors": [(row.number, "", f"the same text as row {row.copy_of}: copies count once")]}
     try:
         return _weigh_text(model, row, settings)
     except HeedfulError as error:
@@ -93,50 +110,110 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
     seed = settings.seed_of(row.number)
     run: Any = Run(model)  # each row of model input is run once, whoever asks
     before = run.spent
-    made = plan(
-        model, row.text, settings.methods, None, settings.unit, seed,
-        long=settings.long, params=settings.params, timed=False,
-    )  # fmt: skip
-    # a method that fails on this text is left out of it, and the others go on
-    comparison = carry_out(replace(made, named=False), keep_partial=False, run=run)
-    items = [item for item in comparison.attributions if item.method != CONTROL]
+    groups, comparison, refused = _explained(run, row, settings, seed)
     marks = None if row.rationale is None else marked(row.rationale, comparison.x, settings.unit)
+    items = next(iter(groups.values()))
+    if not items:
+        raise HeedfulError("no method has scores for this text", "; ".join(refused.values()))
+    units = len(comparison.x.units(settings.unit))
+    if not units:
+        raise HeedfulError("the text has no words")
     rest = run.spent
-    searched = {op: ceilings(run, items[0], op, settings.unit, settings.metrics) for op in settings.operators}
+    searched = _searched(run, items[0], settings)
     looked = (run.spent - rest).forwards
-    scores = weigh(
-        run, items, settings.metrics, settings.operators,
-        unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
-    )  # fmt: skip
-    spent, units = run.spent - before, len(comparison.x.units(settings.unit))
-    orders = len(searched[settings.operators[0]])
+    scores = _scored(run, groups, settings, seed, marks, searched)
+    spent = run.spent - before
+    orders = len(searched.get(settings.operators[0], ()))
     naive = spent.forwards - looked + _more_if_naive(settings, units, len(items), orders)
     label, right = _judged(row.label, comparison, model.labels)
     told = (row.number, seed, comparison.target.name, items[0].output, _predicted(comparison), label, right)
+    every = [(fit, item) for fit, found in groups.items() for item in found]
     return {
-        "scores": [
-            (
-                row.number,
-                s.metric,
-                s.operator,
-                s.method,
-                s.value,
-                s.control,
-                s.low,
-                s.high,
-                s.best,
-                s.circular,
-            )
-            for s in scores
+        "scores": [(row.number, *(getattr(s, name) for name in SCORED)) for s in scores],
+        "orders": _orders(row.number, scores),
+        "methods": [
+            (row.number, i.method, fit, _inputs(i, settings), _fitted(i.fitted_by)) for fit, i in every
         ],
         "attributions": [
-            (row.number, item.method, index, word.text, word.start, word.end, word.score, word.stderr)
-            for item in items
+            (row.number, item.method, fit, index, word.text, word.start, word.end, word.score, word.stderr)
+            for fit, item in every
             for index, word in enumerate(pieces(item, settings.unit))
         ],
         "texts": [(*told, units, spent.forwards, spent.unique, naive)],
-        "errors": [(row.number, method, why) for method, why in comparison.refused.items()],
+        "errors": [(row.number, method, why) for method, why in refused.items()],
     }
+
+
+def _explained(
+    run: Any, row: Row, settings: Settings, seed: int
+) -> tuple[dict[str, list[Attribution]], Comparison, dict[str, str]]:
+    """Operator that fitted -> attributions ("": operators take no turns); a comparison; method -> why not."""
+    groups: dict[str, list[Attribution]] = {}
+    refused: dict[str, str] = {}
+    target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
+    for fit in settings.fits if settings.methods else ("",):
+        made = plan(
+            run.model, row.text, settings.methods or (CONTROL,), target, settings.unit, seed,
+            long=settings.long, params=settings.params_for(fit), timed=False,
+        )  # fmt: skip
+        # a method that fails on this text is left out of it, and the others go on
+        comparison = carry_out(replace(made, named=False), keep_partial=False, run=run, look=False)
+        refused |= comparison.refused
+        found = [item for item in comparison.attributions if item.method != CONTROL]
+        groups[fit if settings.turns else ""] = found
+    given, why = aligned(row.given, comparison, settings.unit, run.model.labels)
+    return {fit: [*found, *given] for fit, found in groups.items()}, comparison, refused | why
+
+
+def _named_target(given: Any) -> bool:
+    return getattr(given, "target", None) is not None
+
+
+def _searched(run: Any, item: Attribution, settings: Settings) -> dict[str, list[Floats]]:
+    """The best orders, by operator; not looked for where every model input is to be saved."""
+    if settings.until_decided:
+        return {}
+    return {op: ceilings(run, item, op, settings.unit, settings.metrics) for op in settings.operators}
+
+
+def _scored(
+    run: Any,
+    groups: Mapping[str, Sequence[Attribution]],
+    settings: Settings,
+    seed: int,
+    marks: Sequence[bool] | None,
+    searched: Mapping[str, Sequence[Floats]],
+) -> list[Score]:
+    """Every metric; where operators take turns, no operator judges what it fitted."""
+    found: list[Score] = []
+    for place, (fit, items) in enumerate(groups.items()):
+        asked = [name for name in settings.metrics if not place or registry.get_metric(name).asks == "rows"]
+        scores = weigh(
+            run, items, asked, [op for op in settings.operators if op != fit],
+            unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
+            given=settings.given,
+        )  # fmt: skip
+        found += [replace(score, fit=fit) for score in scores]
+    return found
+
+
+def _orders(row: int, scores: Sequence[Score]) -> list[tuple[Any, ...]]:
+    """Values of the random orders; those that all methods share stand once."""
+    shared: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for s in scores:
+        own = registry.get_metric(s.metric).shuffled
+        shared.setdefault((s.metric, s.operator, s.fit, s.method if own else ""), s.orders)
+    return [(row, *key, place, v) for key, values in shared.items() for place, v in enumerate(values)]
+
+
+def _inputs(item: Attribution, settings: Settings) -> int | None:
+    """Model inputs that the method asked for; of scores from elsewhere it is not known."""
+    return None if item.method in settings.given else item.cost.forwards
+
+
+def _fitted(operators: tuple[str, ...] | None) -> str | None:
+    """Joined by commas; None: not known."""
+    return None if operators is None else ",".join(operators)
 
 
 def _more_if_naive(settings: Settings, units: int, methods: int, searched: int) -> int:

@@ -82,6 +82,7 @@ def explain(
     seed: o.Seed = 0,
     budget: o.Budget = None,
     evidence: o.Evidence = True,
+    draws: o.Draws = None,
     features: o.Features = None,
     long: o.Long = "error",
     html: o.Html = None,
@@ -121,7 +122,7 @@ def explain(
     }
     wish = Wish(
         model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle,
-        evidence, features,
+        evidence, draws, features,
     )  # fmt: skip
     command(wish, out, dry_run)
 

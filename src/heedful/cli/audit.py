@@ -17,16 +17,22 @@ TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
 MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
-METHODS = "Repeat it, or separate by commas. Default: all, but the dear ones."
+METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the dear ones."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = "Repeat it, or separate by commas. Default: six that remove words."
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
-OPERATORS = "How words go; repeat it, or commas. Default: the model's first two."
-Operators = Annotated[list[str] | None, option("--operator", metavar="HOW", help=OPERATORS)]
-Draws = Annotated[int, option(min=2, help="Random orders a text: the control.")]
+OPERATORS = "How words are removed to judge; commas, or all: in turn. Default: two that fit no method."
+Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
+Draws = Annotated[int, option(min=2, help="Random orders per text: the control.")]
+SCORES = "Scores made elsewhere, weighed too: JSONL with text or row, method, scores, fitted_by."
+Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
+DECIDED = "Look after every text; stop when the verdict is settled."
+UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
+DRY = "Say what a verdict would cost and show; audit nothing."
+DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
 Out = Annotated[Path, option(metavar="FOLDER", help="The run folder; a run that was stopped there goes on.")]
-Limit = Annotated[int | None, option(min=1, metavar="N", help="Read the first N rows only.")]
+Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
 Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
@@ -43,13 +49,16 @@ def audit(
     rationale_column: RationaleColumn = None,
     method: Methods = None,
     metric: Metrics = None,
-    operator: Operators = None,
+    operators: Operators = None,
+    scores: Scores = None,
     unit: o.Unit = "word",
     seed: o.Seed = 0,
     draws: Draws = 20,
     long: Long = "error",
     out: Out = Path("run"),
     limit: Limit = None,
+    until_decided: UntilDecided = False,
+    dry_run: DryRun = False,
     shard: ShardSize = 32,
     engine: Engine = "local",
     address: Address = None,
@@ -60,12 +69,14 @@ def audit(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Weigh explanations on many texts and say which to heed; killed and started again, it goes on.
+    """Weigh explanations on many texts and say which to use; killed and started again, it goes on.
 
     \b
     heedful audit reviews.csv --text-column review --out run/
     heedful audit reviews.jsonl --label-column label --method occlusion,lime,grad-l2 --limit 100
-    heedful audit reviews.parquet --operator delete --metric aopc,infidelity --json
+    heedful audit reviews.csv --until-decided --dry-run
+    heedful audit reviews.csv --scores mine.jsonl --method none
+    heedful audit reviews.parquet --operators all --metric aopc,sufficiency --json
     heedful audit reviews.csv --engine ray --workers 8
 
     The folder gets Parquet shards of all scores and attributions, table.csv and report.html.
@@ -80,6 +91,10 @@ def audit(
 
     methods = _names(method)
     methods = None if methods == ["all"] else methods
+    if methods == ["none"]:
+        methods = []
+        if scores is None:
+            raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
     columns = Columns(text_column, label_column, rationale_column)
     open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
     try:
@@ -87,14 +102,25 @@ def audit(
             # a name is loaded by each worker; what had to be trusted here is sent to them as it is
             by_name = engine == "ray" and not allow_pickle
             source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
-            found = heedful.audit(
-                source, file, None, methods, _names(metric), out=out, engine=engine,
-                operators=_names(operator), unit=unit, seed=seed, draws=draws, long=long, columns=columns,
-                limit=limit, shard=shard, address=address, workers=workers, progress=_progress(say),
-            )  # fmt: skip
+            chosen: dict[str, Any] = {
+                "methods": methods, "metrics": _names(metric), "operators": _names(operators), "unit": unit,
+                "seed": seed, "draws": draws, "long": long, "scores": scores,
+                "columns": columns, "limit": limit, "until_decided": until_decided,
+            }  # fmt: skip
+            if dry_run:
+                from heedful.auditing.foretold import foretell
+
+                foretold = foretell(source, file, **chosen)
+            else:
+                found = heedful.audit(
+                    source, file, out=out, engine=engine, shard=shard, address=address, workers=workers,
+                    progress=_progress(say), **chosen,
+                )  # fmt: skip
     except KeyboardInterrupt:  # when the bar is gone
         note("stopped: the same command goes on from here")
         raise
+    if dry_run:
+        return put_json(foretold.to_dict()) if as_json else print(foretold)
     if methods is None and not quiet and (dear := _dear(source)):
         note(dear)
     if html:

@@ -48,6 +48,7 @@ class Wish:
     long: str
     allow_pickle: bool
     evidence: bool = False
+    draws: int | None = None
     features: str | None = None  # a dictionary
 
 
@@ -104,7 +105,7 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
         params = _params(wish, names or able)
         made = plan(
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
-            long=wish.long, params=params, evidence=wish.evidence,
+            long=wish.long, params=params, evidence=wish.evidence, draws=wish.draws,
         )  # fmt: skip
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}

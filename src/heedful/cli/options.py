@@ -43,6 +43,8 @@ BUDGET = "Most model inputs that all methods together may run."
 Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
 EVIDENCE = "Weigh the methods on this text, beside random orders."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
+DRAWS = "Random orders of the evidence. Default: enough for a test where that is cheap, else 20."
+Draws = Annotated[int | None, option(min=19, metavar="N", help=DRAWS)]
 SAE = "A dictionary of the model: which of its features fired. heedful features train; or zoo:lm."
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]

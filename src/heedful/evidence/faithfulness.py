@@ -28,14 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from heedful.evidence.shares import merged_scores
 from heedful.models.base import Masks
 from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
 from heedful.types import Floats
 
-CHOSEN = frozenset({"search", "attention-optimus"})  # both look at removals before they answer
-SINGLE = CHOSEN | {"occlusion"}  # look at single removals
-FITTED = frozenset({"lime", "kernel-shap", "lime-exact", "shapley-exact"})  # to removals of random sets
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 POINTS = 20  # most points of a curve
 TOSSES = 8  # draws of the units that are not fixed
@@ -64,9 +62,12 @@ class Plan:
 
 
 def ranked(scores: Floats, rng: np.random.Generator) -> Indices:
-    """Units, highest score first; ties in random order, so that reading order is no advantage."""
+    """Units, highest score first; ties in random order, so that reading order is no advantage.
+
+    Scores that differ by rounding alone are ties: a constant explanation has no order of its own.
+    """
     shuffled = rng.permutation(len(scores))
-    return shuffled[np.argsort(-scores[shuffled], kind="stable")]
+    return shuffled[np.argsort(-merged_scores(scores)[shuffled], kind="stable")]
 
 
 def tops(order: Indices, counts: Floats | list[int]) -> Masks:
@@ -86,7 +87,7 @@ def curve_counts(d: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, d, min(d, POINTS) + 1).tolist()})
 
 
-@metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", circular=CHOSEN)
+@metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", family="remove-top")
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
     """How far the output falls when the best units go.
 
@@ -97,7 +98,7 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", circular=CHOSEN)
+@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", family="keep-top")
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
     """How far the best units alone fall short of the output.
 
@@ -108,7 +109,7 @@ def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", circular=CHOSEN)
+@metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", family="remove-top")
 def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
     """Area over the curve of the output as units go, best first.
 
@@ -119,7 +120,7 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", circular=CHOSEN)
+@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
 def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
     """Area over the curve of the output as units come, best first.
 
@@ -138,7 +139,6 @@ def _one_out(d: int) -> Masks:
     asks="rows",
     better="high",
     cite="Nguyen & Martinez 2020",
-    circular=SINGLE,
     best=1.0,
     shuffled=True,
 )
@@ -164,7 +164,6 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     asks="rows",
     better="low",
     cite="Nguyen & Martinez 2020",
-    circular=SINGLE,
     best=0.0,
     shuffled=True,
 )
@@ -183,7 +182,7 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(_one_out(len(scores)), finish)
 
 
-@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020", circular=CHOSEN)
+@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
     """Share of units that must be fixed to hold the output.
 
@@ -203,9 +202,7 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
     return Plan(keep, finish)
 
 
-@metric(
-    "infidelity", asks="rows", better="low", cite="Yeh et al. 2019", circular=FITTED, best=0.0, shuffled=True
-)
+@metric("infidelity", asks="rows", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
 def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
     """How badly the scores foretell the effect of removing random sets.
 

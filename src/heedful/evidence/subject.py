@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful.errors import HeedfulError
 from heedful.models.base import Model
 from heedful.types import Attribution, Encoded, Floats, Target
+
+
+class CannotExplainAgainError(HeedfulError):
+    """Scores that came from elsewhere are what they are."""
+
 
 Again = Callable[[Model, Encoded, Target, int], Attribution]  # (model, text, target, seed)
 

@@ -10,15 +10,15 @@ The spread over operators is the same line under each: how much of a number is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from heedful import registry
-from heedful.evidence.verdict import Verdict, judge
+from heedful.evidence.shares import Cell, Pools
 from heedful.evidence.weigh import Score
-from heedful.types import CONTROL, Evidence, Floats
+from heedful.types import Evidence
 
 DRAWS, CHUNK = 2000, 200  # a chunk at a time: many texts would need a lot of memory
 
@@ -29,8 +29,28 @@ Texts = Sequence[Sequence[Score]]  # text by text
 def summarise(texts: Texts, seed: int = 0) -> list[Evidence]:
     """Evidence for every metric, operator and method, in the order of the first text."""
     keys = dict.fromkeys((s.metric, s.operator, s.method) for scores in texts for s in scores)
-    table = {key: [s for scores in texts for s in scores if _key(s) == key] for key in keys}
+    table: dict[tuple[str, str, str], list[Score]] = {key: [] for key in keys}
+    for scores in texts:
+        here: dict[tuple[str, str, str], list[Score]] = {}
+        for score in scores:
+            here.setdefault(_key(score), []).append(score)
+        for key, each in here.items():
+            table[key].append(_mean(each))
     return [_evidence(key, found, seed) for key, found in table.items()]
+
+
+def _mean(scores: Sequence[Score]) -> Score:
+    """Of a method that was fitted by several operators in turn: one score per text."""
+    if len(scores) == 1:
+        return scores[0]
+
+    def mean(name: str) -> float:
+        return float(np.mean([getattr(score, name) for score in scores]))
+
+    return replace(
+        scores[0], value=mean("value"), control=mean("control"), low=mean("low"), high=mean("high"),
+        best=mean("best"),
+    )  # fmt: skip
 
 
 def _key(score: Score) -> tuple[str, str, str]:
@@ -52,36 +72,39 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
         interval = (float(low), float(high))
     names = ("value", "control", "best", "low", "high")
     value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
-    chance = (band[0], band[1])
-    return Evidence(*key, value, control, best, skill, interval, len(scores), chance, scores[0].circular)
+    return Evidence(
+        *key, value, control, best, skill, interval, len(scores), (band[0], band[1]), scores[0].circular,
+        scores[0].orders if len(scores) == 1 else (),
+    )  # fmt: skip
 
 
 def _ratio(gain: float, room: float) -> float:
     return float(gain / room) if room else 0.0
 
 
-def verdicts(texts: Texts, seed: int = 0) -> list[Verdict]:
-    """A verdict for every metric under every operator; circular methods do not take part."""
-    pairs = dict.fromkeys((s.metric, s.operator) for scores in texts for s in scores)
-    return [_verdict(metric, operator, texts, seed) for metric, operator in pairs]
+def pools_of(texts: Texts, methods: Sequence[str], operators: Sequence[str]) -> Pools:
+    """What the verdict is made of: metrics that have a family, under the operators that may judge.
+
+    A method or a random order without a value in a cell has NaN there; a cell that no text has is left out.
+    """
+    scored = [[s for s in scores if s.operator in operators and _family(s.metric)] for scores in texts]
+    cells = tuple(dict.fromkeys(_cell(s) for scores in scored for s in scores))
+    draws = max((len(s.orders) for scores in scored for s in scores), default=0)
+    values = np.full((len(texts), len(methods), len(cells)), np.nan)
+    orders = np.full((len(texts), draws, len(cells)), np.nan)
+    places, at = {name: i for i, name in enumerate(methods)}, {cell: i for i, cell in enumerate(cells)}
+    for row, scores in enumerate(scored):
+        for s in scores:
+            cell, sign = at[_cell(s)], 1.0 if registry.get_metric(s.metric).better == "high" else -1.0
+            orders[row, : len(s.orders), cell] = sign * np.array(s.orders)
+            if s.method in places:
+                values[row, places[s.method], cell] = sign * s.value
+    return Pools(tuple(methods), cells, values, orders)
 
 
-def _verdict(metric: str, operator: str, texts: Texts, seed: int) -> Verdict:
-    rows = [
-        {s.method: s for s in scores if (s.metric, s.operator) == (metric, operator) and not s.circular}
-        for scores in texts
-    ]
-    methods = list(dict.fromkeys(method for row in rows for method in row))
-    entry = registry.get_metric(metric)
-    sign = 1.0 if entry.better == "high" else -1.0
-    values = np.array([[sign * v for v in _line(row, methods)] for row in rows])
-    found = judge(values, [*methods, CONTROL], metric=metric, operator=operator, seed=seed)
-    return replace(found, faithful=entry.asks == "rows")
+def _family(metric: str) -> str:
+    return registry.get_metric(metric).family
 
 
-def _line(row: dict[str, Score], methods: Iterable[str]) -> Floats:
-    """Values of one text, the control's last; a method that did not run there is nan. A method with a control
-    of its own stands as far from the common one as from its own."""
-    common = float(np.mean([s.control for s in row.values()])) if row else np.nan
-    apart = (row[m].value - row[m].control + common if m in row else np.nan for m in methods)
-    return np.array([*apart, common])
+def _cell(score: Score) -> Cell:
+    return Cell(_family(score.metric), score.metric, score.operator, score.fit)

@@ -1,175 +1,293 @@
-"""Which explanation to heed, from one number a text and method: a paired bootstrap over texts.
+"""Which explanation to use: one verdict from all measurements that remove words.
 
-    D_ij = mean over texts of v_ti - v_tj          every pair of methods, the random control among them
-    t_ij = D_ij / s_ij                             s: standard error over texts
-    c    = 95 % quantile of max_ij |D*_ij - D_ij| / max(s*_ij, s_ij / 2) over texts drawn with repetition
+    better than random   an exchange test of the share of random orders beaten, Holm over methods, 2.5 %
+                         (heedful.evidence.exchange)
+    which to use         certified: better than random, and no method is better by more than DELTA
+                         random-order standard deviations (heedful.evidence.best, 2.5 %). Of the certified
+                         methods the one with the fewest model inputs; if none is certified the highest mean,
+                         "not certified"
 
-Two methods are told apart when |t_ij| > c. One c for all pairs, so the chance of even one false claim among
-them is about 5 %. With few texts a bootstrap is too bold, so c is never below Bonferroni's of Student's t.
-Values that are strongly skewed break the promise: up to 17 % of verdicts were false with 10 log-normal ones.
-Methods that are not told apart from the one with the highest mean lead together; that is a tie, not an order.
-A method that is not told apart from random orders, or is below them, is named as such: with few texts that
-says little about the method, because c is large (5.3 for 14 methods on 10 texts, 3.7 on 50).
+Metrics speak through their family: remove-the-top and keep-the-top have one voice each, and within a family
+all cells (metric × operator) count alike. Other metrics take no part. A cell counts whoever leads in it.
+Everything is judged by removal operators that fitted none of the methods.
 
-Romano & Wolf 2005 (stepdown bootstrap); Demsar 2006 (many methods on many sets).
+Below MIN_TEXTS texts nothing is claimed, below MIN_COMPARED nothing between methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from heedful.errors import HeedfulError
+from heedful.evidence import sequential
+from heedful.evidence.best import LEVEL, MIN_COMPARED, Best, best_methods
+from heedful.evidence.exchange import DRAWS, exchange_p, holm
+from heedful.evidence.shares import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.notebook import Shown
-from heedful.types import CONTROL, Floats
-from heedful.wording import listed
+from heedful.types import Floats
 
-LEVEL = 0.95
-DRAWS = 2000
-CHUNK = 200  # draws at a time
-# Of the standard error, the least that a draw's own may be. Two methods that differ on few texts are drawn
-# now and then without most of these; the tiny spread left would set the bar for all other pairs.
-LEAST = 0.5
-FEW = 10  # texts below which nothing is claimed
-LITTLE, ENOUGH = 30, 50  # texts below which little is, and so many as are better
-PROMISE = f"About {100 * LEVEL:.0f} % of such verdicts make no false claim."
-PRESENT = (
-    0.8  # of the texts: a method that ran on fewer takes no part, or it would cost the others their texts
-)
+MIN_TEXTS = 10
+DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
+PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
+POWER = 0.8
+JUDGES = ("delete", "swap", "mask", "unk", "pad", "mean")  # the first that fitted no method judge by default
+TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before anything is measured
+
+
+@dataclass(frozen=True)
+class MethodVerdict(Shown):
+    """What the texts say of one method."""
+
+    method: str
+    texts: int  # with a value in every cell
+    won: int  # of these, on which it beat more than half of the random orders
+    share: float  # of random orders beaten, mean over texts
+    p: float  # of "no better than random orders", corrected for all methods
+    better: bool  # than random orders
+    z: float  # mean distance from random orders, in their standard deviations
+    gap: float = math.nan  # no method is better by more than this; NaN: not compared
+    may_be_best: bool = False
+    certified: bool = False
+    settled: bool = True  # looked at after every text: better, or its share is shown to be below 0.6
+    inputs: float = math.nan  # model inputs per text; NaN: not known
+    by_family: Mapping[str, float] = field(default_factory=dict)  # shares
+    by_operator: Mapping[str, float] = field(default_factory=dict)
+    fitted_by: tuple[str, ...] | None = ()  # removal operators; None: not known
 
 
 @dataclass(frozen=True)
 class Verdict(Shown):
-    """What can be said, and no more. `str()` is the verdict in plain words."""
+    """Which method to use, and what supports it. `str()` says it in words."""
 
-    methods: tuple[str, ...]  # by mean, highest first, without the control
-    means: tuple[float, ...]
-    lead: tuple[str, ...]  # not told apart from the best, and above chance
-    behind: tuple[str, ...]  # told apart from the best, and above chance
-    no_better_than_random: tuple[str, ...]
-    control: float
-    metric: str
-    operator: str
-    n: int
-    left_out: int = 0  # texts on which a method or the metric gave no number
-    missing: tuple[str, ...] = ()  # methods that ran on too few of the texts to take part
-    faithful: bool = True  # the metric asks whether the model does what the method says
+    n: int  # texts
+    methods: tuple[MethodVerdict, ...] = ()  # by mean z, highest first
+    use: str = ""  # the recommended method; "" where there is none
+    certified: bool = False
+    cells: tuple[Cell, ...] = ()
+    draws: int = 0  # random orders per text
+    compared: bool = False  # claims between methods are made
+    looked_always: bool = False  # after every text, by betting
+    left_out: Mapping[str, str] = field(default_factory=dict)  # method -> why it takes no part
+    flat: bool = False  # all orders did the same on every text: nothing to compare
+    visible_share: float = math.nan  # the share that would be claimed in 80 % of audits like this
+    visible_gap: float = math.nan  # the same of a difference between two methods
+
+    def __getitem__(self, method: str) -> MethodVerdict:
+        return next(each for each in self.methods if each.method == method)
 
     def __str__(self) -> str:
-        return self.words if self.n < FEW else f"{self.words} {PROMISE}"
+        return "\n".join(self.sentences)
 
     @property
-    def words(self) -> str:
-        """The verdict without what holds of every verdict."""
-        where = f"On {self.n} texts, by {self.metric}" + (f" under {self.operator}" if self.operator else "")
-        if self.n < FEW:
-            return f"{where}: too few texts to tell methods apart; at least {FEW} are needed."
-        parts = [f"{where}: {self._leaders()}"]
-        if self.behind:
-            parts.append(f"{listed(self.behind)} {_are(self.behind)} behind, but better than chance")
-        if self.no_better_than_random:
-            names = self.no_better_than_random
-            parts.append(f"{listed(names)} {_are(names)} not shown to be better than a random order")
-        if self.missing:
-            parts.append(f"{listed(self.missing)} ran on too few of the texts to be compared")
-        if self.left_out:
-            parts.append(f"texts left out because a method gave no number there: {self.left_out}")
-        return "; ".join(parts) + "."
+    def headline(self) -> str:
+        return self.sentences[0]
 
-    def _leaders(self) -> str:
-        if not self.lead:
-            return "no method leads"
-        if len(self.lead) == 1:
-            return f"heed {self.lead[0]}" if self.faithful else f"{self.lead[0]} leads"
-        return f"{listed(self.lead)} lead and cannot be told apart"
+    @property
+    def sentences(self) -> list[str]:
+        from heedful.evidence.sentences import sentences
 
+        return sentences(self)
 
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    @property
+    def better(self) -> list[str]:
+        return [each.method for each in self.methods if each.better]
+
+    @property
+    def not_shown(self) -> list[str]:
+        """Not shown to be better than random orders."""
+        return [each.method for each in self.methods if not each.better]
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """The set of the best."""
+        return [each.method for each in self.methods if each.may_be_best]
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """By which everything was judged."""
+        return tuple(dict.fromkeys(cell.operator for cell in self.cells))
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """All pairs i < j of methods: mean difference, standard error, and the critical value they share."""
+class Facts:
+    """What a verdict needs to know of the methods beside their values."""
 
-    difference: Floats  # (M, M) row less column
-    error: Floats  # (M, M)
-    critical: float
-
-    def apart(self) -> npt.NDArray[np.bool_]:
-        """(M, M) row is above column, beyond chance."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self.difference / self.error
-        # no spread at all: a difference that is the same on every text is not chance
-        ratio = np.where(self.error > 0, ratio, np.where(self.difference > 0, np.inf, 0.0))
-        return ratio > self.critical
-
-
-def compare(values: Floats, seed: int, draws: int = DRAWS, level: float = LEVEL) -> Pairs:
-    """values (n, M): higher is better, one row a text."""
-    n, m = values.shape
-    left, right = np.triu_indices(m, 1)
-    gaps = values[:, left] - values[:, right]  # (n, P)
-    mean, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(n)
-    real = error > 1e-12 * (np.abs(mean) + np.abs(values).max(initial=0.0))
-    least = np.where(real, LEAST * error, np.inf)  # a difference that is the same everywhere has no reach
-    rng, reach = np.random.default_rng(seed), list[Floats]()
-    for first in range(0, draws, CHUNK):  # in chunks, or many texts would need a lot of memory
-        times = rng.multinomial(n, np.full(n, 1 / n), min(CHUNK, draws - first))  # (B, n)
-        again = times @ gaps / n  # (B, P)
-        spread = np.sqrt(np.maximum(times @ np.square(gaps) / n - np.square(again), 0) / (n - 1))
-        reach.append((np.abs(again - mean) / np.maximum(spread, least)).max(1, initial=0.0))
-    student = float(special.stdtrit(n - 1, 1 - (1 - level) / max(len(left), 1) / 2))
-    critical = max(float(np.quantile(np.concatenate(reach), level)), student)
-    difference, errors = np.zeros((m, m)), np.zeros((m, m))
-    difference[left, right], difference[right, left] = mean, -mean
-    errors[left, right] = errors[right, left] = np.where(real, error, 0.0)
-    return Pairs(difference, errors, critical)
+    inputs: Mapping[str, float] = field(default_factory=dict)  # model inputs per text
+    fitted_by: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge(
-    values: Floats, methods: Sequence[str], *, metric: str, operator: str = "", seed: int = 0
+    pools: Pools,
+    facts: Facts | None = None,
+    *,
+    seed: int = 0,
+    always: bool = False,
+    exchanges: int = DRAWS,
 ) -> Verdict:
-    """The verdict on `values` (n, M), one row a text, one column a method, higher is better.
+    """The verdict on simulated or measured values.
 
-    The control is the column named "random"; without it nothing can be said about chance.
+    always      texts were looked at one by one and could have been the last: tests that allow it
+    exchanges   drawn for each p value; the test is exact with any number
     """
-    if values.shape[1:] != (len(methods),) or CONTROL not in methods:
-        raise HeedfulError(
-            f"{values.shape} values do not fit the methods {', '.join(methods)}",
-            f"there must be one column a method, {CONTROL} among them",
-        )
-    present = np.isfinite(values).mean(0) >= PRESENT if len(values) else np.ones(len(methods), dtype=bool)
-    missing = tuple(name for name, here in zip(methods, present, strict=True) if not here)
-    if missing and CONTROL not in missing:
-        kept = [name for name in methods if name not in missing]
-        found = judge(values[:, present], kept, metric=metric, operator=operator, seed=seed)
-        return replace(found, missing=missing)
-    told = values[np.isfinite(values).all(1)]  # pairs need every method on the text
-    mean = told.mean(0) if len(told) else np.full(len(methods), np.nan)
-    chance = methods.index(CONTROL)
-    order = [int(i) for i in np.argsort(-mean, kind="stable") if i != chance]
-    lead: list[int] = []
-    behind: list[int] = []
-    dull: list[int] = []
-    if len(told) >= FEW:
-        above = compare(told, seed).apart()
-        dull = [i for i in order if not above[i, chance]]
-        lead = [i for i in order if i not in dull and not above[order[0], i]]
-        behind = [i for i in order if i not in dull and i not in lead]
-    return Verdict(
-        methods=tuple(methods[i] for i in order),
-        means=tuple(float(mean[i]) for i in order),
-        lead=tuple(methods[i] for i in lead),
-        behind=tuple(methods[i] for i in behind),
-        no_better_than_random=tuple(methods[i] for i in dull),
-        control=float(mean[chance]),
-        metric=metric,
-        operator=operator,
-        n=len(told),
-        left_out=len(values) - len(told),
+    facts = facts or Facts()
+    pools, missing = _present(pools)
+    facts = Facts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
+    n = len(pools)
+    if not pools.methods or not n or not pools.cells:
+        return Verdict(n=n, cells=pools.cells, left_out=facts.left_out, looked_always=always)
+    whole = np.isfinite(pools.values).all((1, 2)) & np.isfinite(pools.orders).all((1, 2))
+    shares = beaten(pools.values, pools.orders)  # (n, M, C)
+    w = by_family(shares, pools.cells)  # (n, M)
+    z = by_family(standard(pools.values, pools.orders), pools.cells)[whole]
+    p, flat = _random_p(pools, w, seed, 0 if always else exchanges)
+    claims = n >= MIN_TEXTS
+    better = [bool(claims and value <= LEVEL) for value in p]
+    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and not flat
+    again = max(exchanges // 5, 1000)
+    best = (sequential.best_at_all_times(z) if always else best_methods(z, seed, again)) if compared else None
+    below = holm(sequential.below_p(w[whole])) if always and whole.any() else np.zeros(len(p))
+    methods = [
+        _method(name, place, pools, shares, w, z, float(p[place]), better[place], best, facts)
+        for place, name in enumerate(pools.methods)
+    ]
+    settled = (
+        [_settled(one, float(low)) for one, low in zip(methods, below, strict=True)] if always else methods
     )
+    ordered = sorted(settled, key=lambda one: -one.z)
+    use = _use(ordered, compared)
+    visible_share, visible_gap = _visible(w, z, best)
+    return Verdict(
+        n=n, methods=tuple(ordered), use=use.method if use else "", certified=bool(use and use.certified),
+        cells=pools.cells, draws=pools.orders.shape[1], compared=compared, looked_always=always,
+        left_out=facts.left_out, flat=flat, visible_share=visible_share, visible_gap=visible_gap,
+    )  # fmt: skip
+
+
+def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
+    """Without methods that have values on too few texts, which would cost the others theirs."""
+    share = np.isfinite(pools.values).all(2).mean(0) if len(pools) else np.ones(len(pools.methods))
+    here = share >= PRESENT
+    names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
+    gone = [name for name in pools.methods if name not in names]
+    missing = dict.fromkeys(gone, "it has scores on too few of the texts")
+    return Pools(names, pools.cells, pools.values[:, here], pools.orders), missing
+
+
+def _random_p(pools: Pools, w: Floats, seed: int, exchanges: int) -> tuple[Floats, bool]:
+    """Corrected p values, and whether all orders did the same everywhere; no exchanges: by betting."""
+    found, flat = np.ones(len(pools.methods)), True
+    for place in range(len(pools.methods)):
+        there = np.isfinite(w[:, place])
+        if not exchanges:
+            found[place] = float(sequential.better_p(w[there, place, None])[0])
+            flat = flat and bool(np.all(w[there, place] == 0.5))
+        else:
+            members = exchanged(pools.values[there, place], pools.orders[there], pools.cells) - 0.5
+            found[place] = exchange_p(members, seed, exchanges)
+            flat = flat and not np.any(members)
+    return holm(found), flat
+
+
+def _method(
+    name: str, place: int, pools: Pools, shares: Floats, w: Floats, z: Floats, p: float, better: bool,
+    best: Best | None, facts: Facts,
+) -> MethodVerdict:  # fmt: skip
+    there = np.isfinite(w[:, place])
+    mine = shares[there, place]
+    gap = float(best.gap[place]) if best is not None else math.nan
+    return MethodVerdict(
+        method=name, texts=int(there.sum()), won=int((w[there, place] > 0.5).sum()),
+        share=_mean(w[there, place]), p=p, better=better, z=_mean(z[:, place]), gap=gap,
+        may_be_best=best is not None and bool(best.inside[place]),
+        certified=better and best is not None and gap <= DELTA,
+        inputs=float(facts.inputs.get(name, math.nan)),
+        by_family=_parts(mine, [cell.family for cell in pools.cells]),
+        by_operator=_operators(mine, pools.cells),
+        fitted_by=facts.fitted_by.get(name, ()),
+    )  # fmt: skip
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _parts(shares: Floats, names: Sequence[str]) -> dict[str, float]:
+    """Mean share by name; shares (n, C)."""
+    return {
+        name: float(shares[:, [each == name for each in names]].mean()) if len(shares) else math.nan
+        for name in dict.fromkeys(names)
+    }
+
+
+def _operators(shares: Floats, cells: tuple[Cell, ...]) -> dict[str, float]:
+    """Under each operator, families count alike."""
+    found = {}
+    for operator in dict.fromkeys(cell.operator for cell in cells):
+        here = [cell.operator == operator for cell in cells]
+        part = tuple(cell for cell in cells if cell.operator == operator)
+        found[operator] = _mean(by_family(shares[:, here], part))
+    return found
+
+
+def _settled(one: MethodVerdict, below: float) -> MethodVerdict:
+    return replace(one, settled=one.better or below <= 2 * LEVEL)
+
+
+def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | None:
+    """The recommendation: the cheapest certified method, else the best mean of those better than random."""
+    better = [one for one in ordered if one.better]
+    if len(ordered) == 1:
+        return better[0] if better else None
+    if not better or not compared:
+        return None
+    certified = [one for one in better if one.certified]
+    if not certified:
+        return better[0]
+    return min(certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z))
+
+
+def _visible(w: Floats, z: Floats, best: Best | None) -> tuple[float, float]:
+    """The share, and the difference, that would be claimed in 80 % of audits like this one."""
+    n, m = w.shape
+    spread = float(np.nanmedian(np.nanstd(w, axis=0))) if n > 1 else TYPICAL_SHARE
+    share = visible_share(n, m, spread or TYPICAL_SHARE)
+    if best is None:
+        return share, math.nan
+    beside = ~np.eye(m, dtype=bool)
+    return share, float((np.median(best.critical) + special.ndtri(POWER)) * np.median(best.error[beside]))
+
+
+def visible_share(n: int, methods: int, spread: float = TYPICAL_SHARE) -> float:
+    """Of random orders beaten: what n texts would show in 80 % of audits; at most 1."""
+    reach = -special.ndtri(LEVEL / max(methods, 1)) + special.ndtri(POWER)
+    return float(min(1.0, 0.5 + reach * spread / np.sqrt(n))) if n >= MIN_TEXTS else math.nan
+
+
+def visible_gap(n: int, methods: int, spread: float = TYPICAL_GAP) -> float:
+    """Between two methods, in random-order standard deviations; NaN where methods are not compared."""
+    if n < MIN_COMPARED or methods < 2:
+        return math.nan
+    reach = -special.stdtrit(n - 1, LEVEL / (methods - 1)) + special.ndtri(POWER)
+    return float(reach * spread / np.sqrt(n))
+
+
+def judging_operators(
+    operators: Sequence[str], fitted_by: Mapping[str, tuple[str, ...] | None]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Operators that may judge, and the methods that take no part, with the reason.
+
+    Those that fitted no method. If every operator fitted some, the one that fitted fewest judges, and what it
+    fitted is left out: a method is never judged by its own removal.
+    """
+    fitted = {op: [name for name, by in fitted_by.items() if by and op in by] for op in operators}
+    free = tuple(op for op in operators if not fitted[op])
+    if free or not operators:
+        return free, {}
+    judge_by = min(operators, key=lambda op: len(fitted[op]))
+    why = f"it was fitted by {judge_by}, the operator that judges here"
+    return (judge_by,), dict.fromkeys(fitted[judge_by], why)

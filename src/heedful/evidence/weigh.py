@@ -1,8 +1,9 @@
 """Weigh the explanations of one text: every metric under every operator, beside random scores and the best.
 
-    control   mean over random scores (`draws` of them), with the band that holds 95 % of them. Where signs
-              and sizes count beside the order (infidelity, say), these are the method's own scores shuffled:
-              all scores of one sign foretell that many words matter more than few, which is no insight
+    orders    the values of `draws` random scores, the same random scores in every cell (metric × operator);
+              `control` is their mean, `low` and `high` the least and the most. Where signs and sizes count
+              beside the order (infidelity, say), these are the method's own scores shuffled: all scores of
+              one sign foretell that many words matter more than few, which is no insight
     best      what nothing can beat where that is known; elsewhere the best value any order reached on this
               text, of a method, of a draw, or of `search`
     skill     (value - control) / (best - control): 0 is chance, 1 the best found
@@ -13,7 +14,7 @@ run once, rows of like length together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,8 @@ import numpy as np
 from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import Ends, Plan
-from heedful.evidence.subject import Again, Subject, unit_scores
+from heedful.evidence.shares import merged, output_step
+from heedful.evidence.subject import Again, CannotExplainAgainError, Subject, unit_scores
 from heedful.models.base import Model, missing
 from heedful.notebook import Shown
 from heedful.registry import Metric
@@ -46,20 +48,17 @@ class Score(Shown):
     method: str
     value: float
     control: float
-    low: float  # 95 % of random scores lie between low
-    high: float  # and high
+    low: float  # the least of the random scores' values
+    high: float  # and the most
     best: float
-    circular: bool = False
+    circular: bool = False  # the method was fitted by the operator that judges it here
+    orders: tuple[float, ...] = ()  # values of the random scores
+    fit: str = ""  # where every operator takes its turn at fitting: the one that fitted the method
 
     @property
     def skill(self) -> float:
         room = self.best - self.control
         return (self.value - self.control) / room if room else 0.0
-
-    @property
-    def above_chance(self) -> bool:
-        """Beyond the band, on the side that is good."""
-        return self.value > self.high if self.best >= self.control else self.value < self.low
 
 
 def weigh(
@@ -73,6 +72,7 @@ def weigh(
     seed: int = 0,
     rationale: Sequence[bool] | None = None,
     searched: Mapping[str, Sequence[Floats]] | None = None,
+    given: Collection[str] = (),
 ) -> list[Score]:
     """Scores of every attribution (all of one text and target) by every metric under every operator.
 
@@ -80,6 +80,7 @@ def weigh(
     rationale   by unit, what people marked as the reason
     searched    by operator, scores that were searched for (`ceilings`; None: search now); with none for an
                 operator, the best is that of the methods and random orders
+    given       methods whose scores came from elsewhere: they cannot be asked to explain again
     """
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
@@ -98,7 +99,7 @@ def weigh(
             best = list(searched.get(operator, ()))
         found += _removed(model, items, removing, operator, unit, draws, seed, best)
     marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
-    subjects = [Subject(model, item, _again(item), unit, marked) for item in items]
+    subjects = [Subject(model, item, _again(item, item.method in given), unit, marked) for item in items]
     for metric in chosen:
         if metric.asks == "again":
             found += _asked(metric, subjects, seed)
@@ -127,11 +128,13 @@ def _removed(
     vectors += random_scores(rng, len(groups), draws)
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
-    ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
+    ends, values, step = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
     at, found = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
         at_rows = [next(at) for _ in group]
         results = [plan.finish(v, ends) for plan, v in zip(group, at_rows, strict=True)]
+        if metric.family:  # in the unit of the output
+            results = merged(np.array(results), step).tolist()
         best = metric.best
         if best is None:
             best = max(results) if metric.better == "high" else min(results)
@@ -169,14 +172,15 @@ def ceilings(
 
 def _run(
     model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Plan]
-) -> tuple[Ends, list[Floats]]:
-    """f(x) and f(nothing), and the values of each plan's rows, all asked for at once."""
+) -> tuple[Ends, list[Floats], float]:
+    """f(x) and f(nothing), the values of each plan's rows, all asked for at once, and their rounding step."""
     d = plans[0].keep.shape[1]
     edges = np.repeat([[True], [False]], d, axis=1)
     keep = np.concatenate([edges, *(plan.keep for plan in plans)])
     values = model.rows(item.x, item.target, keep, operator, unit)
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
-    return Ends(float(values[0]), float(values[1])), np.split(values, cuts[:-1])[1:]
+    ends = Ends(float(values[0]), float(values[1]))
+    return ends, np.split(values, cuts[:-1])[1:], output_step(values)
 
 
 def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:
@@ -185,7 +189,7 @@ def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score
     if missing(model, metric.needs):
         return []
     chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
-    results = [metric.run(s, np.random.default_rng(seed)) for s in (*subjects, *chance)]
+    results = [_result(metric, s, seed) for s in (*subjects, *chance)]
     told = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
     control = [v for v in results[len(subjects) :] if np.isfinite(v)]
     if not told or not control:
@@ -194,10 +198,22 @@ def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score
     return _scored(metric, "", [i for i, _ in told], [*(v for _, v in told), *control], metric.best)
 
 
-def _again(item: Attribution) -> Again:
+def _result(metric: Metric, subject: Subject, seed: int) -> float:
+    """NaN where scores from elsewhere would have to be made again."""
+    try:
+        return float(metric.run(subject, np.random.default_rng(seed)))
+    except CannotExplainAgainError:
+        return float("nan")
+
+
+def _again(item: Attribution, fixed: bool) -> Again:
     """The same method and parameters, another seed."""
 
     def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+        if fixed:  # scores from elsewhere
+            raise CannotExplainAgainError(
+                f"{item.method} cannot explain again", "its scores came from elsewhere"
+            )
         entry = registry.get(item.method)
         own = {name: value for name, value in item.params.items() if name in entry.params}
         given = own | ({"seed": seed} if "seed" in entry.params else {})
@@ -221,13 +237,19 @@ def _scored(
     metric: Metric, operator: str, items: Sequence[Attribution], results: Sequence[float], best: float
 ) -> list[Score]:
     """`results`: one a method, then the control's draws."""
-    chance = np.array(results[len(items) :])
-    low, high = (float(q) for q in np.quantile(chance, [0.025, 0.975]))
-    control = float(chance.mean())
+    orders = tuple(map(float, results[len(items) :]))
     return [
         Score(
-            metric.name, operator, item.method, float(value), control, low, high, float(best),
-            item.method in metric.circular,
+            metric=metric.name,
+            operator=operator,
+            method=item.method,
+            value=float(value),
+            control=float(np.mean(orders)),
+            low=min(orders),
+            high=max(orders),
+            best=float(best),
+            circular=operator in (item.fitted_by or ()),
+            orders=orders,
         )
         for item, value in zip(items, results, strict=False)
-    ]  # fmt: skip
+    ]

@@ -31,7 +31,7 @@ from heedful.errors import HeedfulError
 from heedful.models.base import Model
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.registry import explainer
-from heedful.rows import spread
+from heedful.rows import record, spread
 from heedful.theory import lime_limit, ratio_game
 from heedful.theory.lime_limit import Floats
 from heedful.theory.ratio_game import RatioGame
@@ -123,6 +123,7 @@ def _solved(
 ) -> Attribution:
     """Mean over heads of each head's solution, and of its value with all words and with none."""
     heads, groups = games(model, x, target, unit), x.units(unit)
+    record("unk")  # the formulas say what rows would: the method is fitted by the operator all the same
     ends = np.repeat([[True], [False]], len(groups), axis=1)
     output, base = np.mean([game(ends) for game in heads], axis=0)
     values = np.mean([solve(game) for game in heads], axis=0) if groups else np.zeros(0)

@@ -1,10 +1,11 @@
 """A plain function `list[str] -> scores` as a model: the black box. Only text goes in, so only text can be
-removed: words are deleted from the text or replaced by a string, and the function is asked again.
+removed: words are deleted from the text or replaced by a string or by other words, and the function is asked
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from heedful import targets
 from heedful import text as textlib
 from heedful.errors import HeedfulError
 from heedful.models.base import Masks, Meter
+from heedful.swap import replacements
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 Scores = Callable[[list[str]], Any]
@@ -24,7 +26,7 @@ class FunctionModel:
     """Scores are (n,) or (n, C) numbers; with C > 1 each column is a label."""
 
     kind = "function"
-    operators: tuple[str, ...] = ("delete", "mask")
+    operators: tuple[str, ...] = ("delete", "mask", "swap")
     window = None
     module = None
     capabilities = frozenset({"rows"})
@@ -117,8 +119,10 @@ class FunctionModel:
         memory: engine.Memory | None = None,
     ) -> Floats:
         keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
+        new = _swaps(x, groups) if operator == "swap" else {}
         texts = [
-            self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator) for row in keep
+            self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, new)
+            for row in keep
         ]
         values, _ = engine.evaluate(
             [engine.Row(ids=(), text=text) for text in texts],
@@ -130,14 +134,25 @@ class FunctionModel:
         self.meter.forwards += len(texts)
         return values
 
-    def _without(self, x: Encoded, gone: set[int], operator: str) -> str:
-        """The text with some words out; deletion takes the white space before each too, so no gap is left."""
-        pieces, cursor = [], 0
+    def _without(self, x: Encoded, gone: set[int], operator: str, new: Mapping[int, str]) -> str:
+        """The text with some words out; deletion takes the white space before each too, so no gap is left.
+        With "swap", `new` tells what stands at a unit's first word; its other words go."""
+        pieces, cursor = [""], 0
+        swapped = False  # the last piece ends with a word that was put in
         for t, (start, end) in enumerate(x.offsets):
+            coming = t in gone and t in new
             if t not in gone:
-                pieces.append(x.text[cursor:end])
+                piece = x.text[cursor:end]
             elif operator == "mask":
-                pieces.append(x.text[cursor:start] + self.mask)
+                piece = x.text[cursor:start] + self.mask
+            else:
+                piece = x.text[cursor:start] + new[t] if coming else ""
+            # in place of a comma, a word must not grow together with its neighbour, which is still there
+            if (coming or swapped) and pieces[-1][-1:].isalnum() and piece[:1].isalnum():
+                piece = f" {piece}"
+            if piece:
+                pieces.append(piece)
+                swapped = coming
             cursor = end
         pieces.append(x.text[cursor:])
         joined = "".join(pieces)
@@ -171,3 +186,10 @@ class FunctionModel:
         if not np.isfinite(scores).all():
             raise HeedfulError(f"{self.name} gave NaN or infinity", f"for a text like {texts[0][:60]!r}")
         return scores
+
+
+def _swaps(x: Encoded, groups: Sequence[Sequence[int]]) -> dict[int, str]:
+    """By a unit's first word, what stands for the unit."""
+    texts = [x.text[x.offsets[group[0]][0] : x.offsets[group[-1]][1]] for group in groups]
+    drawn = replacements(x.text, texts)
+    return {group[0]: word for group, word in zip(groups, drawn, strict=True)}

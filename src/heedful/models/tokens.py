@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ from heedful.models.base import Attended, Backend, Inputs, Masks, Meter
 from heedful.models.batch import batch, pick
 from heedful.models.branches import joined
 from heedful.models.prefix import Begun, after
+from heedful.models.swapped import fitted, swaps
 from heedful.models.tracing import alone, as_trace, gradients
+from heedful.swap import current_words
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
 GENERATORS = ("causal-lm", "encoder-decoder")
@@ -174,13 +176,12 @@ class TokenModel:
         """Target value of each row of `keep` (n, d), d = number of units of x; see heedful.rows."""
         keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
         stop = len(x) if target.position is None else target.position
-        filler = self._filler(operator)
+        if operator == "swap":
+            remove = partial(engine.swapped, x, stop, new=self._swaps(x, target, unit))
+        else:
+            remove = partial(engine.removed, x, stop, operator=operator, filler=self._filler(operator))
         inputs = [
-            self._never_empty(
-                engine.removed(
-                    x, stop, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, filler
-                )
-            )
+            self._never_empty(remove(gone={t for d in np.flatnonzero(~row) for t in groups[d]}))
             for row in keep
         ]
         prefix = self._prefix(x.ids[:stop])
@@ -195,6 +196,14 @@ class TokenModel:
         )
         self.meter.forwards += len(inputs)
         return values
+
+    def _swaps(self, x: Encoded, target: Target, unit: str) -> dict[int, Sequence[int]]:
+        """By a unit's first token, the ids of the words that stand for the unit; all rows use the same."""
+        groups = x.units(unit)
+        written = max(len(side.written) for side in target.sides) if self.kind == "causal-lm" else 0
+        room = None if self.window is None else self.window - len(x) - written
+        new = fitted(swaps(self.tokenizer, x, unit, current_words()), groups, room)
+        return {group[0]: ids for group, ids in zip(groups, new, strict=True)}
 
     def _filler(self, operator: str) -> int | None:
         if operator not in ("mask", "unk"):
@@ -314,6 +323,8 @@ class TokenModel:
         filler = None if by == "mean" or not replaced else self.backend.special_id(by)
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
+        if replaced:
+            engine.record(by)
         row = engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
         inputs, _ = self._batch([row], Target("token"))  # the text alone
         with torch.inference_mode(False), torch.no_grad():

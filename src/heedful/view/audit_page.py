@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from heedful.auditing.result import TOLD, Audit
-from heedful.evidence.verdict import PROMISE
 from heedful.types import Evidence
 from heedful.view.audit_summary import (
+    CIRCULAR,
+    HEADS,
+    LEGEND,
     MARKS,
     SINGLE,
     Block,
+    apart_heads,
     blocks,
+    judged_apart,
     labels,
     little,
     share,
     skipped,
+    verdict_rows,
     wide_spread,
 )
 from heedful.view.html import cell, document
@@ -26,7 +31,7 @@ from heedful.view.summary import signed
 
 def page(audit: Audit) -> str:
     """A self-contained HTML5 document."""
-    return document(f"{_name(audit)}: which explanation to heed?", body(audit, 1))
+    return document(f"{_name(audit)}: which explanation to use", body(audit, 1))
 
 
 def fragment(audit: Audit) -> str:
@@ -37,8 +42,8 @@ def fragment(audit: Audit) -> str:
 def body(audit: Audit, size: int) -> str:
     """Every section; `size` is the heading level of the headline."""
     tables = [_skills(block, size + 1, first=not place) for place, block in enumerate(blocks(audit))]
-    drawn = [_answer(audit, size), *tables]
-    rest = (_verdicts, _numbers, _spread, _cost, _errors, _made)
+    drawn = [_answer(audit, size), _verdict(audit, size + 1), _apart(audit, size + 1), *tables]
+    rest = (_numbers, _spread, _cost, _errors, _made)
     drawn += [draw(audit, size + 1) for draw in rest]
     return "\n".join(text for text in drawn if text)
 
@@ -48,13 +53,15 @@ def _name(audit: Audit) -> str:
 
 
 def _answer(audit: Audit, size: int) -> str:
-    title = "No method clearly leads"
-    if audit.verdict.heed:
-        often = f'<span class="chance">{esc(audit.verdict.often)}</span>'
-        title = f"<bdi>{esc(', '.join(audit.verdict.heed))}</bdi> {often}"
+    headline, *rest = audit.verdict.sentences
+    title = esc(headline)
+    if audit.verdict.use:
+        sure = "" if audit.verdict.certified else ' <span class="chance">not certified</span>'
+        title = f"Use <bdi>{esc(audit.verdict.use)}</bdi>{sure}"
+        rest = [headline, *rest]
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
     lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{title}</h{size}>']
-    said = [audit.verdict.headline, little(audit), labels(audit), *skipped(audit)]
+    said = [*rest, little(audit), labels(audit), *skipped(audit)]
     items = "".join(f"<li>{esc(line)}</li>" for line in said if line)
     lines.append(f'<ul class="sentences">{items}</ul>')
     return f"<header>{''.join(lines)}</header>"
@@ -67,8 +74,7 @@ def _skills(block: Block, size: int, first: bool) -> str:
         rows.append(f'<tr><th scope="row">{esc(method)}</th>{cells}</tr>')
     lead = (
         "Skill, with its 95 % interval over texts: 0 is a random order, 1 the best found. "
-        + "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
-        + f". {SINGLE}"
+        + f"{CIRCULAR} {MARKS[CIRCULAR]}. {SINGLE}"
     )
     shown = table(["method", *map(esc, block.metrics)], rows, f"Skill by method, {esc(block.title)}")
     return part("skills", esc(block.title), lead if first else "", shown, size)
@@ -91,22 +97,39 @@ def _interval(found: Evidence) -> str:
     return f" <small>{low} to {high}</small>"
 
 
-def _verdicts(audit: Audit, size: int) -> str:
-    items = "".join(f"<li>{esc(verdict.words)}</li>" for verdict in audit.verdict)
-    lead = (
-        "A paired bootstrap over texts, corrected for the number of pairs. Each verdict is about these "
-        "texts, this metric and this way of removing words, and claims no more."
+def _verdict(audit: Audit, size: int) -> str:
+    if not audit.verdict.methods:
+        return ""
+    rows = [_plain_row(row) for row in verdict_rows(audit)]
+    lead = "● better than random orders; ○ not shown to be. " + LEGEND
+    shown = table(list(map(esc, HEADS)), rows, "The verdict by method")
+    return part("verdict", "The verdict by method", esc(lead), shown, size)
+
+
+def _apart(audit: Audit, size: int) -> str:
+    """What families and operators say by themselves."""
+    heads = apart_heads(audit)
+    if not heads:
+        return ""
+    rows = [_plain_row(row) for row in judged_apart(audit)]
+    lead = "Share of random orders beaten, by family of metrics and by removal operator. These are no claims."
+    return part(
+        "apart", "Where they disagree", lead, table(list(map(esc, heads)), rows, "Shares apart"), size
     )
-    lead += f" {PROMISE}" if audit.verdict.claims else ""
-    return part("verdicts", "The verdicts", lead, f'<ul class="sentences">{items}</ul>', size)
+
+
+def _plain_row(row: Sequence[str]) -> str:
+    return (
+        f'<tr><th scope="row">{esc(row[0])}</th>{"".join(f"<td>{esc(cell)}</td>" for cell in row[1:])}</tr>'
+    )
 
 
 def _numbers(audit: Audit, size: int) -> str:
     rows = "".join(_number_row(audit, found) for found in audit.table)
-    heads = ["metric", "operator", "method", "value", "random", "chance", "best", "skill", "texts"]
+    heads = ["metric", "operator", "method", "value", "random", "range", "best", "skill", "texts"]
     lead = (
         "Means over texts, in the metric's own unit. ↑: high is good; ↓: low is good. "
-        "Chance: 95 % of random orders lie between, on a text."
+        "Range: the least and the most that random orders reached on a text, means over texts."
     )
     return part("numbers", "The numbers", lead, table(heads, [rows], "Every number"), size)
 

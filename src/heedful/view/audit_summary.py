@@ -8,17 +8,62 @@ from dataclasses import dataclass
 
 from heedful.auditing.result import Audit
 from heedful.evidence import moved
-from heedful.evidence.verdict import Verdict
+from heedful.evidence.sentences import up
+from heedful.evidence.verdict import MethodVerdict
 from heedful.types import Evidence
 from heedful.view.summary import signed
 
-LEADS, DULL, CIRCULAR = "★", "○", "↻"
+BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
 MARKS = {
-    LEADS: "leads, alone or tied",
-    DULL: "not shown to be better than a random order",
-    CIRCULAR: "chosen or fitted by what the metric measures: it takes no part in the verdict",
+    BETTER: "better than random orders",
+    NOT_SHOWN: "not shown to be",
+    CIRCULAR: "fitted by the operator that removes words here",
 }
-SINGLE = "An interval is that of one number; the marks are corrected for all pairs of methods."
+SINGLE = "An interval is that of one number by itself: the verdict above is what was tested."
+HEADS = ("method", "beat random on", "of random orders", "z", "another better by at most", "inputs per text")
+LEGEND = (
+    "of random orders: the share it beat, mean over texts. z: how far it is from random orders, in their "
+    "standard deviations. inputs: what the model must be given for one explanation."
+)
+
+
+def verdict_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """One row per method of the verdict, under HEADS; the recommended method first."""
+    ordered = sorted(audit.verdict.methods, key=lambda one: one.method != audit.verdict.use)
+    return [_verdict_row(one) for one in ordered]
+
+
+def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
+    gap = "–" if math.isnan(one.gap) else "0" if one.gap <= 0 else up(one.gap)
+    return (
+        f"{BETTER if one.better else NOT_SHOWN} {one.method}",
+        f"{one.won:,} of {one.texts:,} texts",
+        "–" if math.isnan(one.share) else f"{one.share:.0%}",
+        "–" if math.isnan(one.z) else signed(one.z),
+        gap,
+        "–" if math.isnan(one.inputs) else f"{one.inputs:,.0f}",
+    )
+
+
+def judged_apart(audit: Audit) -> list[tuple[str, ...]]:
+    """Shares by family and by operator, under the names that `apart_heads` gives."""
+    rows = []
+    for one in audit.verdict.methods:
+        shares = [*one.by_family.values(), *one.by_operator.values()]
+        spread = (
+            max(one.by_operator.values()) - min(one.by_operator.values()) if one.by_operator else math.nan
+        )
+        cells = ["–" if math.isnan(share) else f"{share:.0%}" for share in (*shares, spread)]
+        rows.append((one.method, *cells))
+    return rows
+
+
+def apart_heads(audit: Audit) -> tuple[str, ...]:
+    if not audit.verdict.methods:
+        return ()
+    one = audit.verdict.methods[0]
+    families = [name.replace("-", " the ") for name in one.by_family]
+    return ("method", *families, *one.by_operator, "spread over operators")
 
 
 @dataclass(frozen=True)
@@ -29,7 +74,6 @@ class Block:
     metrics: list[str]
     methods: list[str]  # highest mean skill first
     cells: dict[tuple[str, str], Evidence]  # (metric, method)
-    verdicts: dict[str, Verdict]  # by metric
 
     @property
     def title(self) -> str:
@@ -37,12 +81,7 @@ class Block:
 
     def mark(self, metric: str, method: str) -> str:
         found = self.cells.get((metric, method))
-        if found is not None and found.circular:
-            return CIRCULAR
-        verdict = self.verdicts.get(metric)
-        if verdict is None:
-            return ""
-        return LEADS if method in verdict.lead else DULL if method in verdict.no_better_than_random else ""
+        return CIRCULAR if found is not None and found.circular else ""
 
     def shown(self, metric: str, method: str) -> str:
         found = self.cells.get((metric, method))
@@ -72,8 +111,7 @@ def _block(audit: Audit, operator: str) -> Block:
         return sum(skills) / len(skills) if skills else -math.inf
 
     methods = sorted(dict.fromkeys(e.method for e in here), key=lambda method: -mean(method))
-    found = {v.metric: v for v in audit.verdict if v.operator == operator}
-    return Block(operator, metrics, methods, cells, found)
+    return Block(operator, metrics, methods, cells)
 
 
 def share(audit: Audit) -> str:
@@ -90,11 +128,14 @@ def share(audit: Audit) -> str:
 def skipped(audit: Audit) -> list[str]:
     """What was left out, in sentences."""
     lines = []
-    if gone := audit.rows - audit.texts:
+    if audit.copies:
+        rows = "1 row has" if audit.copies == 1 else f"{audit.copies:,} rows have"
+        lines.append(f"{rows} the text of another: copies count once.")
+    if gone := audit.rows - audit.texts - audit.copies:
         lines.append(f"{gone:,} of {audit.rows:,} rows were skipped: see the errors.")
     for method, count in audit.failed.items():
         lines.append(
-            f"{method} failed on {count:,} {'text' if count == 1 else 'texts'}, which its verdicts leave out."
+            f"{method} has no scores on {count:,} {'text' if count == 1 else 'texts'}: see the errors."
         )
     lines += [f"{metric} had no value on any text: nothing was measured by it." for metric in audit.silent]
     return lines

@@ -1,4 +1,4 @@
-"""An audit in the terminal: skills by method and metric, a table an operator, and the verdicts in words.
+"""An audit in the terminal: the verdict in words and as a table, then skills by method and metric.
 
 Nothing is cut. Intervals stand beside the skills where every table has room for them; without them, a table
 that is still too wide for the terminal is split into several, as many metrics in each as fit.
@@ -15,10 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.auditing.result import Audit
-from heedful.evidence.verdict import PROMISE
 from heedful.view.audit_summary import (
-    DULL,
-    LEADS,
+    HEADS,
+    LEGEND,
     MARKS,
     SINGLE,
     Block,
@@ -27,16 +26,22 @@ from heedful.view.audit_summary import (
     little,
     share,
     skipped,
+    verdict_rows,
 )
 from heedful.view.columns import visible
 
-STYLES = {LEADS: "bold green", DULL: "dim"}
 GAP = 2  # between columns
 
 
 def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
     wide = all(len(_split(block, True, console.width)) == 1 for block in blocks(audit))
-    yield Text(audit.verdict.headline, "bold")
+    headline, *rest = audit.verdict.sentences
+    yield Text(headline, "bold")
+    yield from map(Text, rest)
+    if audit.verdict.methods:
+        yield Text("")
+        yield _verdict(audit)
+        yield Text(LEGEND, "dim")
     for block in blocks(audit):
         yield Text("")
         beside = ", with 95 % intervals" if wide else ""
@@ -49,17 +54,22 @@ def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
     if wide:
         yield Text(SINGLE, "dim")
     yield Text("")
-    for verdict in audit.verdict:
-        yield Text(verdict.words)
-    if audit.verdict.claims:
-        yield Text(PROMISE, "dim")
-    yield Text("")
     for line in (share(audit), labels(audit), little(audit), *skipped(audit)):
         if line:
             yield Text(line)
     for error in audit.errors[:5]:
         who = f", {error['method']}" if error["method"] else ""
         yield Text(f"row {error['row']}{who}: {visible(str(error['reason']))}", "dim")
+
+
+def _verdict(audit: Audit) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for place, head in enumerate(HEADS):
+        table.add_column(head, justify="right" if place else "left", overflow="fold")
+    for row in verdict_rows(audit):
+        used = row[0].split(" ", 1)[1] == audit.verdict.use
+        table.add_row(*map(Text, row), style="bold green" if used else "")
+    return table
 
 
 def _split(block: Block, wide: bool, width: int) -> list[list[str]]:
@@ -88,7 +98,7 @@ def _table(block: Block, metrics: Sequence[str], wide: bool) -> Table:
         cells = []
         for metric in metrics:  # filled up here: rich would take the place of a missing mark for a margin
             shown = _cell(block, metric, method, wide).rjust(_size(block, metric, wide))
-            cells.append(Text(shown, STYLES.get(block.mark(metric, method), "")))
+            cells.append(Text(shown))
         table.add_row(Text(method), *cells)
     return table
 

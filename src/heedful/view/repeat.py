@@ -11,7 +11,7 @@ from typing import Any
 
 from heedful.types import Comparison
 
-DEFAULTS: dict[str, Any] = {"unit": "word", "seed": 0, "budget": None, "long": "error"}
+DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": None, "long": "error"}
 
 
 def _source(comparison: Comparison) -> str | None:

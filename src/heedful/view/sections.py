@@ -193,8 +193,8 @@ def evidence(comparison: Comparison, size: int, drawn: str = "") -> str:
     heads = ["method", *(f"{esc(metric)}<small>{esc(operator)}</small>" for metric, operator in pairs)]
     lead = (
         "Skill: 0 is the mean of random orders, 1 the best value any method or random order reached on this "
-        "text. In brackets the measured change of the output, and between which values random orders lay. "
-        "✓ is beyond them; c marks a method that was fitted to what is measured."
+        "text; then how many random orders it beat. In brackets the measured change of the output, and "
+        "between which values random orders lay. c marks a method that was fitted by this removal."
     )
     body = table(heads, rows, "Evidence by method and metric") + drawn
     return part("evidence", "The evidence", lead, body, size)
@@ -206,17 +206,20 @@ def verdict(comparison: Comparison) -> str:
         return ""
     *lines, limits = comparison.verdict.splitlines()
     said = "".join(f"<p>{esc(line)}</p>" for line in lines)
-    return f'<div class="heed"><p><b>Which to heed?</b></p>{said}<p class="limits">{esc(limits)}</p></div>'
+    return (
+        f'<div class="heed"><p><b>Which to trust here?</b></p>{said}<p class="limits">{esc(limits)}</p></div>'
+    )
 
 
 def evidence_cell(found: Evidence | None) -> str:
     if found is None:
         return "<td>–</td>"
     low, high = found.chance
-    mark = (" ✓" if found.above_chance else "") + (" c" if found.circular else "")
+    mark = " c" if found.circular else ""
+    beat = f"beat {found.beat} of {len(found.orders)}" if found.orders else ""
     shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
-    band = f"{signed(found.value)}; chance {signed(low)} to {signed(high)}"
-    return f'<td class="{shade}">{signed(found.skill)}{mark} <small>({band})</small></td>'
+    band = f"{signed(found.value)}; random {signed(low)} to {signed(high)}"
+    return f'<td class="{shade}">{signed(found.skill)}{mark} <small>{beat} ({band})</small></td>'
 
 
 def cost(comparison: Comparison, size: int) -> str:

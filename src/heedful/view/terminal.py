@@ -189,20 +189,21 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
     table.add_column("skill", overflow="fold")
     for metric, operator in pairs:
         table.add_column(f"{metric}\n{operator}".strip(), justify="right", overflow="fold")
-    falls = _falls(comparison)
+    falls, width = _falls(comparison), len(str(len(found[0].orders)))
     if falls:
         table.add_column("as its words go,\nbest first", no_wrap=True)
     for method in dict.fromkeys(e.method for e in found):
         row = {(e.metric, e.operator): e for e in found if e.method == method}
         cells = [
-            f"{signed(row[p].skill)} {'✓' if row[p].above_chance else ' '}" if p in row else "" for p in pairs
+            f"{signed(row[p].skill)} {row[p].beat:>{width}}/{len(row[p].orders)}" if p in row else ""
+            for p in pairs
         ]
         cells += [falls.get(method, "")] if falls else []
         table.add_row(Text(method), *map(Text, cells))
     if falls:
         table.add_row(Text("random", "dim"), *[Text("")] * len(pairs), Text(falls[CONTROL], "dim"))
     yield from (Text(""), table)
-    yield Text("0 is the mean of random orders, 1 the best found here; ✓ beyond the random orders", "dim")
+    yield Text("0 is the mean of random orders, 1 the best found here; then how many of them it beat", "dim")
     yield Text("")
     yield Text(comparison.verdict)
 

@@ -29,7 +29,7 @@ Owner = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Methods = Annotated[list[Name], Field(max_length=64)]
 Unit = Literal["word", "token", "sentence"]
-Operator = Literal["delete", "mask", "unk", "pad", "mean"]
+Operator = Literal["delete", "mask", "swap", "unk", "pad", "mean"]
 Long = Literal["error", "truncate", "window"]
 
 

@@ -68,7 +68,8 @@ def _can_weigh(made: Plan, comparison: Comparison) -> bool:
 def _weighed(run: Run, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
     items = [item for item in comparison.attributions if item.method != CONTROL]
     settings = made.settings
-    return weighed(run, items, made.metrics, settings["unit"], settings["seed"])  # type: ignore[arg-type]
+    unit, seed = settings["unit"], settings["seed"]
+    return weighed(run, items, made.metrics, unit, seed, made.draws)  # type: ignore[arg-type]
 
 
 def _drawn(

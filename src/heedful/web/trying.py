@@ -97,7 +97,7 @@ def _value(model: Any, x: Encoded, target: Target, gone: Ways) -> float:
 def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Encoded, Target, Ways]:
     """Several ways in one text: stand-in tokens are put in and tokens taken out by hand; what is left goes by
     one operator, which the model's rows do."""
-    left = {word: way for word, way in gone.items() if way in ("pad", "mean")}
+    left = {word: way for word, way in gone.items() if way in ("pad", "mean", "swap")}
     if not hasattr(model, "backend") or len({*left.values()}) > 1:
         ways = " and ".join(sorted({*gone.values()}))
         raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")

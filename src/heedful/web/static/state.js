@@ -1,7 +1,7 @@
 // What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
 const LISTS = ["methods"];
 export const ROLES = ["system", "user", "assistant"];
-export const OPERATORS = ["mask", "delete", "unk", "pad", "mean"];
+export const OPERATORS = ["mask", "delete", "swap", "unk", "pad", "mean"];
 const NUMBERS = ["seed", "feature", "strength"];
 const DEFAULTS = { view: "explain", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1 };
 

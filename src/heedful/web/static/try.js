@@ -4,8 +4,8 @@ import { drop, quick } from "./net.js";
 import { keep, question, state } from "./state.js";
 import { model, setText } from "./app.js";
 
-const NAMES = { delete: "Delete", mask: "Mask", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
-const SAID = { delete: "taken out", mask: "masked", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
+const NAMES = { delete: "Delete", mask: "Mask", swap: "Swap", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
+const SAID = { delete: "taken out", mask: "masked", swap: "swapped for another word", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
 let looked = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
 const box = make("div", { className: "try" });
 

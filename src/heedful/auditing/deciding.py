@@ -1,0 +1,72 @@
+"""When an audit may stop: looked at after every text, with the tests of heedful.evidence.sequential.
+
+It is decided when every method either beats random orders or has a share shown to lie below 0.6, and
+
+    a method is certified as good as the best, or
+    no method could be with the texts there are: even if all were read, and all went on as before, the
+    interval would stay too wide
+
+Stopping for the second reason claims nothing, so it costs nothing of the promise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful.auditing.folder import RunFolder
+from heedful.auditing.result import scores_of
+from heedful.auditing.settings import Settings
+from heedful.evidence.best import MIN_COMPARED, decide, differences
+from heedful.evidence.sequential import level_of, reach
+from heedful.evidence.shares import Pools, by_family, standard
+from heedful.evidence.summary import pools_of
+from heedful.evidence.verdict import DELTA, MIN_TEXTS, Verdict, judge
+from heedful.evidence.weigh import Score
+
+
+class Deciding:
+    """The texts so far, and whether they are enough."""
+
+    def __init__(self, settings: Settings, total: int | None) -> None:
+        self.settings, self.total = settings, total
+        self.texts: list[list[Score]] = []
+        self.rows = 0
+
+    def add(self, run: RunFolder, number: int) -> None:
+        """A shard that is done."""
+        self.rows += run.facts(number)["rows"]
+        self.texts += scores_of(run, number)
+
+    @property
+    def done(self) -> bool:
+        if len(self.texts) < MIN_TEXTS:
+            return False
+        names = [*self.settings.methods, *self.settings.given]
+        pools = pools_of(self.texts, names, self.settings.operators)
+        return decided(pools, self._left())
+
+    def _left(self) -> int | None:
+        """Texts that may still come; some rows may hold none."""
+        return None if self.total is None else max(0, self.total - self.rows)
+
+
+def decided(pools: Pools, left: int | None) -> bool:
+    """Whether to stop here, with so many texts left (None: no end is known)."""
+    verdict = judge(pools, always=True)
+    if not verdict.methods or not all(one.settled for one in verdict.methods):
+        return False
+    if not verdict.better or len(verdict.methods) == 1:
+        return True
+    if not verdict.compared:
+        return len(pools) + (left or 0) < MIN_COMPARED and left is not None
+    return verdict.certified or (left is not None and not _could_be(pools, verdict, left))
+
+
+def _could_be(pools: Pools, verdict: Verdict, left: int) -> bool:
+    """Whether a method that beats random orders could be certified with `left` more texts like these."""
+    z = by_family(standard(pools.values, pools.orders), pools.cells)
+    z = z[np.isfinite(z).all(1)]
+    n, later = len(z), len(z) + left
+    mean, error = differences(z)
+    gap = decide(mean, error * np.sqrt(n / later), np.full(len(mean), reach(later, level_of(len(mean))))).gap
+    return any(gap[pools.methods.index(name)] <= DELTA for name in verdict.better)

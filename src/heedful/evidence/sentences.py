@@ -1,0 +1,159 @@
+"""A verdict in plain sentences, the answer first. Fields decide what is said; words come last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from heedful.evidence.best import MIN_COMPARED
+from heedful.wording import listed
+
+if TYPE_CHECKING:
+    from heedful.evidence.verdict import MethodVerdict, Verdict
+
+PROMISE = "Statements like these hold together in about 95 % of audits."
+DISAGREE = 0.1  # shares of families or operators that differ by more are shown
+FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
+UNIT = "random-order standard deviations"
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """The headline first."""
+    from heedful.evidence.verdict import MIN_TEXTS
+
+    if not verdict.methods:
+        return [_nothing(verdict), *_left_out(verdict)]
+    if verdict.flat:
+        return [f"Nothing to compare: on {_texts(verdict.n)} every order of words did the same."]
+    if verdict.n < MIN_TEXTS:
+        few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
+        return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
+    said = [_headline(verdict), *_rest(verdict), *_disagree(verdict), *_left_out(verdict)]
+    return [*said, _settled(verdict), _judged(verdict), PROMISE]
+
+
+def _texts(n: int) -> str:
+    return "1 text" if n == 1 else f"{n:,} texts"
+
+
+def _nothing(verdict: Verdict) -> str:
+    if not verdict.cells:
+        return "Which method to use was not measured: no metric of the verdict ran."
+    if verdict.left_out:
+        return "Nothing to compare: no method can take part in the verdict."
+    return "Nothing to compare: no text has words to remove."
+
+
+def _headline(verdict: Verdict) -> str:
+    if not verdict.better:
+        return f"No method is shown to be better than a random order on this model ({_texts(verdict.n)})."
+    if not verdict.use:
+        names = listed(verdict.better)
+        are = "is" if len(verdict.better) == 1 else "are"
+        return (
+            f"{names} {are} better than random orders on these {verdict.n} texts. "
+            f"To compare methods, at least {MIN_COMPARED} texts are needed."
+        )
+    one = verdict[verdict.use]
+    won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
+    if not verdict.compared:
+        return f"Use {one.method}: {won}. It is the only method here."
+    if verdict.certified:
+        return f"Use {one.method}: {won}, and {_no_better(one)}."
+    return (
+        f"Use {one.method}, not certified: {won} and has the highest mean, "
+        f"but another method may be better by up to {up(one.gap)} {UNIT}."
+    )
+
+
+def _no_better(one: MethodVerdict) -> str:
+    if one.gap <= 0:
+        return "no method is better"
+    return f"no method is better by more than {up(one.gap)} {UNIT}"
+
+
+def up(value: float) -> str:
+    """Two digits after the point, never below the value."""
+    return f"{math.ceil(100 * value - 1e-9) / 100:.2f}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _rest(verdict: Verdict) -> list[str]:
+    """Who else is better than random, and who is not shown to be."""
+    said = []
+    if verdict.use and (others := [name for name in verdict.better if name != verdict.use]):
+        said.append(f"Better than random orders, too: {', '.join(others)}.")
+    if verdict.better and (names := verdict.not_shown):
+        are = "is" if len(names) == 1 else "are"
+        said.append(f"{listed(names)} {are} not shown to be better than random.")
+    if verdict.compared and verdict.better and len(verdict.may_be_best) > 1:
+        said.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
+    return said
+
+
+def _disagree(verdict: Verdict) -> list[str]:
+    """Shares of families and operators that differ: no claims."""
+    if not verdict.use:
+        return []
+    one, said = verdict[verdict.use], []
+    named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
+    for what, shares in (("by ", named), ("under ", one.by_operator)):
+        if shares and max(shares.values()) - min(shares.values()) > DISAGREE:
+            parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
+            said.append(f"Of random orders {one.method} beat {listed(parts)}.")
+    return said
+
+
+def _left_out(verdict: Verdict) -> list[str]:
+    whys: dict[str, list[str]] = {}
+    for name, why in verdict.left_out.items():
+        whys.setdefault(why, []).append(name)
+    return [f"{listed(names)} {_takes(names)} no part: {why}." for why, names in whys.items()]
+
+
+def _takes(names: Sequence[str]) -> str:
+    return "takes" if len(names) == 1 else "take"
+
+
+def _settled(verdict: Verdict) -> str:
+    """Of an audit that stops when it can: what it could not settle."""
+    if not verdict.looked_always:
+        return power(verdict.n, verdict.visible_share, verdict.visible_gap)
+    open_ones = [one.method for one in verdict.methods if not one.settled]
+    parts = [f"whether {listed(open_ones)} beat random orders"] if open_ones else []
+    if verdict.better and len(verdict.methods) > 1 and not verdict.certified:
+        parts.append("which method is best")
+    if not parts:
+        return f"It was settled after {_texts(verdict.n)}, looked at one by one."
+    return f"It cannot be settled with this many texts: {' and '.join(parts)}."
+
+
+def power(n: int, share: float, gap: float) -> str:
+    """What so many texts show."""
+    said = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
+    if not gap > 0:
+        return f"{said}."
+    return f"{said}, and a difference between two methods shows from about {up(gap)}."
+
+
+def _judged(verdict: Verdict) -> str:
+    by = f"Judged by {listed(list(verdict.operators))}, {verdict.draws} random orders per text"
+    fitted = _fitted({one.method: one.fitted_by for one in verdict.methods})
+    return f"{by}; {fitted}." if fitted else f"{by}."
+
+
+def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
+    """What the methods were fitted by, in a clause."""
+    groups: dict[tuple[str, ...] | None, list[str]] = {}
+    for name, operators in by.items():
+        groups.setdefault(operators, []).append(name)
+    said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    if None in groups:
+        names = groups[None]
+        are = "is" if len(names) == 1 else "are"
+        said.append(f"what fitted {listed(names)} {are} not known, so it may be judged by its own removal")
+    return f"fitted: {'; '.join(said)}" if said else ""

@@ -1,0 +1,124 @@
+"""What an order of words is worth beside random orders of the same text, as shares and as standard scores.
+
+    pool      on each text, one method and B random orders; the same orders in every cell (metric × operator)
+    u[k,c]    share of the other B orders of the pool that order k beats in cell c, ties count one half
+    w[k]      mean over families of the mean over their cells of u[k,c]
+    z         (v - mean of the random values) / their standard deviation, averaged in the same way
+
+Values that differ by rounding alone are made equal first: ranks would turn one rounding step into a win.
+
+Cost: B^2 comparisons per text and cell. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heedful.types import Floats
+
+VALUE_STEP = 1e-9  # of the range of a text's values: smaller differences are none
+SCORE_STEP = 1e-6  # of the largest score: smaller differences are none
+ROUNDING = 32  # rounding steps by which equal outputs may differ, as batches of other shapes give them
+SINGLE_BITS, DOUBLE_BITS = 24, 53
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement: a metric under the operator that judges, of methods that were fitted by `fit`."""
+
+    family: str
+    metric: str
+    operator: str
+    fit: str = ""
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Values of all methods and random orders in all cells; higher is better. NaN: no value."""
+
+    methods: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    values: Floats  # (n, M, C)
+    orders: Floats  # (n, B, C)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def output_step(outputs: Floats) -> float:
+    """Differences of outputs that may be rounding alone.
+
+    Outputs that single precision holds exactly came from a model that computes in it.
+    """
+    largest = float(np.abs(outputs).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        single = bool(np.all(outputs.astype(np.float32) == outputs))
+    return ROUNDING * largest * 2.0 ** -(SINGLE_BITS if single else DOUBLE_BITS)
+
+
+def merged(values: Floats, step: float) -> Floats:
+    """Values (k,) in which neighbours no further apart than `step` are made equal."""
+    if len(values) < 2:
+        return values
+    order = np.argsort(values, kind="stable")
+    ranked = values[order]
+    step = max(step, VALUE_STEP * float(ranked[-1] - ranked[0]))
+    first = np.concatenate([[True], np.diff(ranked) > step])  # where a new group begins
+    found = np.empty_like(values)
+    found[order] = ranked[np.flatnonzero(first)][np.cumsum(first) - 1]
+    return found
+
+
+def merged_scores(scores: Floats) -> Floats:
+    """Scores (d,) whose order is no rounding: differences below a millionth of the largest score are none."""
+    return merged(scores, SCORE_STEP * float(np.abs(scores).max(initial=0.0)))
+
+
+def by_family(per_cell: Floats, cells: tuple[Cell, ...]) -> Floats:
+    """(..., C) -> (...): the mean over families of the mean over their cells, so that twins count once."""
+    families = dict.fromkeys(cell.family for cell in cells)
+    parts = [per_cell[..., [cell.family == name for cell in cells]].mean(-1) for name in families]
+    found: Floats = np.mean(parts, axis=0)
+    return found
+
+
+def beaten(values: Floats, orders: Floats) -> Floats:
+    """(n, M, C), (n, B, C) -> (n, M, C): share of the random orders beaten, ties one half."""
+    above = values[:, :, None] - orders[:, None]  # (n, M, B, C)
+    found: Floats = ((above > 0) + 0.5 * (above == 0)).mean(2) + 0 * values  # NaN stays NaN
+    return found
+
+
+def standard(values: Floats, orders: Floats) -> Floats:
+    """(n, M, C), (n, B, C) -> (n, M, C): distance from the mean random order in standard deviations.
+
+    At most 2 sqrt(B): with few orders and long tails the deviation may be far too small on a text. Where all
+    random orders are alike, a value that differs is as far out as one of B + 1 can be: sqrt(B).
+    """
+    count = orders.shape[1]
+    away = values - orders.mean(1, keepdims=True)
+    spread = orders.std(1, ddof=1, keepdims=True) if count > 1 else np.zeros_like(orders[:, :1])
+    flat = spread <= 1e-12 * np.abs(orders).max(1, keepdims=True, initial=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(flat, np.sign(_round_off(away, orders)) * np.sqrt(count), away / spread)
+    limit = float(2 * np.sqrt(count))
+    clipped: Floats = np.clip(found, -limit, limit)
+    return clipped
+
+
+def _round_off(away: Floats, orders: Floats) -> Floats:
+    """The mean of equal numbers may differ from them by rounding."""
+    scale = np.abs(orders).max(1, keepdims=True, initial=0.0)
+    return np.where(np.abs(away) <= 1e-12 * scale, 0.0, away)
+
+
+def exchanged(values: Floats, orders: Floats, cells: tuple[Cell, ...]) -> Floats:
+    """w of every member of the pool of one method: (n, C), (n, B, C) -> (n, 1 + B), the method first."""
+    pool = np.concatenate([values[:, None], orders], axis=1)  # (n, 1 + B, C)
+    wins = np.zeros_like(pool)
+    for k in range(pool.shape[1]):  # a loop over members keeps the memory at one pool
+        above = pool[:, k, None] - pool
+        wins[:, k] = ((above > 0) + 0.5 * (above == 0)).sum(1) - 0.5  # less the tie with itself
+    return by_family(wins / (pool.shape[1] - 1), cells)
