@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ import pytest
 
 import heedful
 from heedful import HeedfulError, registry
+from heedful.auditing.folder import RunFolder
+from heedful.auditing.result import verdict_of
 from heedful.auditing.settings import Settings, settle
 from heedful.auditing.source import Row
 from heedful.auditing.weighing import Shard, marked, weigh_shard
-from heedful.evidence.summary import summarise, verdicts
+from heedful.evidence.summary import pools_of, summarise
+from heedful.evidence.verdict import judge
 from heedful.evidence.weigh import Score, weigh
 from heedful.run import Run
+from heedful.swap import swap_words, words_of
 from heedful.view.audit_page import page
 
 WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0, "food": 0.25, "not": -0.5}
@@ -33,6 +38,7 @@ TEXTS = [
     "the bar was not good and not great today",
 ]
 METHODS = ["occlusion", "lime", "kernel-shap"]
+TEXTS_IN_ORDER = [TEXTS[i] for i in np.random.default_rng([4, 2]).permutation(6)]
 
 
 def score(texts: list[str]) -> list[list[float]]:
@@ -69,25 +75,52 @@ def by_hand(model: Any, row: int) -> list[Score]:
     """One text without the audit."""
     seed = int(np.random.SeedSequence([4, row]).generate_state(1)[0])
     remembers: Any = Run(model)
-    found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)
+    found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)  # fitted by delete, the first operator
     items = [found[name] for name in METHODS]
-    return weigh(remembers, items, ["aopc", "sufficiency"], ["delete", "mask"], draws=5, seed=seed)
+    with swap_words(words_of(TEXTS_IN_ORDER, seed=4)):
+        return weigh(remembers, items, ["aopc", "sufficiency"], ["swap", "mask"], draws=5, seed=seed)
 
 
 def test_scores_are_those_of_each_text_by_itself(model: Any, done: heedful.Audit) -> None:
     rows = read(done.folder, "scores")
     for number in range(len(TEXTS)):
         here = [{k: v for k, v in row.items() if k != "row"} for row in rows if row["row"] == number]
-        assert sorted(map(repr, (Score(**row) for row in here))) == sorted(map(repr, by_hand(model, number)))
+        alone = [replace(score, orders=()) for score in by_hand(model, number)]
+        assert sorted(map(repr, (Score(**row) for row in here))) == sorted(map(repr, alone))
 
 
-def test_the_table_and_the_verdicts_are_those_of_all_scores(model: Any, done: heedful.Audit) -> None:
-    texts = [by_hand(model, row) for row in range(len(TEXTS))]
-    assert sorted(map(repr, done.table)) == sorted(map(repr, summarise(texts, seed=4)))
-    assert sorted(map(repr, done.verdict)) == sorted(map(repr, verdicts(texts, seed=4)))
-    assert [(v.metric, v.operator) for v in done.verdict] == [
-        (metric, operator) for metric in ("aopc", "sufficiency") for operator in ("delete", "mask")
+def test_every_random_order_has_its_value(model: Any, done: heedful.Audit) -> None:
+    rows = read(done.folder, "orders")
+    assert {row["order"] for row in rows} == set(range(5))
+    for score in by_hand(model, 3):
+        if score.method == "occlusion":
+            here = [
+                row["value"]
+                for row in rows
+                if (row["row"], row["metric"], row["operator"]) == (3, score.metric, score.operator)
+            ]
+            assert tuple(here) == score.orders
+
+
+def test_the_table_and_the_verdict_are_those_of_all_scores(model: Any, done: heedful.Audit) -> None:
+    order = np.random.default_rng([4, 2]).permutation(len(TEXTS))
+    texts = [by_hand(model, int(row)) for row in order]
+    assert repr(done.table) == repr(
+        sorted(summarise(texts, seed=4), key=lambda e: (e.metric, e.operator == "mask"))
+    )
+    again = judge(pools_of(texts, METHODS, ["swap", "mask"]), seed=4)
+    assert [(one.method, one.won, one.share, one.z) for one in done.verdict.methods] == [
+        (one.method, one.won, one.share, one.z) for one in again.methods
     ]
+    assert done.verdict.operators == ("swap", "mask")
+    assert {one.fitted_by for one in done.verdict.methods} == {("delete",)}
+    assert done.verdict["occlusion"].inputs == np.mean([len(text.split()) + 1 for text in TEXTS])
+
+
+def test_a_verdict_can_be_worked_out_again_from_the_shards(done: heedful.Audit) -> None:
+    assert done.folder is not None
+    run = RunFolder(done.folder)
+    assert repr(verdict_of(run, run.manifest()["settings"])) == repr(done.verdict)
 
 
 def test_attributions_are_words_with_their_places(done: heedful.Audit) -> None:
@@ -101,13 +134,15 @@ def test_attributions_are_words_with_their_places(done: heedful.Audit) -> None:
 
 
 def test_labels_are_compared_by_name_and_by_number(done: heedful.Audit) -> None:
-    assert [row["right"] for row in read(done.folder, "texts")] == [True, True, True, True, None, None]
+    right = {row["row"]: row["right"] for row in read(done.folder, "texts")}
+    assert [right[row] for row in range(6)] == [True, True, True, True, None, None]
     assert (done.labelled, done.right) == (4, 4)
 
 
 def test_labels_may_be_numbers_in_any_form(model: Any, tmp_path: Path) -> None:
     labels = ["1.0", " 1 ", True, float("inf"), "nan", "1e999"]
-    found = run(model, tmp_path, [TEXTS[0]] * 6, labels=labels, methods=["occlusion"], metrics=["aopc"])
+    texts = [f"{TEXTS[0]} {word}" for word in "abcdef"]
+    found = run(model, tmp_path, texts, labels=labels, methods=["occlusion"], metrics=["aopc"])
     assert (found.texts, found.labelled, found.right, found.unknown) == (6, 3, 3, 3)
     assert "3 labels name no label of the model" in str(found)
     assert "3 labels name no label of the model" in page(found)
@@ -143,6 +178,8 @@ def test_a_row_does_not_depend_on_what_ran_before(model: Any, done: heedful.Audi
     """The second shard alone, and in shards of another size."""
     whole = read(done.folder, "scores")
     assert read(run(model, tmp_path / "one", shard=1).folder, "scores") == whole
+    turned = run(model, tmp_path / "turned", iter(TEXTS_IN_ORDER[::-1]))
+    assert len(read(turned.folder, "scores")) == len(whole)
     shards = (tmp_path / "one" / "shards").iterdir()
     assert len(list(shards)) == len(TEXTS)
 
@@ -152,9 +189,9 @@ def test_bad_rows_are_told_and_skipped(model: Any, tmp_path: Path) -> None:
     found = run(model, tmp_path, texts)
     assert (found.rows, found.texts) == (7, 2)
     errors = read(tmp_path, "errors")
-    assert [error["row"] for error in errors] == [1, 2, 3, 4, 5]
-    parts = ["empty", "null", "not text, but float", "empty", "not valid UTF-8"]
-    assert all(part in error["reason"] for part, error in zip(parts, errors, strict=True))
+    parts = {1: "empty", 2: "null", 3: "not text, but float", 4: "empty", 5: "not valid UTF-8"}
+    assert {error["row"] for error in errors} == set(parts)
+    assert all(parts[error["row"]] in error["reason"] for error in errors)
     assert found.errors == errors
     assert "5 of 7 rows were skipped" in str(found)
 
@@ -175,8 +212,8 @@ def test_a_model_that_breaks_on_one_text_loses_that_text_alone(tmp_path: Path) -
             raise RuntimeError("cannot say that")
         return score(texts)
 
-    found = run(fragile, tmp_path)
-    assert [error["row"] for error in found.errors] == [1, 3]
+    found = run(fragile, tmp_path, operators="mask")  # a swap may put the word anywhere
+    assert {error["row"] for error in found.errors} == {1, 3}
     assert found.errors[0]["reason"] == "RuntimeError: cannot say that"
 
 
@@ -191,8 +228,8 @@ def test_a_method_that_fails_on_one_text_leaves_the_others(model: Any, tmp_path:
 
 
 def test_no_row_that_can_be_weighed_is_a_mistake(model: Any, tmp_path: Path) -> None:
-    with pytest.raises(HeedfulError, match=r"none of 2 rows could be weighed: row 0: the text is empty"):
-        run(model, tmp_path, ["", None])
+    with pytest.raises(HeedfulError, match=r"none of 2 rows could be weighed: row [01]: the text is empty"):
+        run(model, tmp_path, ["", " "])
     with pytest.raises(HeedfulError, match="there are no texts"):
         run(model, tmp_path / "none", [])
 
@@ -267,7 +304,14 @@ def test_mistakes_are_told_before_any_text_is_read(model: Any, tmp_path: Path) -
 
 def test_defaults_are_named(model: Any, shared: Any) -> None:
     found = settle(model)
-    assert found.operators == ("delete", "mask")
+    assert (found.fits, found.operators) == (("delete",), ("swap", "mask"))
+    assert (settle(model, operators=["delete"]).fits, settle(model, operators="swap").fits) == (
+        ("mask",),
+        ("delete",),
+    )
+    every = settle(model, operators="all")
+    assert every.operators == every.fits == model.operators
+    assert every.turns
     assert "random" not in found.methods
     assert set(found.methods) == {"occlusion", "lime", "kernel-shap"}
     assert len(found.metrics) == 6
@@ -290,7 +334,7 @@ def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:
 def test_what_is_loaded_is_what_was_found(done: heedful.Audit) -> None:
     again = heedful.audit.load(done.folder)
     assert repr(again.table) == repr(done.table)
-    assert again.verdict == done.verdict
+    assert repr(again.verdict) == repr(done.verdict)  # NaN is not equal to itself
     assert again.to_dict() == done.to_dict()
     assert (done.folder / "table.csv").read_text() == done.to_csv()
     assert json.loads((done.folder / "result.json").read_text()) == done.to_dict()

@@ -50,7 +50,8 @@ def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.Captur
     found = json.loads(said.out)
     assert (found["rows"], found["texts"], found["labelled"]) == (7, 6, 6)
     assert len(found["table"]) == 2 * 2
-    assert found["verdicts"][0]["said"].startswith("On 6 texts, by aopc under mask")
+    assert found["headline"] == "6 texts are too few for a verdict: at least 10 are needed."
+    assert found["verdict"]["said"][0] == found["headline"]
     assert found["errors"] == [{"row": 2, "method": "", "reason": "the text is empty"}]
     assert "report.html" in said.err
 
@@ -60,7 +61,7 @@ def test_all_is_the_default_and_the_dear_are_named(
 ) -> None:
     texts = tmp_path / "texts.csv"
     texts.write_text("text\na good film\n")
-    given = ["audit", str(texts), "--model", "zoo:one-layer", "--metric", "aopc", "--operator", "unk"]
+    given = ["audit", str(texts), "--model", "zoo:one-layer", "--metric", "aopc", "--operators", "unk"]
     given += ["--draws", "2", "--out", str(tmp_path / "run")]
     able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
     dear = [name for name in able if registry.get(name).dear]
@@ -76,7 +77,7 @@ def test_all_is_the_default_and_the_dear_are_named(
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(data) == 0
     first = capsys.readouterr().out
-    for part in ("Words removed by: mask", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
+    for part in ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
         assert part in first
     stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
     assert audit(data, "--quiet") == 0
@@ -98,7 +99,7 @@ def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) 
         (["--label-column", "stars"], "has no column 'stars'"),
         (["--method", "limes"], "unknown method 'limes'. Did you mean 'lime'?"),
         (["--metric", "aopcs"], "unknown metric 'aopcs'"),
-        (["--operator", "erase"], "words cannot be removed by 'erase'"),
+        (["--operators", "erase"], "words cannot be removed by 'erase'"),
         (["--json", "--csv"], "both want standard output"),
         (["--shard", "0"], "Invalid value for '--shard'"),
     ],
@@ -216,21 +217,20 @@ def test_strings_of_the_user_are_escaped(data: Path) -> None:
         assert html.count("&lt;script&gt;") >= 3
 
 
-def test_marks_follow_the_verdicts(data: Path) -> None:
-    assert audit(data, "--quiet", "--metric", "monotonicity") == 0
+def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> None:
+    assert audit(data, "--quiet", "--operators", "all") == 0
     found = heedful.audit.load(data.parent / "run")
-    for block in audit_summary.blocks(found):
+    assert not any(e.circular for e in found.table), "in turns, no operator judges what it fitted"
+    given = {"params": {"occlusion": {"operator": "delete"}}, "operators": ["delete", "swap"]}
+    own = heedful.audit(
+        "zoo:sentiment", ["a good film", "a bad film"], methods=["occlusion", "grad-l2"], metrics=["aopc"],
+        draws=3, out=data.parent / "own", **given,
+    )  # fmt: skip
+    assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
+    for block in audit_summary.blocks(own):
         for (metric, method), evidence in block.cells.items():
-            verdict = block.verdicts[metric]
-            wanted = {
-                audit_summary.CIRCULAR: evidence.circular,
-                audit_summary.LEADS: method in verdict.lead,
-                audit_summary.DULL: method in verdict.no_better_than_random,
-            }
-            marks = [mark for mark, holds in wanted.items() if holds] or [""]
-            assert block.mark(metric, method) == marks[0]
-    circular = {(e.metric, e.method) for e in found.table if e.circular}
-    assert circular == {("monotonicity", "occlusion")}
+            assert block.mark(metric, method) == (audit_summary.CIRCULAR if evidence.circular else "")
+    assert own.verdict.operators == ("swap",)
 
 
 def test_report_draws_an_audit_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

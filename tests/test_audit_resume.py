@@ -107,15 +107,20 @@ def test_rows_that_changed_are_refused(tmp_path: Path, script: ModuleType) -> No
     """A generator has no checksum, but its shards know their rows."""
     import heedful
 
-    def run(texts: list[str]) -> Any:
+    def run(texts: list[str], by: str = "mask") -> Any:
         return heedful.audit(
-            script.score, iter(texts), methods="occlusion", metrics="aopc", out=tmp_path, shard=2, draws=3
-        )
+            script.score, iter(texts), methods="occlusion", metrics="aopc", out=tmp_path / by, shard=2,
+            draws=3, operators=by,
+        )  # fmt: skip
 
     texts = [f"{word} food is good" for word in WORDS[:6]]
     run(texts)
+    changed = [*texts[:3], "bad food", *texts[4:]]
     with pytest.raises(HeedfulError, match="rows 2 to 3 are not those"):
-        run([*texts[:3], "bad food", *texts[4:]])
+        run(changed)
+    run(texts, "swap")
+    with pytest.raises(HeedfulError, match="the first rows are not those"):
+        run(changed, "swap")  # its words come from the first rows
     with pytest.raises(HeedfulError, match="shards of other rows"):
         run(texts[:4])
 

@@ -250,7 +250,7 @@ def test_shards_are_read_only_as_they_are_asked_for() -> None:
             taken.append(i)
             yield str(i)
 
-    found = shards(open_source(texts()), 3)
+    found = shards(open_source(texts()).rows(), 3)
     assert [row.text for row in next(found).rows] == ["0", "1", "2"]
     assert taken == [0, 1, 2]
     assert [len(shard.rows) for shard in found] == [3, 3, 1]

@@ -9,6 +9,7 @@ import pytest
 
 import heedful
 from heedful import planning, registry
+from heedful.evidence.faithfulness import bin_counts
 from heedful.models.base import missing
 from heedful.planning import plan
 from heedful.run import Run
@@ -93,8 +94,10 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
         made.seconds_a_row * (3 + made.weighing + sum(  # one trace; a backward is two forwards
             (3 if "gradients" in e.needs else 1) * likely[e.name] for e in made.chosen if e.counts))
     )  # fmt: skip
-    orders = len(made.chosen) - 1 + 10  # ten random ones
-    assert made.weighing == 2 + 10 * orders  # two metrics of five bins
+    orders = len(made.chosen) - 1 + made.draws
+    assert made.draws == 20
+    bins = len(set(bin_counts(len(made.x.units("word")))))
+    assert made.weighing == 2 + 2 * bins * orders  # two metrics; the same bin is run once
     data = made.to_dict()
     assert data["rows"] == made.most_rows >= max(row["most"] for row in data["methods"])
     assert set(data["refused"]) >= {"anchors", "search"}

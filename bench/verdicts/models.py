@@ -40,7 +40,9 @@ class Known:
 def _weights(seed: int, large: int = 8) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     found = dict(zip(WORDS, 0.05 * rng.normal(size=len(WORDS)), strict=True))
-    return found | dict(zip(rng.choice(WORDS, large, replace=False), rng.choice([-1.0, 1.0, 2.0], large), strict=True))
+    return found | dict(
+        zip(rng.choice(WORDS, large, replace=False), rng.choice([-1.0, 1.0, 2.0], large), strict=True)
+    )
 
 
 def _sum(weights: dict[str, float], words: Words) -> float:
@@ -121,7 +123,7 @@ def attention(seed: int) -> Known:
 def shortcut(seed: int) -> Known:
     """One of a few words decides; the rest is hardly read."""
     rng = np.random.default_rng(seed + 400)
-    weights = dict.fromkeys(WORDS, 0.0) | {word: 5.0 for word in rng.choice(WORDS, 14, replace=False)}
+    weights = dict.fromkeys(WORDS, 0.0) | dict.fromkeys(rng.choice(WORDS, 14, replace=False), 5.0)
 
     def value(words: Words) -> float:
         return max((weights.get(word, 0.0) for word in words), default=0.0) + 0.2 * _sum(weights, words)
@@ -149,7 +151,9 @@ def noise(seed: int) -> Known:
     def value(words: Words) -> float:
         key = zlib.crc32(" ".join([str(seed), *words]).encode())
         drawn = np.random.default_rng(key).normal(size=2)
-        return float([drawn[0], np.exp(1.5 * drawn[0]), float(drawn[0] > 1.6), drawn[0] / abs(drawn[1])][seed % 4])
+        return float(
+            [drawn[0], np.exp(1.5 * drawn[0]), float(drawn[0] > 1.6), drawn[0] / abs(drawn[1])][seed % 4]
+        )
 
     return Known(f"noise {seed}", value)
 

@@ -21,7 +21,7 @@ from scipy import stats
 from bench.verdicts.laws import CELLS, LAWS, pools
 from heedful.auditing.deciding import decided
 from heedful.evidence.shares import Cell, Pools, by_family, standard
-from heedful.evidence.verdict import Verdict, judge
+from heedful.evidence.verdict import Facts, Verdict, judge
 from heedful.types import Floats
 
 PROMISE = 0.05
@@ -67,14 +67,14 @@ class Rate:
 def nulls(n: int = 20, methods: int = 4) -> list[Null]:
     """Audits in which nothing, or not everything, is better than random."""
     nothing = (False,) * methods
-    found = [
-        Null(f"{name} values", partial(_plain, law, n, methods), nothing) for name, law in LAWS.items()
-    ]
+    found = [Null(f"{name} values", partial(_plain, law, n, methods), nothing) for name, law in LAWS.items()]
     found += [
         Null("right on half, the reverse on half", partial(_half, n, methods), nothing),
         Null("methods that copy each other", partial(_copies, n, methods), nothing),
         Null("twin metrics", partial(_twins, n, methods), nothing),
-        Null("one good method, the others know nothing", partial(_one_good, n, methods), (True, *nothing[1:])),
+        Null(
+            "one good method, the others know nothing", partial(_one_good, n, methods), (True, *nothing[1:])
+        ),
     ]
     return found
 
@@ -153,13 +153,20 @@ def false_use(verdict: Verdict, null: Null) -> bool:
 
 
 def judged(pools: Pools, seed: int, always: bool = False) -> Verdict:
-    return judge(pools, seed=seed, always=always, exchanges=EXCHANGES)
+    """The better a method, the more it costs: the rule that takes the cheapest is put to the test."""
+    inputs = {name: float(len(pools.methods) - place) for place, name in enumerate(pools.methods)}
+    return judge(pools, Facts(inputs), seed=seed, always=always, exchanges=EXCHANGES)
 
 
 def stopped(pools: Pools) -> int:
     """The text at which an audit that stops when it is decided stops."""
     total = len(pools)
     for n in range(10, total):
-        if decided(Pools(pools.methods, pools.cells, pools.values[:n], pools.orders[:n]), total - n):
+        if decided(first(pools, n), total - n):
             return n
     return total
+
+
+def first(pools: Pools, n: int) -> Pools:
+    """The first n texts."""
+    return Pools(pools.methods, pools.cells, pools.values[:n], pools.orders[:n])

@@ -291,7 +291,7 @@ class Evidence(Shown):
     def beat(self) -> int:
         """Of a single text: how many random orders it beat."""
         up = self.best >= self.control
-        return sum(self.value > order if up else self.value < order for order in self.orders)
+        return sum(bool(self.value > order if up else self.value < order) for order in self.orders)
 
 
 @dataclass(frozen=True)

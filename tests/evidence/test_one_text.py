@@ -13,7 +13,7 @@ import torch
 import heedful
 from heedful import checks
 from heedful.evidence import moved
-from heedful.evidence.one_text import METRICS, operator_of, rows_of, said
+from heedful.evidence.one_text import METRICS, draws_needed, operator_of, rows_of, said, standings
 from heedful.types import Evidence, Removal
 from heedful.view.html import page
 from heedful.view.repeat import command, python
@@ -21,30 +21,69 @@ from heedful.view.repeat import command, python
 TEXT = "the cat sat on the mat the sat on mat"
 
 
-def line(method: str, value: float, *, circular: bool = False, metric: str = "aopc") -> Evidence:
-    return Evidence(
-        metric, "delete", method, value, 0.0, 2.0, value / 2, (np.nan, np.nan), 1, (-1.0, 1.0), circular
-    )
+ORDERS = tuple(np.linspace(-1.0, 1.0, 20))
+
+
+def line(
+    method: str, value: float, *, circular: bool = False, metric: str = "aopc", orders: int = 20
+) -> Evidence:
+    drawn = tuple(np.linspace(-1.0, 1.0, orders))
+    given = (value, 0.0, 2.0, value / 2, (np.nan, np.nan), 1, (-1.0, 1.0), circular, drawn)
+    return Evidence(metric, "delete", method, *given)
 
 
 def test_the_words_follow_the_numbers() -> None:
     found = [line("a", 1.5), line("b", 0.5), line("c", 2.0), line("d", 9.0, circular=True)]
-    first, last = said(found).splitlines()
-    assert first == (
-        "On this text, by aopc under delete, c and a do better than 10 random orders did; not so b."
+    first, second, third, last = said(found, d=10).splitlines()
+    assert first == "Of 20 random orders on this text, a and c beat all 20, b beat 15."
+    assert second.startswith(
+        "To test whether these 3 methods beat chance on one text takes --draws 59, about "
     )
+    assert third == "The evidence removes words by delete."
     assert "heedful audit" in last
-    assert "no method does better" in said([line("b", 0.5)])
+    assert "b beat none" in said([line("b", -1.5)])
     assert said([]).startswith("Nothing was weighed")
     assert "pass evidence=True" in said([])
+    assert "No metric of the verdict" in said([line("a", 1.0, metric="monotonicity")])
 
 
-def test_low_is_good_where_the_best_is_below_the_control() -> None:
-    low = replace(line("a", -1.5), best=-2.0)
-    assert low.above_chance
-    assert not replace(low, value=-0.5).above_chance
-    many = replace(low, n=20, interval=(-0.1, 0.4))
-    assert not many.above_chance, "of many texts, the interval tells"
+def test_enough_orders_are_tested() -> None:
+    many = [line("a", 1.5, orders=40), line("b", 0.5, orders=40)]
+    assert [(one.method, one.beat, one.draws) for one in standings(many)] == [("a", 40, 40), ("b", 30, 40)]
+    assert [one.p for one in standings(many)] == pytest.approx([2 / 41, 11 / 41])
+    told = said(many)
+    assert (
+        "Better than random orders on this text: a (p = 0.049), corrected for 2 methods. Not shown: b."
+        in told
+    )
+    assert "No method is shown to be better" in said([line("b", 0.5, orders=40)])
+    assert all(np.isnan(one.p) for one in standings([line(name, 2.0, orders=40) for name in "abc"]))
+    assert [draws_needed(methods) for methods in (1, 5, 16)] == [19, 99, 319]
+
+
+def test_two_families_have_a_voice_each() -> None:
+    """An order is one thing: best by one family and worst by the other beats half of the random ones."""
+    low = replace(line("a", 1.5, metric="sufficiency"), best=-2.0)  # a large shortfall is bad
+    (one,) = standings([line("a", 1.5), low])
+    assert 0 <= one.beat <= 12
+    good = replace(line("a", -1.5, metric="sufficiency"), best=-2.0)
+    assert standings([line("a", 1.5), good])[0].beat == 20
+    assert good.beat == 20
+    assert replace(good, value=-0.5).beat == 15
+
+
+def test_a_method_that_knows_nothing_is_seldom_shown_on_one_text() -> None:
+    """One more random order among 19: p is uniform on 1/20, 2/20, ..."""
+    counts = []
+    for seed in range(400):
+        values = np.random.default_rng(seed).normal(size=(2, 20))
+        pair = [
+            replace(line("m", values[0, 0]), orders=tuple(values[0, 1:])),
+            replace(line("m", values[1, 0], metric="sufficiency"), orders=tuple(values[1, 1:])),
+        ]
+        (one,) = standings(pair)
+        counts.append(one.p <= 0.05)
+    assert sum(counts) <= 34  # 5 % of 400, and three standard deviations
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +99,10 @@ def weighed(bag: Any) -> heedful.Comparison:
 def test_the_methods_of_a_linear_model_do_best(weighed: heedful.Comparison, bag: Any) -> None:
     assert {e.method for e in weighed.evidence} == {"occlusion", "lime"}
     assert {e.metric for e in weighed.evidence} == set(METRICS)
-    assert {e.operator for e in weighed.evidence} == {operator_of(bag)} == {"delete"}
-    assert all(e.skill == pytest.approx(1.0) and e.above_chance for e in weighed.evidence)
+    fitted = {operator for item in weighed.attributions for operator in item.fitted_by or ()}
+    assert {e.operator for e in weighed.evidence} == {operator_of(bag, weighed.attributions)}
+    assert not fitted & {e.operator for e in weighed.evidence}, "no method is judged by its own removal"
+    assert all(e.skill == pytest.approx(1.0) and e.beat >= len(e.orders) - 1 for e in weighed.evidence)
 
 
 def test_it_is_weighed_when_every_method_runs_or_when_asked(bag: Any) -> None:
@@ -91,31 +132,39 @@ def test_it_comes_back_from_disk_and_stands_on_the_page(weighed: heedful.Compari
     assert again.verdict == weighed.verdict
     assert weighed.to_dict()["verdict"] == weighed.verdict
     shown = page(weighed)
-    assert "Which to heed?" in shown
-    assert "do better than 10 random orders did" in shown
+    assert "Which to trust here?" in shown
+    assert weighed.verdict.splitlines()[0] in shown
     assert "evidence=['comprehensiveness', 'sufficiency']" in python(weighed)
     named = replace(weighed, model={"name": "zoo:sentiment"})
     assert "--no-evidence" not in str(command(named))
     assert "--no-evidence" in str(command(replace(named, evidence=())))
 
 
-def test_it_says_by_what_words_are_removed(shared: Any, weighed: heedful.Comparison) -> None:
+def test_it_says_by_what_words_are_removed(shared: Any) -> None:
     model = shared("bert").model
     methods = ["occlusion", "lime", "grad-l2"]
     other = heedful.explain(model, TEXT, methods, evidence=True)
-    line = "removes words by delete; occlusion and lime by mask: no method is judged by its own removal."
+    line = "The evidence removes words by delete; fitted: occlusion and lime by mask."
     assert other.verdict.count(line) == 1
     assert line in page(other)
-    too = (
-        "removes words by delete; occlusion and lime by delete too, so they are judged by their own removal."
-    )
-    assert too in weighed.verdict
     half = heedful.explain(model, TEXT, methods, evidence=True, params={"lime": {"operator": "delete"}})
-    both = (
-        "removes words by delete; occlusion by mask; lime by delete too, so it is judged by its own removal."
-    )
-    assert both in half.verdict
-    assert "removes words" not in heedful.explain(model, TEXT, "grad-l2", evidence=True).verdict
+    assert "The evidence removes words by swap; fitted: occlusion by mask; lime by delete." in half.verdict
+    assert "fitted" not in heedful.explain(model, TEXT, "grad-l2", evidence=True).verdict
+
+
+def test_a_test_is_made_where_it_is_cheap(bag: Any) -> None:
+    """1,000 rows of the method pay for 19 random orders; the 11 of occlusion do not, so counts are all."""
+    dear = heedful.explain(bag, TEXT, "lime", evidence=True, params={"lime": {"samples": 900}})
+    cheap = heedful.explain(bag, TEXT, ["occlusion", "lime"], evidence=True)
+    assert "--draws 39" in cheap.verdict
+    assert len(cheap.evidence[0].orders) == 20
+    assert "p = " in dear.verdict or len(dear.evidence[0].orders) == 20
+    asked = heedful.explain(bag, TEXT, ["occlusion", "lime"], evidence=True, draws=39)
+    assert len(asked.evidence[0].orders) == 39
+    assert "corrected for 2 methods" in asked.verdict
+    assert "draws=39" in python(asked)
+    with pytest.raises(heedful.HeedfulError, match="draws cannot be 5"):
+        heedful.explain(bag, TEXT, "occlusion", evidence=True, draws=5)
 
 
 @pytest.mark.parametrize(("size", "told"), [(1e-4, True), (1.0, False)])

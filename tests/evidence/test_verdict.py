@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench.verdicts.laws import CELLS, LAWS, pools
 from scipy import stats
 
-from bench.verdicts.laws import CELLS, LAWS, pools
 from heedful.evidence.best import MIN_COMPARED, best_methods, decide, differences
 from heedful.evidence.exchange import exchange_p, holm
 from heedful.evidence.sentences import PROMISE
@@ -80,9 +80,7 @@ def test_without_a_certificate_the_best_mean_is_called_so() -> None:
 
 def test_none_better_than_random_is_the_headline() -> None:
     found = judge(drawn([0.0, 0.0]))
-    assert found.headline == (
-        "No method is shown to be better than a random order on this model (50 texts)."
-    )
+    assert found.headline == ("No method is shown to be better than a random order on this model (50 texts).")
     assert not found.use
 
 
@@ -156,7 +154,9 @@ def test_near_twins_speak_with_one_voice() -> None:
     given = drawn([0.8, 0.0], 30)
     first = [place for place, cell in enumerate(CELLS) if cell.family == "remove-top"]
     more = [*range(len(CELLS)), *first, *first]
-    cells = tuple(replace(CELLS[place], metric=f"{CELLS[place].metric}-{at}") for at, place in enumerate(more))
+    cells = tuple(
+        replace(CELLS[place], metric=f"{CELLS[place].metric}-{at}") for at, place in enumerate(more)
+    )
     twins = Pools(given.methods, cells, given.values[:, :, more], given.orders[:, :, more])
     one, other = judge(given), judge(twins)
     for name in given.methods:
@@ -289,7 +289,9 @@ def test_many_methods_are_compared_as_dunnett_does() -> None:
     z = np.random.default_rng(1).normal(size=(500, 7))
     rng = np.random.default_rng(2)
     shared = rng.normal(size=(200_000, 1)) + rng.normal(size=(200_000, 6))
-    assert best_methods(z).critical == pytest.approx(np.quantile((shared / np.sqrt(2)).max(1), 0.975), abs=0.15)
+    assert best_methods(z).critical == pytest.approx(
+        np.quantile((shared / np.sqrt(2)).max(1), 0.975), abs=0.15
+    )
 
 
 def test_the_certificate_holds_and_the_best_stays() -> None:

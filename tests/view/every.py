@@ -35,31 +35,42 @@ def seen(words: int) -> Inside:
     )
 
 
-def evidence(method: str) -> Evidence:
-    return Evidence(EVIL, "delete", method, 0.5, 0.1, 0.9, 0.5, (0.2, 0.8), 20, (-0.1, 0.3))
+def evidence(method: str, metric: str | None = None) -> Evidence:
+    numbers: Any = (0.5, 0.1, 0.9, 0.5, (0.2, 0.8), 20, (-0.1, 0.3))
+    return Evidence(EVIL if metric is None else metric, "delete", method, *numbers)
 
 
 def explanation() -> Any:
     model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]]}
     settings = {"unit": "word", "source": EVIL, "versions": {"x": EVIL}, "seed": 0}
     found = compare(EVIL, model=model, settings=settings, refused={EVIL: EVIL})
-    weighed = tuple(evidence(method) for method in ("lime", "grad-l2"))
+    orders = tuple(np.linspace(-0.1, 0.3, 20))
+    weighed = tuple(replace(evidence(method, "aopc"), n=1, orders=orders) for method in ("lime", "grad-l2"))
     return replace(found, evidence=weighed, inside=seen(len(found.x.word_spans)))
 
 
 def audit() -> Any:
-    from heedful.auditing.answer import AuditVerdict
     from heedful.auditing.result import Audit
-    from heedful.evidence.verdict import Verdict
+    from heedful.evidence.shares import Cell
+    from heedful.evidence.verdict import MethodVerdict, Verdict
 
     methods = ("lime", EVIL)
-    verdict = Verdict(methods, (0.5, 0.2), methods[:1], methods[1:], (), 0.1, EVIL, "delete", 20)
-    said = AuditVerdict((verdict,), EVIL, (EVIL,), "leads in 1 of 1")
+    shares: Any = {"by_family": {"remove-top": 0.9, EVIL: 0.4}, "by_operator": {"delete": 0.9, EVIL: 0.3}}
+    shares["fitted_by"] = (EVIL,)
+    judged = tuple(
+        MethodVerdict(
+            m, 20, 18, 0.9, 0.001, better, 2.0, 0.1, better, better, inputs=9.0, fitted_by=(EVIL,), **shares
+        )
+        for m, better in zip(methods, (False, True), strict=True)
+    )
+    said = Verdict(
+        20, judged, EVIL, True, (Cell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
+    )
     errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
     return Audit(
-        Path("run"), [evidence(m) for m in methods], said, 21, 20, {"asked": 100, "run": 50, "naive": 400},
-        20, 15, 1, errors, {EVIL: 1}, (EVIL,), {EVIL: "high"}, made,
+        Path("run"), [evidence(m) for m in methods], said, 23, 20, {"asked": 100, "run": 50, "naive": 400},
+        2, 20, 15, 1, errors, {EVIL: 1}, (EVIL,), {EVIL: "high"}, made,
     )  # fmt: skip
 
 

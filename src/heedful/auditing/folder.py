@@ -84,6 +84,11 @@ class RunFolder:
             for name in sorted(there.get(part, {}).keys() | made[part].keys())
             if not _same(there.get(part, {}).get(name), made[part].get(name))
         ]
+        if len(differ) == 1 and differ[0].startswith("settings swap "):  # drawn from the first texts
+            raise HeedfulError(
+                f"the first rows are not those that {self.path} was made from",
+                fix="Name another folder, or remove this one",
+            )
         if differ:
             raise HeedfulError(
                 f"{self.path} was made differently: {'; '.join(differ)}",

@@ -133,6 +133,9 @@ def _record(kind: Any, data: Mapping[str, Any]) -> Any:
         if each.name not in data:
             continue  # of a version that did not have it
         value, wanted = data[each.name], str(each.type)
+        if isinstance(value, Mapping):
+            given[each.name] = {k: _float(v) if "float" in wanted else v for k, v in value.items()}
+            continue
         if "float" in wanted and "None" not in wanted:
             value = tuple(map(_float, value)) if isinstance(value, list) else _float(value)
         given[each.name] = tuple(value) if isinstance(value, list) else value

@@ -36,7 +36,7 @@ Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: e
 GIVEN = "Language models: already written after the text, read and not explained."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
-Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, unk, pad or mean.")]
+Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, swap, unk, pad or mean.")]
 PARAM = "A parameter of one method; repeatable."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
 BUDGET = "Most model inputs that all methods together may run."

@@ -80,7 +80,9 @@ def effects(subject: Subject) -> tuple[Floats, float]:
     item, d = subject.item, len(subject.scores)
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])
     ask = subject.model.rows
-    values = np.array([ask(item.x, item.target, keep, o, subject.unit) for o in subject.model.operators])
+    # not by swap: a new word has an effect of its own
+    removing = [name for name in subject.model.operators if name != "swap"]
+    values = np.array([ask(item.x, item.target, keep, name, subject.unit) for name in removing])
     return np.abs(values[:, 1:] - values[:, :1]), float(np.abs(values).max())
 
 

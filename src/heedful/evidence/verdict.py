@@ -34,6 +34,7 @@ MIN_TEXTS = 10
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
 PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
 POWER = 0.8
+BELOW_LEVEL = 0.05  # of one method's share, on one side: it ends the search for it and claims nothing
 JUDGES = ("delete", "swap", "mask", "unk", "pad", "mean")  # the first that fitted no method judge by default
 TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before anything is measured
 
@@ -150,7 +151,7 @@ def judge(
     compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and not flat
     again = max(exchanges // 5, 1000)
     best = (sequential.best_at_all_times(z) if always else best_methods(z, seed, again)) if compared else None
-    below = holm(sequential.below_p(w[whole])) if always and whole.any() else np.zeros(len(p))
+    below = sequential.below_p(w[whole]) if always and whole.any() else np.zeros(len(p))
     methods = [
         _method(name, place, pools, shares, w, z, float(p[place]), better[place], best, facts)
         for place, name in enumerate(pools.methods)
@@ -235,7 +236,7 @@ def _operators(shares: Floats, cells: tuple[Cell, ...]) -> dict[str, float]:
 
 
 def _settled(one: MethodVerdict, below: float) -> MethodVerdict:
-    return replace(one, settled=one.better or below <= 2 * LEVEL)
+    return replace(one, settled=one.better or below <= BELOW_LEVEL)
 
 
 def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | None:
