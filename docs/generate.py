@@ -45,14 +45,14 @@ Generated from the registry. Every value stands between a *control*, the same me
 the *best*: skill = (value − control) / (best − control) is 0 at chance and 1 at the best. Metrics whose best
 is "the best order found" remove words, under every operator asked for; their rows are shared with those of
 the methods. The others explain again, other texts or other models, and cost as many explanations.
-*Circular*: methods that were chosen or fitted by what the metric measures; they take no part in its verdict.
-A metric says nothing (has no value) where it is not defined: `plausibility` without marks, `completeness` of
-a method without a baseline.
+*Verdict*: the family through which the metric takes part in the verdict of an audit; the others are shown
+beside it. A metric says nothing (has no value) where it is not defined: `plausibility` without marks,
+`completeness` of a method without a baseline.
 
 `gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.evidence`) need a data set
 or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).
 
-| metric | says | good is | best | circular |
+| metric | says | good is | best | verdict |
 |---|---|---|---|---|
 """
 
@@ -98,9 +98,9 @@ def metrics() -> str:
     rows = []
     for entry in registry.metrics().values():
         bound = "the best order found" if entry.best is None else f"{entry.best:g}"
-        circular = ", ".join(f"`{name}`" for name in sorted(entry.circular))
         link = f"[`{entry.name}`](metrics/{entry.name}.md)"
-        rows.append(f"| {link} | {entry.summary} | {entry.better} | {bound} | {circular} |")
+        family = entry.family.replace("-", " the ")
+        rows.append(f"| {link} | {entry.summary} | {entry.better} | {bound} | {family} |")
     return WEIGHED + "\n".join(rows) + "\n"
 
 
@@ -109,12 +109,13 @@ def metric(entry: registry.Metric) -> str:
     bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
     asks = "rows: words are removed" if entry.asks == "rows" else "the method again, on other texts or models"
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
-    circular = ", ".join(f"`{name}`" for name in sorted(entry.circular)) or "no method"
+    family = entry.family.replace("-", " the ")
+    part = f"in the family *{family}*" if family else "none: it is shown beside it"
     facts = [
         f"- **Good is:** {entry.better}; best: {bound}",
         f"- **Asks for:** {asks}",
         f"- **Control:** {control}",
-        f"- **Circular for:** {circular}",
+        f"- **Part in the verdict:** {part}",
         f"- **Runs:** {'only when named: it is dear' if entry.dear else 'when asked for'}",
         f"- **Cite:** {entry.cite}",
     ]

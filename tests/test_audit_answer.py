@@ -165,4 +165,4 @@ def test_shares_apart_are_on_the_page(tmp_path: Path) -> None:
     assert "spread over operators" in html
     for name, share in one.by_operator.items():
         assert f">{name}</th>" in html
-        assert f"<td>{share:.0%}</td>" in html
+        assert f"<td>{100 * share:.0f} %</td>" in html

@@ -115,6 +115,8 @@ def reviews(folder: Path) -> None:
         (folder / name).write_text("\n".join(["text,review,label", *lines]) + "\n", encoding="utf-8")
     (folder / "reviews.jsonl").write_text("\n".join(map(json.dumps, table)) + "\n", encoding="utf-8")
     parquet.write_table(pa.Table.from_pylist(table), folder / "reviews.parquet")
+    mine = [{"row": row, "method": "mine", "scores": [0.1] * 4, "fitted_by": "nothing"} for row in range(2)]
+    (folder / "mine.jsonl").write_text("\n".join(map(json.dumps, mine)) + "\n", encoding="utf-8")
     words = ("cat", "dog", "mat", "house", "world")
     marked = [
         {
@@ -385,15 +387,14 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
     out, err = capsys.readouterr()
     assert re.search(r"^occlusion +11 ", out, re.M)
     assert re.search(r"^lime +30 to 256 ", out, re.M)
-    assert re.search(
-        r"^evidence +132 ", out, re.M
-    )  # two metrics, five bins, three methods and ten random orders
-    assert re.search(r"^together +up to 400 ", out, re.M)
+    # two metrics, three bins that differ, three methods and twenty random orders, the text and nothing
+    assert re.search(r"^evidence +140 ", out, re.M)
+    assert re.search(r"^together +up to 408 ", out, re.M)
     assert (err, page.exists()) == ("", False)
     assert run(*wish, "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in data["methods"]] == ["random", "grad-l2", "occlusion", "lime"]
-    assert data["rows"] == 400
+    assert data["rows"] == 408
     assert "--dry-run has no CSV" in mistake(capsys, *wish, "--csv")
     assert "left out" not in out
 
@@ -423,9 +424,9 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
         assert err == ""
         return
     lines = err.splitlines()
-    assert re.fullmatch(r"up to 134 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
+    assert re.fullmatch(r"up to 146 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
     assert "method 2 of 3: grad-l2" in lines
-    assert lines[-1] == "method 4 of 4: evidence: 122/122 rows"
+    assert lines[-1] == "method 4 of 4: evidence: 222/222 rows"
     assert run(*wish, "--budget", "5") == 0
     assert capsys.readouterr().err.startswith("up to 5 model inputs")
     assert run(*wish, "--quiet") == 0

@@ -23,7 +23,10 @@ from hypothesis import strategies as st
 import heedful
 from heedful import HeedfulError
 from heedful.auditing import given as module
-from heedful.auditing.given import Given, read_given, read_scores_file, unit_scores
+from heedful.auditing import scores_file
+from heedful.auditing.alignment import unit_scores
+from heedful.auditing.given import Given, read_given
+from heedful.auditing.scores_file import read_scores_file
 from heedful.text import select
 from heedful.types import Encoded
 
@@ -178,7 +181,7 @@ def test_shap_of_a_function_with_two_outputs() -> None:
         assert laid(value, text, column="good") == laid(value, text, column=1) == [0, 2, 0.8, 0.2, 2]
     assert laid(explanation[0, :, "good"], text) == [0, 2, 0.8, 0.2, 2]
     with pytest.raises(
-        HeedfulError, match=r"2 columns \(length\|good\) and none is chosen.*column=0 to column=1"
+        HeedfulError, match=r"2 columns \(length\|good\) and none is chosen.*Give only the column"
     ):
         laid(explanation, text)
 
@@ -295,7 +298,9 @@ def test_inseq_is_laid_on_the_words_of_any_tokenizer(name: str) -> None:
 @pytest.mark.parametrize("chosen", [None, 2, -1, True, "dog"])
 def test_inseq_with_several_steps_asks_for_one(chosen: Any) -> None:
     given = read_given(DATA / "inseq_decoder.json")
-    with pytest.raises(HeedfulError, match=r"2 columns \(Ġthe\|Ġcat\).*column=0 to column=1, or by its name"):
+    with pytest.raises(
+        HeedfulError, match=r"2 columns \(Ġthe\|Ġcat\).*Give only the column of what is explained"
+    ):
         unit_scores(given, encoded(PROMPT), "word", chosen)
 
 
@@ -365,7 +370,7 @@ def test_a_packed_array_never_grows_beyond_its_shape(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(HeedfulError, match="not what inseq saves"):
         read_given(old_inseq({"__ndarray__": bomb, "dtype": "<f4", "shape": [1 << 40, 1]}))
-    assert asked == [8, module.LINE]
+    assert asked == [8, module.LARGEST]
 
 
 @pytest.mark.parametrize(
@@ -718,7 +723,7 @@ def test_a_file_of_scores(tmp_path: Path) -> None:
         {"text": "good film", "method": "a", "scores": [["good", 1], ["film", 2]], "fitted_by": "nothing"},
         b"",
         {"row": 1, "method": "a", "scores": [[0, 4, 1], [5, 9, 2]], "target": {"label": 1}},
-        {"row": 1, "method": "b", "scores": [1, 2], "tokens": ["good", "film"], "fitted_by": ["mask", "x"]},
+        {"row": 1, "method": "b", "scores": [1, 2], "tokens": ["good", "film"], "fitted_by": ["mask", "pad"]},
         {"row": 2, "method": "b", "scores": [1, 2], "spans": [[0, 4], [5, 9]], "fitted_by": None},
         {"text": "", "method": "Méthode 1", "scores": [0]},
     )
@@ -730,7 +735,7 @@ def test_a_file_of_scores(tmp_path: Path) -> None:
     assert file.of(0, "good film") == {"a": read_given(named, fitted_by="nothing"), "b": first}
     assert file.of(1, "x") == {
         "a": Given(column(1, 2), spans=((0, 4), (5, 9)), target={"label": 1}),
-        "b": read_given(named, fitted_by="mask,x"),
+        "b": read_given(named, fitted_by="mask,pad"),
     }
     assert file.of(2, "x")["b"] == Given(column(1, 2), spans=((0, 4), (5, 9)))
     assert file.of(7, "x") == {}
@@ -796,6 +801,12 @@ DEEP = b'{"row": 1, "method": "a", "scores": ' + b"[" * 100_000
         (GOOD | {"row": 1, "fitted_by": 3}, "fitted_by cannot be 3"),
         (GOOD | {"row": 1, "fitted_by": [3]}, "fitted_by cannot be"),
         (GOOD | {"row": 1, "fitted_by": {"mask": 1}}, "fitted_by cannot be"),
+        (GOOD | {"row": 1, "fitted_by": "maks"}, "fitted_by cannot be 'maks'.*Known: mask, delete, swap"),
+        (GOOD | {"row": 1, "method": "random"}, "method cannot be 'random': this is the name of the control"),
+        (
+            GOOD | {"row": 1, "fited_by": "mask"},
+            "'fited_by' is not a known key: known are text, row, method, scores, tokens, spans, target, fit",
+        ),
         (GOOD, "'a' has scores for this text already"),
     ],
 )
@@ -816,7 +827,7 @@ def test_the_same_text_twice_by_one_method(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.jsonl", GOOD, GOOD | {"row": 1, "target": "a" * 200})
     assert len(read_scores_file(path).by_row) == 2
-    monkeypatch.setattr(module, "LINE", 100)
+    monkeypatch.setattr(scores_file, "LINE", 100)
     with pytest.raises(
         HeedfulError, match=r"line 2 of a\.jsonl: the line is too long: it has more than 100 bytes"
     ):

@@ -71,8 +71,8 @@ def plain() -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
     return {
         "evidence": lambda: every.evidence(evil),
-        "verdict": lambda: every.audit().verdict[0],
-        "audit verdict": lambda: every.audit().verdict,
+        "verdict": lambda: every.audit().verdict,
+        "method verdict": lambda: every.audit().verdict.methods[0],
         "text": lambda: every.explanation().x,
         "inside": lambda: every.explanation().inside,
         "sae": lambda: SAE(Config("relu", 2, 3, source={"site": evil}), *weights),

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 HERE = Path(__file__).parent
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "infidelity")
-COLOURS = {"mask": "#0b6e99", "delete": "#d9730d"}
+COLOURS = {"delete": "#0b6e99", "swap": "#d9730d"}
 
 
 def read(name: str) -> list[dict[str, Any]]:

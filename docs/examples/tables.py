@@ -1,8 +1,7 @@
 """Put the numbers of a run folder into docs/worked-audit.md: python docs/examples/tables.py NAME RUN.
 
-NAME is reviews or prompts. Writes NAME-table.csv beside this file, and the tables, verdicts and counts
-between the marks `<!-- NAME -->` and `<!-- end of NAME -->` of the page. A run that is not finished gives
-what is done.
+NAME is reviews or prompts. Writes NAME-table.csv beside this file, and the verdict, its table, skills and
+counts between the marks `<!-- NAME -->` and `<!-- end of NAME -->` of the page.
 """
 
 from __future__ import annotations
@@ -11,16 +10,12 @@ import re
 import sys
 from pathlib import Path
 
-from heedful.auditing.folder import RunFolder
-from heedful.auditing.result import Audit, collect
-from heedful.evidence.verdict import PROMISE
-from heedful.types import Evidence
+import heedful
+from heedful.view.audit_summary import HEADS, apart_heads, judged_apart, verdict_rows
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "worked-audit.md"
-OPERATORS = ("mask", "delete")
-PAIRS = (("comprehensiveness", "sufficiency"), ("monotonicity", "infidelity"))
-METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+METRICS = ("comprehensiveness", "sufficiency", "monotonicity", "infidelity")
 
 
 def shown(number: float) -> str:
@@ -28,68 +23,41 @@ def shown(number: float) -> str:
     return "0.00" if text == "−0.00" else text
 
 
-def sign(audit: Audit, one: Evidence) -> str:
-    """The marks of the audit's own table."""
-    if one.circular:
-        return " ↻"
-    verdict = next(v for v in audit.verdict if (v.metric, v.operator) == (one.metric, one.operator))
-    if one.method in verdict.lead:
-        return " ★"
-    return " ○" if one.method in verdict.no_better_than_random else ""
+def rows(heads: tuple[str, ...], body: list[tuple[str, ...]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in body), ""]
 
 
-def skills(audit: Audit, methods: list[str], metrics: tuple[str, ...]) -> list[str]:
-    """Skill and interval, a column a metric and operator."""
+def skills(audit: heedful.Audit) -> list[str]:
+    """Skill and interval, one column per metric and operator."""
     at = {(e.metric, e.operator, e.method): e for e in audit.table}
-    columns = [(metric, operator) for metric in metrics for operator in OPERATORS]
-    lines = [
-        "| method | " + " | ".join(f"{m}, {o}" for m, o in columns) + " |",
-        "|---|" + "---|" * len(columns),
-    ]
-    for method in methods:
-        cells = []
-        for column in columns:
-            one = at[(*column, method)]
-            low, high = map(shown, one.interval)
-            cells.append(f"{shown(one.skill)} ({low} to {high}){sign(audit, one)}")
-        lines.append(f"| `{method}` | " + " | ".join(cells) + " |")
-    return [*lines, ""]
+    columns = [(metric, operator) for metric in METRICS for operator in audit.verdict.operators]
+    body = []
+    for one in audit.verdict.methods:
+        cells = [at[(*column, one.method)] for column in columns]
+        numbers = [f"{shown(e.skill)} ({' to '.join(map(shown, e.interval))})" for e in cells]
+        body.append((f"`{one.method}`", *numbers))
+    return rows(("method", *(f"{metric}, {operator}" for metric, operator in columns)), body)
 
 
-def spreads(audit: Audit, methods: list[str]) -> list[str]:
-    lines = ["| method | " + " | ".join(METRICS) + " |", "|---|" + "---|" * len(METRICS)]
-    rows = [[f"`{method}`", *(shown(audit.spread(m, method)) for m in METRICS)] for method in methods]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
-
-
-def section(name: str, audit: Audit) -> str:
-    total: dict[str, float] = {}
-    for one in audit.table:
-        if one.metric == METRICS[0]:
-            total[one.method] = total.get(one.method, 0.0) + one.skill
-    methods = sorted(total, key=total.__getitem__, reverse=True)
+def section(name: str, audit: heedful.Audit) -> str:
     cost = audit.cost
-    lines = [f"![Skill by method, metric and operator](examples/{name}.svg)", ""]
-    for metrics in PAIRS:
-        lines += skills(audit, methods, metrics)
+    lines = [f"> {line}" for line in audit.verdict.sentences]
+    lines = [line for pair in lines for line in (pair, ">")][:-1]
+    lines += ["", *rows(HEADS, verdict_rows(audit)), "Share of random orders beaten, apart:", ""]
+    lines += rows(apart_heads(audit), judged_apart(audit))
+    lines += [f"![Skill by method, metric and operator](examples/{name}.svg)", "", *skills(audit)]
+    lines += [f"All numbers: [{name}-table.csv](examples/{name}-table.csv).", ""]
     lines += [
-        f"All numbers: [{name}-table.csv](examples/{name}-table.csv). Spread, largest less smallest skill:",
-        "",
-    ]
-    lines += spreads(audit, methods)
-    lines += ["The verdicts, word by word:", "", f"> {audit.verdict.headline}", ""]
-    lines += [*(f"- {verdict.words}" for verdict in audit.verdict), "", PROMISE]
-    lines += [
-        "",
         f"{audit.texts} texts. Model inputs: {cost['asked']:,} asked for, {cost['run']:,} run;"
-        f" {cost['naive']:,} if nothing were shared.\n"
-        f"The prediction is the label on {audit.right} of {audit.labelled}.",
+        f" {cost['naive']:,} if nothing were shared. The prediction is the label on {audit.right} of"
+        f" {audit.labelled}."
     ]
     return "\n".join(lines)
 
 
 def main(name: str, run: Path) -> None:
-    audit = collect(RunFolder(run))
+    audit = heedful.audit.load(run)
     (HERE / f"{name}-table.csv").write_text(audit.to_csv(), encoding="utf-8")
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
     page = PAGE.read_text(encoding="utf-8")

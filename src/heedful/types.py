@@ -286,11 +286,13 @@ class Evidence(Shown):
     ]  # the least and the most that random scores reached on a text, means over texts
     circular: bool = False  # the method was fitted by the operator that removes words here
     orders: tuple[float, ...] = ()  # of a single text: the values of the random scores
+    better: str = "high"  # or "low": which values are good
+    family: str = ""  # the metric's voice in a verdict; "": it has none
 
     @property
     def beat(self) -> int:
         """Of a single text: how many random orders it beat."""
-        up = self.best >= self.control
+        up = self.better == "high"
         return sum(bool(self.value > order if up else self.value < order) for order in self.orders)
 
 

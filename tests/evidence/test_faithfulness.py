@@ -129,3 +129,14 @@ def test_scale_and_one_unit(metric: Callable[..., Plan]) -> None:
     assert value(metric, scores.tolist(), game) == pytest.approx(value(metric, (7 * scores).tolist(), game))
     alone = value(metric, [2.0], lambda keep: keep[:, 0] * 3.0)
     assert np.isfinite(alone)
+
+
+def test_rounding_makes_no_order() -> None:
+    """A constant explanation that was spread over tokens and summed again is still constant."""
+    near = np.full(9, 0.3)
+    near[[2, 5]] = [0.1 + 0.2, np.nextafter(0.3, 0)]
+    for seed in range(5):
+        same = f.ranked(np.full(9, 0.3), np.random.default_rng(seed))
+        assert f.ranked(near, np.random.default_rng(seed)).tolist() == same.tolist()
+    real = f.ranked(np.array([0.3, 0.30001, 0.29]), np.random.default_rng(0))
+    assert real.tolist() == [1, 0, 2]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import heedful
-from heedful import checks
+from heedful import checks, registry
 from heedful.evidence import moved
 from heedful.evidence.one_text import METRICS, draws_needed, operator_of, rows_of, said, standings
 from heedful.types import Evidence, Removal
@@ -29,7 +29,8 @@ def line(
 ) -> Evidence:
     drawn = tuple(np.linspace(-1.0, 1.0, orders))
     given = (value, 0.0, 2.0, value / 2, (np.nan, np.nan), 1, (-1.0, 1.0), circular, drawn)
-    return Evidence(metric, "delete", method, *given)
+    entry = registry.get_metric(metric)
+    return Evidence(metric, "delete", method, *given, entry.better, entry.family)
 
 
 def test_the_words_follow_the_numbers() -> None:
@@ -59,6 +60,12 @@ def test_enough_orders_are_tested() -> None:
     assert "No method is shown to be better" in said([line("b", 0.5, orders=40)])
     assert all(np.isnan(one.p) for one in standings([line(name, 2.0, orders=40) for name in "abc"]))
     assert [draws_needed(methods) for methods in (1, 5, 16)] == [19, 99, 319]
+
+
+def test_a_random_order_that_does_as_well_is_not_beaten() -> None:
+    (one,) = standings([line("a", 1.0)])  # the best of the random orders has 1.0, too
+    assert (one.beat, one.draws) == (19, 20)
+    assert one.p == pytest.approx(2 / 21)
 
 
 def test_two_families_have_a_voice_each() -> None:

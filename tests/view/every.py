@@ -45,7 +45,10 @@ def explanation() -> Any:
     settings = {"unit": "word", "source": EVIL, "versions": {"x": EVIL}, "seed": 0}
     found = compare(EVIL, model=model, settings=settings, refused={EVIL: EVIL})
     orders = tuple(np.linspace(-0.1, 0.3, 20))
-    weighed = tuple(replace(evidence(method, "aopc"), n=1, orders=orders) for method in ("lime", "grad-l2"))
+    weighed = tuple(
+        replace(evidence(method, "aopc"), n=1, orders=orders, family="remove-top")
+        for method in ("lime", "grad-l2")
+    )
     return replace(found, evidence=weighed, inside=seen(len(found.x.word_spans)))
 
 
@@ -58,9 +61,7 @@ def audit() -> Any:
     shares: Any = {"by_family": {"remove-top": 0.9, EVIL: 0.4}, "by_operator": {"delete": 0.9, EVIL: 0.3}}
     shares["fitted_by"] = (EVIL,)
     judged = tuple(
-        MethodVerdict(
-            m, 20, 18, 0.9, 0.001, better, 2.0, 0.1, better, better, inputs=9.0, fitted_by=(EVIL,), **shares
-        )
+        MethodVerdict(m, 20, 18, 0.9, 0.001, better, 2.0, 0.1, better, better, True, 9.0, **shares)
         for m, better in zip(methods, (False, True), strict=True)
     )
     said = Verdict(

@@ -62,7 +62,7 @@ def test_a_dear_method_waits_for_a_click_and_survives_a_reload(visit: Callable[.
 def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
     page = opened(visit)
     page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
-    page.see("#verdict .heed", "Which to heed?")
+    page.see("#verdict .heed", "Which to trust here?")
     page.see("#evidence table")
     assert page.tab.locator("#evidence svg.plot").count() >= 1
     assert page.tab.locator("#evidence section.what-if").count() == 1

@@ -34,7 +34,7 @@ def test_an_explanation_is_stored_and_equals_the_library(
         np.testing.assert_allclose(stored[method].scores, own[method].scores, atol=1e-5)
     assert [e.method for e in stored.evidence] == [e.method for e in own.evidence]
     assert stored.verdict == own.verdict
-    assert "Which to heed?" in job["result"]["html"]["verdict"]
+    assert "Which to trust here?" in job["result"]["html"]["verdict"]
     again = client.get(f"/api/runs/{job['run']}").json()
     assert again["kind"] == "explanation"
     assert again["ask"]["text"] == text

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heedful.auditing.given import Given, read_scores_file, unit_scores
+from heedful.auditing.alignment import unit_scores
+from heedful.auditing.given import Given
+from heedful.auditing.scores_file import read_scores_file
+from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.errors import HeedfulError
+from heedful.models.base import Model
 from heedful.rows import spread
-from heedful.types import Attribution, Comparison, Target
+from heedful.types import Attribution, Comparison, Encoded, Floats, Target
 
 
 @dataclass(frozen=True)
@@ -39,28 +43,93 @@ def from_file(path: Path) -> Outside:
     return Outside(found.methods, found.of, found.digest)
 
 
+def check_usable(outside: Outside, model: Model, rows: Iterable[Row], settings: Settings) -> None:
+    """Refuse a method whose scores fit none of the texts, before any work; most often one text is read."""
+    left, first, count = list(outside.methods), dict[str, str](), 0
+    for row in rows:
+        x, target = (None, None) if row.broken or row.copy_of is not None else _read(model, row, settings)
+        if x is None or target is None:
+            continue  # of no use to any method; the audit tells why
+        count += 1
+        for name, given in outside.beside(row).given.items():
+            if name not in left:
+                continue
+            if why := _refusal(given, model, x, target, settings.unit):
+                first.setdefault(name, f"row {row.number}: {why}")
+            else:
+                left.remove(name)
+        if not left:
+            return
+    for name in left if count else ():
+        texts = "the only text" if count == 1 else f"any of the {count:,} texts"
+        raise HeedfulError(f"{name!r} has no usable scores on {texts}", first[name])
+
+
+def _read(model: Model, row: Row, settings: Settings) -> tuple[Encoded | None, Target | None]:
+    try:
+        x = model.encode(row.text, settings.long)
+        return x, model.target(x, settings.target)
+    except Exception:  # whatever a model or a tokenizer raises on an odd text
+        return None, None
+
+
+def _refusal(given: Any, model: Model, x: Encoded, target: Target, unit: str) -> str:
+    """Why these scores cannot be used on this text; "" if they can."""
+    if isinstance(given, str):
+        return given
+    try:
+        target = target if given.target is None else model.target(x, given.target)
+        _laid(given, x, target, unit, model.labels)
+    except HeedfulError as error:
+        return str(error)
+    return ""
+
+
 def aligned(
     given: Mapping[str, Any], comparison: Comparison, unit: str, labels: Sequence[str]
 ) -> tuple[list[Attribution], dict[str, str]]:
     """(attributions, method -> why its scores cannot be used)."""
     found: list[Attribution] = []
     refused: dict[str, str] = {}
+    chosen = next((s.target for s in given.values() if isinstance(s, Given) and s.target is not None), None)
     for method, scores in given.items():
         if isinstance(scores, str):
             refused[method] = scores
             continue
         try:
+            _check_target(scores.target, chosen, comparison, labels)
             found.append(_attribution(method, scores, comparison, unit, labels))
         except HeedfulError as error:
             refused[method] = str(error)
     return found, refused
 
 
+def _check_target(own: Any, chosen: Any, comparison: Comparison, labels: Sequence[str]) -> None:
+    """All methods of a text are judged for one target, the first that is named."""
+    predicted = comparison.model["prediction"][0][0]
+    if _named(predicted if own is None else own, labels) != _named(
+        predicted if chosen is None else chosen, labels
+    ):
+        said = "the prediction" if own is None else f"{own!r:.60}"
+        raise HeedfulError(
+            f"its scores explain {said}",
+            f"another method's scores for this text explain {chosen!r:.60}",
+            "Give all methods of a text the same target",
+        )
+
+
+def _named(target: Any, labels: Sequence[str]) -> Any:
+    """A label by its name, however it was written; anything else as it is."""
+    if isinstance(target, int) and 0 <= target < len(labels):
+        target = labels[target]
+    return target.casefold() if isinstance(target, str) else target
+
+
 def _attribution(
     method: str, given: Given, comparison: Comparison, unit: str, labels: Sequence[str]
 ) -> Attribution:
     x, target = comparison.x, comparison.target
-    values = unit_scores(given, x, unit, _column(given, target, labels))
+    values = _laid(given, x, target, unit, labels)
     return Attribution(
         x,
         target,
@@ -71,8 +140,9 @@ def _attribution(
     )
 
 
-def _column(given: Given, target: Target, labels: Sequence[str]) -> int | str | None:
-    """Of scores with a column per output: that of the target."""
+def _laid(given: Given, x: Encoded, target: Target, unit: str, labels: Sequence[str]) -> Floats:
+    """Of scores with a column per output, that of the target."""
     if given.outputs:
-        return target.label
-    return target.index if labels and len(given.scores[0]) == len(labels) else None
+        return unit_scores(given, x, unit, target.label)
+    known = bool(labels) and len(given.scores[0]) == len(labels)
+    return unit_scores(given, x, unit, target.index if known else None)

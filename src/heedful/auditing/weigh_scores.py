@@ -1,29 +1,33 @@
 """`heedful.weigh`: scores made elsewhere get the same evidence and the same verdict as ours.
 
-What is taken as scores of a text: see heedful.auditing.given. They are laid on our units through the
-characters; what has no certain place is refused.
+What is taken as scores of a text: see heedful.auditing.given. How they are laid on our units: see
+heedful.auditing.alignment; what has no certain place is refused.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from heedful.auditing.folder import RunFolder
-from heedful.auditing.given import read_given
-from heedful.auditing.outside import Outside
+from heedful.auditing.given import fitting_operators, read_given
+from heedful.auditing.outside import Outside, check_usable
 from heedful.auditing.result import Audit
+from heedful.auditing.scores_file import checked_name
 from heedful.auditing.settings import SHARD, settle
-from heedful.auditing.source import open_source
+from heedful.auditing.source import in_random_order, open_source
 from heedful.auditing.start import Progress, Where, Work, run_audit
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
+from heedful.rows import OPERATORS
 
 Scores = Any  # one entry per text, or a function text -> scores
-UNKNOWN = "unknown"
+Fitted = dict[str, tuple[str, ...] | None]  # by method; None: not known
+MAPPING = 'Give a mapping, e.g. {"my-shap": values}'
+ENTRIES = "Give one entry per text, or a function of a text"
 
 
 def weigh(
@@ -86,9 +90,9 @@ def weigh(
     """
     from heedful.models import load
 
-    loaded = load(model)
     names = _checked(scores, texts)
-    by = {name: fitted_by.get(name) if isinstance(fitted_by, Mapping) else fitted_by for name in names}
+    loaded = load(model)
+    by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
     source = open_source(list(texts), labels)
     settings = settle(
         loaded, methods or [], metrics, _judges(loaded, operators, by),
@@ -96,6 +100,7 @@ def weigh(
         target=target, given=names, until_decided=until_decided,
     )  # fmt: skip
     outside = Outside(names, _looked_up(scores, by))
+    check_usable(outside, loaded, in_random_order(source, seed), settings)
     work = Work(loaded, source, settings, outside)
     if out is not None:
         return run_audit(work, RunFolder(Path(out)), Where(), progress)
@@ -104,43 +109,70 @@ def weigh(
 
 
 def _checked(scores: Any, texts: Any) -> tuple[str, ...]:
-    if not isinstance(scores, Mapping) or not scores or not all(isinstance(name, str) for name in scores):
-        raise HeedfulError("scores are not scores by method", fix='Give a mapping, e.g. {"my-shap": values}')
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise HeedfulError("texts must be a list of texts", f"not a {type(texts).__name__}")
+    if not texts:
+        raise HeedfulError("there are no texts", fix="Give at least one")
+    if not isinstance(scores, Mapping) or not scores:
+        raise HeedfulError("scores are not scores by method", fix=MAPPING)
     for name, given in scores.items():
-        if not callable(given) and (not hasattr(given, "__len__") or len(given) != len(texts)):
-            count = len(given) if hasattr(given, "__len__") else type(given).__name__
-            raise HeedfulError(
-                f"{name!r} has {count} entries for {len(texts)} texts",
-                fix="Give one entry per text, or a function",
-            )
+        checked_name(name)
+        if not callable(given) and (count := _entries(given)) != len(texts):
+            wrong = f"a {type(given).__name__}" if count is None else f"{count} entries"
+            raise HeedfulError(f"{name!r} has {wrong} for {len(texts)} texts", fix=ENTRIES)
     return tuple(scores)
 
 
-def _judges(
-    model: Model, operators: Sequence[str] | str | None, by: Mapping[str, Any]
-) -> Sequence[str] | str | None:
+def _entries(given: Any) -> int | None:
+    """How many texts these scores are for; None: they are not a list."""
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__getitem__"):
+        return None
+    try:
+        return len(given)
+    except TypeError:  # a tensor of one number
+        return None
+
+
+def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
+    """By method. A method that a mapping does not name is one of which it is not known."""
+    if isinstance(said, Mapping) and (strange := [name for name in said if name not in names]):
+        raise HeedfulError(
+            f"fitted_by names {strange[0]!r:.60}, which has no scores here", fix=f"Given: {', '.join(names)}"
+        )
+    each = {name: said.get(name) if isinstance(said, Mapping) else said for name in names}
+    return {name: fitting_operators(value, dict.fromkeys(known)) for name, value in each.items()}
+
+
+def _judges(model: Model, operators: Sequence[str] | str | None, by: Fitted) -> Sequence[str] | str | None:
     """Where what fitted them is known, operators that did not; else all."""
     if operators is not None:
         return operators
-    if any(given in (None, UNKNOWN) for given in by.values()):
+    if None in by.values():
         return list(model.operators)
-    used = {name for given in by.values() for name in ([given] if isinstance(given, str) else given)}
+    used = {name for given in by.values() for name in given or ()}
     free = [name for name in model.operators if name not in used]
     return None if not used & set(model.operators) else free or list(model.operators)
 
 
-def _looked_up(scores: Mapping[str, Scores], by: Mapping[str, Any]) -> Callable[[int, Any], dict[str, Any]]:
+def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
+    """Remembered: a function may be dear, and the first texts are looked at twice."""
+    found: dict[int, dict[str, Any]] = {}
+
     def of(number: int, text: Any) -> dict[str, Any]:
-        return {name: _given(given, number, text, by[name]) for name, given in scores.items()}
+        if number not in found:
+            found[number] = {name: _given(given, number, text, by[name]) for name, given in scores.items()}
+        return found[number]
 
     return of
 
 
-def _given(scores: Scores, number: int, text: Any, fitted_by: Any) -> Any:
+def _given(scores: Scores, number: int, text: Any, fitted_by: tuple[str, ...] | None) -> Any:
     """What came for one text, or why it cannot be used."""
     try:
-        return read_given(scores(text) if callable(scores) else scores[number], fitted_by)
+        # a pandas Series is numbered by its index, which need not begin at 0
+        entries: Any = getattr(scores, "iloc", scores)
+        return read_given(scores(text) if callable(scores) else entries[number], fitted_by)
     except HeedfulError as error:
         return str(error)
+    except Exception as error:  # a user's function may fail on one text: the others go on
+        return f"{type(error).__name__}: {error}"[:1000]

@@ -92,22 +92,21 @@ def standings(evidence: Sequence[Evidence]) -> list[Standing]:
     """One per method that is judged by a removal not its own, those that beat most first."""
     import numpy as np
 
-    from heedful import registry
     from heedful.evidence.exchange import holm
     from heedful.evidence.shares import Cell, exchanged
 
-    judged = [e for e in evidence if e.orders and not e.circular and registry.get_metric(e.metric).family]
+    judged = [e for e in evidence if e.orders and not e.circular and e.family]
     cells = dict.fromkeys((e.metric, e.operator) for e in judged)
     found: dict[str, tuple[int, int, int]] = {}
     for method in dict.fromkeys(e.method for e in judged):
         own = {(e.metric, e.operator): e for e in judged if e.method == method}
         if len(own) < len(cells):
             continue
-        entries = [(registry.get_metric(metric), own[metric, op]) for metric, op in cells]
-        signs = np.array([1.0 if entry.better == "high" else -1.0 for entry, _ in entries])
-        values = signs * np.array([e.value for _, e in entries])
-        orders = (signs[:, None] * np.array([e.orders for _, e in entries])).T  # (B, C)
-        named = tuple(Cell(entry.family, entry.name, e.operator) for entry, e in entries)
+        entries = [own[cell] for cell in cells]
+        signs = np.array([1.0 if e.better == "high" else -1.0 for e in entries])
+        values = signs * np.array([e.value for e in entries])
+        orders = (signs[:, None] * np.array([e.orders for e in entries])).T  # (B, C)
+        named = tuple(Cell(e.family, e.metric, e.operator) for e in entries)
         w = np.round(exchanged(values[None], orders[None], named)[0], 9)
         found[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
     p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in found.values()]))
@@ -154,7 +153,7 @@ def _tested(found: Sequence[Standing], d: int) -> str:
     """Who is better than random here, where that was tested; else what a test would cost."""
     if math.isnan(found[0].p):
         more = draws_needed(len(found))
-        rows = f", about {(more - found[0].draws) * rows_per_order(d):,} more model inputs" if d else ""
+        rows = f", about {(more - found[0].draws) * _default_rows(d):,} more model inputs" if d else ""
         them = "this method" if len(found) == 1 else f"these {len(found)} methods"
         return f"To test whether {them} beat chance on one text takes --draws {more}{rows}."
     better = [one for one in found if one.p <= ALPHA]
@@ -164,6 +163,13 @@ def _tested(found: Sequence[Standing], d: int) -> str:
     rest = [one.method for one in found if one.p > ALPHA]
     less = f" Not shown: {', '.join(rest)}." if rest else ""
     return f"Better than random orders on this text: {names}, corrected for {len(found)} methods.{less}"
+
+
+def _default_rows(d: int) -> int:
+    """Of METRICS, per order; a stored run is read without the registry, and so without torch."""
+    from heedful.evidence.faithfulness import bin_counts
+
+    return len(METRICS) * len(set(bin_counts(d)))
 
 
 def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:

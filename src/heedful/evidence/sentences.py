@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 PROMISE = "Statements like these hold together in about 95 % of audits."
 DISAGREE = 0.1  # shares of families or operators that differ by more are shown
 FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
-UNIT = "random-order standard deviations"
 
 
 def sentences(verdict: Verdict) -> list[str]:
@@ -63,14 +62,14 @@ def _headline(verdict: Verdict) -> str:
         return f"Use {one.method}: {won}, and {_no_better(one)}."
     return (
         f"Use {one.method}, not certified: {won} and has the highest mean, "
-        f"but another method may be better by up to {up(one.gap)} {UNIT}."
+        f"but another method may be better by up to {up(one.gap)}."
     )
 
 
 def _no_better(one: MethodVerdict) -> str:
     if one.gap <= 0:
         return "no method is better"
-    return f"no method is better by more than {up(one.gap)} {UNIT}"
+    return f"no method is better by more than {up(one.gap)}"
 
 
 def up(value: float) -> str:
@@ -90,6 +89,11 @@ def _rest(verdict: Verdict) -> list[str]:
     if verdict.better and (names := verdict.not_shown):
         are = "is" if len(names) == 1 else "are"
         said.append(f"{listed(names)} {are} not shown to be better than random.")
+    if verdict.use and verdict.compared and verdict[verdict.use].gap > 0:
+        size = f"{verdict[verdict.use].z:.2f}".replace("-", "−")
+        said.append(
+            f"Differences are in standard deviations of random orders; {verdict.use} is {size} above them."
+        )
     if verdict.compared and verdict.better and len(verdict.may_be_best) > 1:
         said.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
     return said

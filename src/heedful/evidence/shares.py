@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import rankdata
 
 from heedful.types import Floats
 
@@ -117,8 +118,5 @@ def _round_off(away: Floats, orders: Floats) -> Floats:
 def exchanged(values: Floats, orders: Floats, cells: tuple[Cell, ...]) -> Floats:
     """w of every member of the pool of one method: (n, C), (n, B, C) -> (n, 1 + B), the method first."""
     pool = np.concatenate([values[:, None], orders], axis=1)  # (n, 1 + B, C)
-    wins = np.zeros_like(pool)
-    for k in range(pool.shape[1]):  # a loop over members keeps the memory at one pool
-        above = pool[:, k, None] - pool
-        wins[:, k] = ((above > 0) + 0.5 * (above == 0)).sum(1) - 0.5  # less the tie with itself
+    wins = rankdata(pool, axis=1) - 1  # ties share a rank: one half each
     return by_family(wins / (pool.shape[1] - 1), cells)

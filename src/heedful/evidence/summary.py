@@ -74,7 +74,7 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
     value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
     return Evidence(
         *key, value, control, best, skill, interval, len(scores), (band[0], band[1]), scores[0].circular,
-        scores[0].orders if len(scores) == 1 else (),
+        scores[0].orders if len(scores) == 1 else (), registry.get_metric(key[0]).better, _family(key[0]),
     )  # fmt: skip
 
 

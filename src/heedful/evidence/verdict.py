@@ -148,7 +148,7 @@ def judge(
     p, flat = _random_p(pools, w, seed, 0 if always else exchanges)
     claims = n >= MIN_TEXTS
     better = [bool(claims and value <= LEVEL) for value in p]
-    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and not flat
+    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
     again = max(exchanges // 5, 1000)
     best = (sequential.best_at_all_times(z) if always else best_methods(z, seed, again)) if compared else None
     below = sequential.below_p(w[whole]) if always and whole.any() else np.zeros(len(p))

@@ -103,7 +103,7 @@ def _verdict(audit: Audit, size: int) -> str:
     rows = [_plain_row(row) for row in verdict_rows(audit)]
     lead = "● better than random orders; ○ not shown to be. " + LEGEND
     shown = table(list(map(esc, HEADS)), rows, "The verdict by method")
-    return part("verdict", "The verdict by method", esc(lead), shown, size)
+    return part("by-method", "The verdict by method", esc(lead), shown, size)
 
 
 def _apart(audit: Audit, size: int) -> str:

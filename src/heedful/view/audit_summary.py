@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from heedful.auditing.result import Audit
 from heedful.evidence import moved
-from heedful.evidence.sentences import up
+from heedful.evidence.sentences import percent, up
 from heedful.evidence.verdict import MethodVerdict
 from heedful.types import Evidence
 from heedful.view.summary import signed
@@ -20,10 +20,11 @@ MARKS = {
     CIRCULAR: "fitted by the operator that removes words here",
 }
 SINGLE = "An interval is that of one number by itself: the verdict above is what was tested."
-HEADS = ("method", "beat random on", "of random orders", "z", "another better by at most", "inputs per text")
+HEADS = ("method", "won", "beaten", "z", "gap", "inputs")
 LEGEND = (
-    "of random orders: the share it beat, mean over texts. z: how far it is from random orders, in their "
-    "standard deviations. inputs: what the model must be given for one explanation."
+    "won: texts on which it beat most random orders. beaten: share of random orders, mean over texts. "
+    "z: distance from random orders, in their standard deviations. gap: no method is better by more. "
+    "inputs: what the model reads for one explanation."
 )
 
 
@@ -37,8 +38,8 @@ def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
     gap = "–" if math.isnan(one.gap) else "0" if one.gap <= 0 else up(one.gap)
     return (
         f"{BETTER if one.better else NOT_SHOWN} {one.method}",
-        f"{one.won:,} of {one.texts:,} texts",
-        "–" if math.isnan(one.share) else f"{one.share:.0%}",
+        f"{one.won:,} of {one.texts:,}",
+        "–" if math.isnan(one.share) else percent(one.share),
         "–" if math.isnan(one.z) else signed(one.z),
         gap,
         "–" if math.isnan(one.inputs) else f"{one.inputs:,.0f}",
@@ -53,7 +54,7 @@ def judged_apart(audit: Audit) -> list[tuple[str, ...]]:
         spread = (
             max(one.by_operator.values()) - min(one.by_operator.values()) if one.by_operator else math.nan
         )
-        cells = ["–" if math.isnan(share) else f"{share:.0%}" for share in (*shares, spread)]
+        cells = ["–" if math.isnan(share) else percent(share) for share in (*shares, spread)]
         rows.append((one.method, *cells))
     return rows
 

@@ -65,7 +65,7 @@ def render(audit: Audit, console: Console) -> Iterator[RenderableType]:
 def _verdict(audit: Audit) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for place, head in enumerate(HEADS):
-        table.add_column(head, justify="right" if place else "left", overflow="fold")
+        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=bool(place))
     for row in verdict_rows(audit):
         used = row[0].split(" ", 1)[1] == audit.verdict.use
         table.add_row(*map(Text, row), style="bold green" if used else "")
