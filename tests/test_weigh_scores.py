@@ -17,6 +17,7 @@ import heedful
 from heedful import HeedfulError
 from heedful.auditing import given as reading
 from heedful.auditing import weigh_scores
+from heedful.auditing.outside import Outside
 from heedful.cli import main
 from heedful.rows import OPERATORS
 
@@ -221,8 +222,7 @@ def test_what_fitted_them_does_not_judge_them(model: Any, said: Any, operators: 
 )
 def test_operators_that_are_asked_to_judge(model: Any, said: Any, judges: list[str] | None) -> None:
     by = weigh_scores._fitted(said, ["a", "b"], OPERATORS)
-    assert weigh_scores._judges(model, None, by) == judges
-    assert weigh_scores._judges(model, "mask", by) == "mask"
+    assert Outside(("a", "b"), lambda row, text: {}, fitted_by=by).judges(model) == judges
 
 
 def test_when_everything_fitted_something_the_least_judges(model: Any) -> None:
@@ -487,8 +487,8 @@ def test_a_scores_file_that_changed_is_refused(data: Path, capsys: pytest.Captur
         ({"fitted_by": "maks"}, [], "line 1 of scores.jsonl: fitted_by cannot be 'maks'"),
         ({"method": "occlusion"}, ["--method", "occlusion"], "scores from elsewhere are called occlusion"),
         ({"method": "random"}, [], "method cannot be 'random'"),
-        ({"scores": [1] * 9}, [], "no method has scores for this text: there are"),
-        ({"row": 99}, [], "none of 11 rows could be weighed: row"),
+        ({"scores": [1] * 9}, [], "'mine' has no usable scores on any of the 11 texts: row 0: "),
+        ({"row": 99}, [], "'mine' has no usable scores on any of the 11 texts: there are none"),
     ],
 )
 def test_scores_files_that_are_refused(

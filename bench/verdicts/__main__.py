@@ -138,7 +138,7 @@ def table(data: dict[str, Any]) -> str:
         ]
         for one in part["rates"]:
             better, use = (Rate("", one[key], one["of"]) for key in ("false better", "false use"))
-            lines.append(f"| {one['null']} | {better} | {use} |")
+            lines.append(f"| {_named(one['null'])} | {better} | {use} |")
     if "sooner" in data:
         part = data["sooner"]
         lines += [
@@ -157,6 +157,11 @@ def table(data: dict[str, Any]) -> str:
     if "real" in data:
         lines += ["", *_real_lines(data["real"])]
     return "\n".join(lines)
+
+
+def _named(null: str) -> str:
+    """Skewed and heavy-tailed values have the ranks of symmetric ones: one line stands for all."""
+    return "symmetric, skewed or heavy-tailed values" if null == "symmetric values" else null
 
 
 def _real_lines(part: dict[str, Any]) -> list[str]:

@@ -4,7 +4,9 @@
     settings    what the results depend on besides the rows: methods, metrics, operators, seed, ...
     weighing    one text, one shard: explanations and their scores, as the bytes of Parquet files
     folder      the run folder: manifest, shards, what is done and what is not
-    given       scores made elsewhere, read and laid on our units; outside: the same, row by row
+    given       scores made elsewhere, as they came; alignment lays them on our units, scores_file reads a
+                file of them, outside looks them up row by row, weigh_scores is `heedful.weigh`
+    foretold    what an audit would cost, and what so many texts would show
     result      the table and the verdict from the shards of a finished run
     deciding    whether the texts so far settle the verdict
     start       puts them together

@@ -93,11 +93,11 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
 
     source = open_source(texts, None, None, asked.pop("columns", None), asked.pop("limit", None))
     scores = asked.pop("scores", None)
-    given = from_file(scores).methods if scores else ()
+    outside = from_file(scores) if scores else None
     loaded = load(model)
-    settings = settle(
-        loaded, asked.pop("methods"), asked.pop("metrics"), asked.pop("operators"), given=given, **asked
-    )
+    operators = asked.pop("operators") or (outside.judges(loaded) if outside else None)
+    given = outside.methods if outside else ()
+    settings = settle(loaded, asked.pop("methods"), asked.pop("metrics"), operators, given=given, **asked)
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
     tried = [_cost(loaded, row, settings) for row in islice(usable, TRIED)]

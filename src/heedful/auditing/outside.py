@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from heedful.models.base import Model
 from heedful.rows import spread
 from heedful.types import Attribution, Comparison, Encoded, Floats, Target
 
+NONE = "there are no scores for row {}"
+
 
 @dataclass(frozen=True)
 class Outside:
@@ -25,12 +27,21 @@ class Outside:
     methods: tuple[str, ...]
     of: Callable[[int, Any], Mapping[str, Any]]  # (row number, text) -> method -> Given, or why not
     digest: str = ""  # of the file they came from
+    fitted_by: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)  # None: not known
+
+    def judges(self, model: Model) -> list[str] | None:
+        """Operators that fitted none of them; all, where what fitted them is not known; None: any will do."""
+        if None in self.fitted_by.values():
+            return list(model.operators)
+        used = {name for given in self.fitted_by.values() for name in given or ()}
+        free = [name for name in model.operators if name not in used]
+        return None if not used & set(model.operators) else free or list(model.operators)
 
     def beside(self, row: Row) -> Row:
         if row.broken or row.copy_of is not None:
             return row
         found = self.of(row.number, row.text)
-        none = f"there are no scores for row {row.number}"
+        none = NONE.format(row.number)
         return replace(row, given={name: found.get(name, none) for name in self.methods})
 
     def facts(self) -> dict[str, Any]:
@@ -40,7 +51,12 @@ class Outside:
 def from_file(path: Path) -> Outside:
     """Of `heedful audit --scores`."""
     found = read_scores_file(path)
-    return Outside(found.methods, found.of, found.digest)
+    by: dict[str, tuple[str, ...] | None] = dict.fromkeys(found.methods, ())
+    for given in (*found.by_row.values(), *found.by_text.values()):
+        for name, one in given.items():
+            known = by[name]
+            by[name] = None if known is None or one.fitted_by is None else (*known, *one.fitted_by)
+    return Outside(found.methods, found.of, found.digest, by)
 
 
 def check_usable(outside: Outside, model: Model, rows: Iterable[Row], settings: Settings) -> None:
@@ -55,14 +71,17 @@ def check_usable(outside: Outside, model: Model, rows: Iterable[Row], settings: 
             if name not in left:
                 continue
             if why := _refusal(given, model, x, target, settings.unit):
-                first.setdefault(name, f"row {row.number}: {why}")
+                if given != NONE.format(row.number):  # what does not fit says more than what is not there
+                    first.setdefault(name, f"row {row.number}: {why}")
             else:
                 left.remove(name)
         if not left:
             return
     for name in left if count else ():
         texts = "the only text" if count == 1 else f"any of the {count:,} texts"
-        raise HeedfulError(f"{name!r} has no usable scores on {texts}", first[name])
+        raise HeedfulError(
+            f"{name!r} has no usable scores on {texts}", first.get(name, "there are none for these rows")
+        )
 
 
 def _read(model: Model, row: Row, settings: Settings) -> tuple[Encoded | None, Target | None]:

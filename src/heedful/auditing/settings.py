@@ -117,7 +117,7 @@ def _operators(model: Model, named: Sequence[str] | str | None) -> tuple[tuple[s
         return tuple(offered), tuple(offered)
     judges = [checked_operator(operator, offered) for operator in wanted]
     free = [name for name in offered if name not in judges]
-    return tuple(judges), tuple(free[:1] or judges)
+    return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
 
 
 def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -> list[str]:

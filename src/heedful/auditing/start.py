@@ -10,7 +10,7 @@ from typing import Any
 
 from heedful.auditing.deciding import Deciding
 from heedful.auditing.folder import RunFolder
-from heedful.auditing.outside import Outside, from_file
+from heedful.auditing.outside import Outside, check_usable, from_file
 from heedful.auditing.result import Audit, collect, contents, load
 from heedful.auditing.settings import SHARD, SWAP_ROWS, Settings, settle
 from heedful.auditing.source import Columns, Row, Source, in_random_order, open_source
@@ -92,12 +92,16 @@ class _Audit:
         source = open_source(texts, labels, rationales, columns, limit)
         outside = None if scores is None else from_file(Path(scores))
         loaded = load_model(model)
+        if outside is not None and operators is None:
+            operators = outside.judges(loaded)
         settings = settle(
             loaded, methods, metrics, operators,
             unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
             params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
         )  # fmt: skip
         _check_rationales(settings, source)
+        if outside is not None and source.again:
+            check_usable(outside, loaded, in_random_order(source, seed), settings)
         work = Work(loaded, source, settings, outside)
         return run_audit(
             work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
@@ -128,13 +132,15 @@ class Where:
 
 def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
     """Cut the rows into shards, have them done, and sum up."""
-    rows = ordered_rows(work)
+    rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
     settings = replace(work.settings, swap=words if first else ())
     with run.opened(_made(work, settings)):
         told = _Told(progress, work.source.count())
-        todo = _todo(shards(chain(first, rows), settings.shard), settings, run, told)
+        # scores from elsewhere are looked up as texts come: a function that makes them may be slow
+        whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
+        todo = _todo(shards(whole, settings.shard), settings, run, told)
         if where.engine == "local":
             local.run(work.model, todo, settings, run, told.more)
         else:
@@ -143,12 +149,6 @@ def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | Non
         found = collect(run)
         run.finish(contents(found))
         return replace(found, made=run.manifest())
-
-
-def ordered_rows(work: Work) -> Iterator[Row]:
-    """Rows in random order, with the scores that came from elsewhere."""
-    rows = in_random_order(work.source, work.settings.seed)
-    return rows if work.outside is None else map(work.outside.beside, rows)
 
 
 def _swaps(settings: Settings) -> bool:

@@ -21,7 +21,6 @@ from heedful.auditing.settings import SHARD, settle
 from heedful.auditing.source import in_random_order, open_source
 from heedful.auditing.start import Progress, Where, Work, run_audit
 from heedful.errors import HeedfulError
-from heedful.models.base import Model
 from heedful.rows import OPERATORS
 
 Scores = Any  # one entry per text, or a function text -> scores
@@ -94,12 +93,12 @@ def weigh(
     loaded = load(model)
     by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
     source = open_source(list(texts), labels)
+    outside = Outside(names, _looked_up(scores, by), fitted_by=by)
     settings = settle(
-        loaded, methods or [], metrics, _judges(loaded, operators, by),
+        loaded, methods or [], metrics, operators or outside.judges(loaded),
         unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else SHARD,
         target=target, given=names, until_decided=until_decided,
     )  # fmt: skip
-    outside = Outside(names, _looked_up(scores, by))
     check_usable(outside, loaded, in_random_order(source, seed), settings)
     work = Work(loaded, source, settings, outside)
     if out is not None:
@@ -141,17 +140,6 @@ def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
         )
     each = {name: said.get(name) if isinstance(said, Mapping) else said for name in names}
     return {name: fitting_operators(value, dict.fromkeys(known)) for name, value in each.items()}
-
-
-def _judges(model: Model, operators: Sequence[str] | str | None, by: Fitted) -> Sequence[str] | str | None:
-    """Where what fitted them is known, operators that did not; else all."""
-    if operators is not None:
-        return operators
-    if None in by.values():
-        return list(model.operators)
-    used = {name for given in by.values() for name in given or ()}
-    free = [name for name in model.operators if name not in used]
-    return None if not used & set(model.operators) else free or list(model.operators)
 
 
 def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
