@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "verdict: the test is not robust",
         "evidence/exchange.py",
-        "np.maximum(variance, n * chosen.var(1, ddof=1))",
-        "np.maximum(variance, 0 * chosen.var(1, ddof=1))",
+        "np.maximum(variance, np.square(chosen).sum(1))",
+        "np.maximum(variance, 0 * np.square(chosen).sum(1))",
         "evidence/test_verdict.py::test_p_is_the_share_of_all_exchanges",
     ),
     Mutant(

@@ -14,36 +14,32 @@ from __future__ import annotations
 import numpy as np
 
 from heedful.auditing.folder import RunFolder
-from heedful.auditing.result import scores_of
+from heedful.auditing.result import Texts
 from heedful.auditing.settings import Settings
 from heedful.evidence.best import MIN_COMPARED, decide, differences
 from heedful.evidence.sequential import level_of, reach
 from heedful.evidence.shares import Pools, by_family, standard
-from heedful.evidence.summary import pools_of
 from heedful.evidence.verdict import DELTA, MIN_TEXTS, Verdict, judge
-from heedful.evidence.weigh import Score
 
 
 class Deciding:
     """The texts so far, and whether they are enough."""
 
     def __init__(self, settings: Settings, total: int | None) -> None:
-        self.settings, self.total = settings, total
-        self.texts: list[list[Score]] = []
-        self.rows = 0
+        self.settings, self.total = settings.to_dict(), total
+        self.texts, self.rows = Texts(), 0
 
     def add(self, run: RunFolder, number: int) -> None:
         """A shard that is done."""
         self.rows += run.facts(number)["rows"]
-        self.texts += scores_of(run, number)
+        self.texts.add(run, number)
 
     @property
     def done(self) -> bool:
-        if len(self.texts) < MIN_TEXTS:
+        """Looked at as the verdict will be: the same texts, methods and operators."""
+        if len(self.texts.scores) < MIN_TEXTS:
             return False
-        names = [*self.settings.methods, *self.settings.given]
-        pools = pools_of(self.texts, names, self.settings.operators)
-        return decided(pools, self._left())
+        return decided(self.texts.pools(self.settings)[0], self._left())
 
     def _left(self) -> int | None:
         """Texts that may still come; some rows may hold none."""

@@ -19,7 +19,7 @@ from typing import Any
 from heedful.auditing.folder import RunFolder, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.shares import Cell
+from heedful.evidence.shares import Cell, Pools
 from heedful.evidence.summary import pools_of, summarise
 from heedful.evidence.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
 from heedful.evidence.weigh import Score
@@ -242,41 +242,44 @@ def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "")
 
 def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
     """From the shards alone: it can be worked out again."""
-    texts = [scores for number in run.numbers() for scores in scores_of(run, number)]
-    inputs, fitted, every = _methods(run)
-    operators, left_out = judging_operators(settings["operators"], fitted)
-    names = [name for name in (*settings["methods"], *settings["given"]) if name not in left_out]
-    facts = Facts(inputs, every, left_out)
-    pools = pools_of(texts, names, operators)
+    texts = Texts()
+    for number in run.numbers():
+        texts.add(run, number)
+    pools, facts = texts.pools(settings)
     return judge(pools, facts, seed=settings["seed"], always=settings["until_decided"])
 
 
-Fitted = dict[str, tuple[str, ...] | None]
+class Texts:
+    """What a verdict needs of the shards, as they are added: scores, costs, and what fitted each method."""
 
+    def __init__(self) -> None:
+        self.scores: list[list[Score]] = []
+        self.inputs: dict[str, list[int | None]] = {}
+        self.fitted: dict[str, dict[str, set[str] | None]] = {}  # method -> operator in turn -> operators
 
-def _methods(run: RunFolder) -> tuple[dict[str, float], Fitted, Fitted]:
-    """By method: model inputs per text, operators that always fitted it, and all that ever did."""
-    inputs: dict[str, list[int | None]] = {}
-    by: dict[str, dict[str, set[str] | None]] = {}
-    for number in run.numbers():
+    def add(self, run: RunFolder, number: int) -> None:
+        self.scores += scores_of(run, number)
         for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
-            inputs.setdefault(one["method"], []).append(one["inputs"])
-            turns = by.setdefault(one["method"], {})
+            self.inputs.setdefault(one["method"], []).append(one["inputs"])
+            turns = self.fitted.setdefault(one["method"], {})
             known = turns.setdefault(one["fit"], set())
             if one["fitted_by"] is None or known is None:
                 turns[one["fit"]] = None
             else:
                 known.update(filter(None, one["fitted_by"].split(",")))
-    means = {
-        name: math.nan if None in found else sum(filter(None, found)) / len(found)
-        for name, found in inputs.items()
-    }
-    sets = {name: list(turns.values()) for name, turns in by.items()}
-    return (
-        means,
-        {n: _joined(s, set.intersection) for n, s in sets.items()},
-        {n: _joined(s, set.union) for n, s in sets.items()},
-    )
+
+    def pools(self, settings: Mapping[str, Any]) -> tuple[Pools, Facts]:
+        """Values under the operators that may judge, and the facts of the methods."""
+        turns = {name: list(found.values()) for name, found in self.fitted.items()}
+        always = {name: _joined(each, set.intersection) for name, each in turns.items()}
+        operators, left_out = judging_operators(settings["operators"], always)
+        names = [name for name in (*settings["methods"], *settings["given"]) if name not in left_out]
+        means = {
+            name: math.nan if None in found else sum(filter(None, found)) / len(found)
+            for name, found in self.inputs.items()
+        }
+        ever = {name: _joined(each, set.union) for name, each in turns.items()}
+        return pools_of(self.scores, names, operators), Facts(means, ever, left_out)
 
 
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:

@@ -2,12 +2,14 @@
 
     s[t,k]  = w[t,k] - 1/2                          k = 0 the method, 1..B the random orders of text t
     V       = sum_t mean_k s[t,k]^2
-    T(k)    = sum_t s[t,k_t] / sqrt(max(V, n var_t s[t,k_t]))
+    T(k)    = sum_t s[t,k_t] / sqrt(max(V, sum_t s[t,k_t]^2))
     p       = (1 + #{T(k) >= T(0)}) / (1 + draws)    k_t uniform on 0..B for each text
 
 A method that knows nothing is one more random order: on each text it may change places with any of them, and
 T is one of the draws. No law of the values is assumed, ties are no harm. The `max` keeps the rate for a
 method that is right on half of the texts and the reverse on the others. Many texts: T is normal then.
+The squares are about zero, not about the mean: about the mean, four methods that are right on half were
+called better in 6 % of audits of 20 texts: a sample that leans one way also looks less spread out.
 
 Not done, because it is wrong: flipping signs of s (rare events: up to 89 % false claims); the mean of B
 orders as the control of one order (up to 65 %).
@@ -44,8 +46,7 @@ def exchange_p(s: Floats, seed: int = 0, draws: int = DRAWS) -> float:
 
 def _statistic(chosen: Floats, variance: float) -> Floats:
     """(draws, n) -> (draws,)"""
-    n = chosen.shape[1]
-    found: Floats = chosen.sum(1) / np.sqrt(np.maximum(variance, n * chosen.var(1, ddof=1)))
+    found: Floats = chosen.sum(1) / np.sqrt(np.maximum(variance, np.square(chosen).sum(1)))
     return found
 
 

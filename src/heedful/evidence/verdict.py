@@ -145,7 +145,8 @@ def judge(
     shares = beaten(pools.values, pools.orders)  # (n, M, C)
     w = by_family(shares, pools.cells)  # (n, M)
     z = by_family(standard(pools.values, pools.orders), pools.cells)[whole]
-    p, flat = _random_p(pools, w, seed, 0 if always else exchanges)
+    p, spread = _random_p(pools, w, seed, 0 if always else exchanges)
+    flat = not spread
     claims = n >= MIN_TEXTS
     better = [bool(claims and value <= LEVEL) for value in p]
     compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
@@ -161,11 +162,11 @@ def judge(
     )
     ordered = sorted(settled, key=lambda one: -one.z)
     use = _use(ordered, compared)
-    visible_share, visible_gap = _visible(w, z, best)
+    seen = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
     return Verdict(
         n=n, methods=tuple(ordered), use=use.method if use else "", certified=bool(use and use.certified),
         cells=pools.cells, draws=pools.orders.shape[1], compared=compared, looked_always=always,
-        left_out=facts.left_out, flat=flat, visible_share=visible_share, visible_gap=visible_gap,
+        left_out=facts.left_out, flat=flat, visible_share=seen[0], visible_gap=seen[1],
     )  # fmt: skip
 
 
@@ -179,19 +180,22 @@ def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
     return Pools(names, pools.cells, pools.values[:, here], pools.orders), missing
 
 
-def _random_p(pools: Pools, w: Floats, seed: int, exchanges: int) -> tuple[Floats, bool]:
-    """Corrected p values, and whether all orders did the same everywhere; no exchanges: by betting."""
-    found, flat = np.ones(len(pools.methods)), True
+def _random_p(pools: Pools, w: Floats, seed: int, exchanges: int) -> tuple[Floats, float]:
+    """Corrected p values, and the spread of the shares of random orders; no exchanges: by betting.
+
+    The spread is 0 where all orders did the same everywhere.
+    """
+    found, spreads = np.ones(len(pools.methods)), list[float]()
     for place in range(len(pools.methods)):
         there = np.isfinite(w[:, place])
         if not exchanges:
             found[place] = float(sequential.better_p(w[there, place, None])[0])
-            flat = flat and bool(np.all(w[there, place] == 0.5))
-        else:
-            members = exchanged(pools.values[there, place], pools.orders[there], pools.cells) - 0.5
-            found[place] = exchange_p(members, seed, exchanges)
-            flat = flat and not np.any(members)
-    return holm(found), flat
+            spreads.append(float(np.any(w[there, place] != 0.5)))
+            continue
+        members = exchanged(pools.values[there, place], pools.orders[there], pools.cells) - 0.5
+        found[place] = exchange_p(members, seed, exchanges)
+        spreads.append(float(np.sqrt(np.square(members).mean())))
+    return holm(found), max(spreads)
 
 
 def _method(
@@ -252,15 +256,12 @@ def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | No
     return min(certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z))
 
 
-def _visible(w: Floats, z: Floats, best: Best | None) -> tuple[float, float]:
-    """The share, and the difference, that would be claimed in 80 % of audits like this one."""
-    n, m = w.shape
-    spread = float(np.nanmedian(np.nanstd(w, axis=0))) if n > 1 else TYPICAL_SHARE
-    share = visible_share(n, m, spread or TYPICAL_SHARE)
+def _visible_gap(best: Best | None) -> float:
+    """The difference between two methods that would be claimed in 80 % of audits like this one."""
     if best is None:
-        return share, math.nan
-    beside = ~np.eye(m, dtype=bool)
-    return share, float((np.median(best.critical) + special.ndtri(POWER)) * np.median(best.error[beside]))
+        return math.nan
+    beside = ~np.eye(len(best.gap), dtype=bool)
+    return float((np.median(best.critical) + special.ndtri(POWER)) * np.median(best.error[beside]))
 
 
 def visible_share(n: int, methods: int, spread: float = TYPICAL_SHARE) -> float:
