@@ -425,7 +425,7 @@ def test_scores_of_a_file_reach_their_row(data: Path, key: str, capsys: pytest.C
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["texts"]) == (11, 11)
     assert [one["method"] for one in found["verdict"]["methods"]] == ["mine"]
-    assert any("what fitted mine is not known" in said for said in found["verdict"]["said"])
+    assert any("not known of mine, which may be judged by its own removal" in said for said in found["verdict"]["said"])
     assert laid(data) == {e["row"]: pytest.approx(e["scores"]) for e in entries}
 
 

@@ -28,7 +28,7 @@ def sentences(verdict: Verdict) -> list[str]:
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
-    said = [_headline(verdict), *_rest(verdict), *_disagree(verdict), *_left_out(verdict)]
+    said = [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
     return [*said, _settled(verdict), _judged(verdict), PROMISE]
 
 
@@ -158,6 +158,6 @@ def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
     said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
     if None in groups:
         names = groups[None]
-        are = "is" if len(names) == 1 else "are"
-        said.append(f"what fitted {listed(names)} {are} not known, so it may be judged by its own removal")
+        own = "its" if len(names) == 1 else "their"
+        said.append(f"not known of {listed(names)}, which may be judged by {own} own removal")
     return f"fitted: {'; '.join(said)}" if said else ""
