@@ -17,6 +17,8 @@ import heedful
 from heedful import HeedfulError
 from heedful.auditing import given as reading
 from heedful.auditing import weigh_scores
+from heedful.auditing.alignment import unit_scores
+from heedful.auditing.given import Given
 from heedful.auditing.outside import Outside
 from heedful.cli import main
 from heedful.rows import OPERATORS
@@ -425,7 +427,7 @@ def test_scores_of_a_file_reach_their_row(data: Path, key: str, capsys: pytest.C
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["texts"]) == (11, 11)
     assert [one["method"] for one in found["verdict"]["methods"]] == ["mine"]
-    assert any("not known of mine, which may be judged by its own removal" in said for said in found["verdict"]["said"])
+    assert any("not known of mine, so each operator" in said for said in found["verdict"]["said"])
     assert laid(data) == {e["row"]: pytest.approx(e["scores"]) for e in entries}
 
 
@@ -515,3 +517,32 @@ def test_a_scores_file_may_be_tried_first(data: Path, capsys: pytest.CaptureFixt
     assert cli(data, "--method", "none", "--dry-run") == 0
     assert capsys.readouterr().out.startswith("1 method, judged by unk.")
     assert not (data / "run").exists()
+
+
+def test_scores_of_another_label_are_refused() -> None:
+    """The usual slice of shap, explanation[:, "positive"], keeps the name of its output."""
+    x: Any = heedful.load("zoo:sentiment").encode("not a good film")
+    given = Given(((1.0,), (2.0,), (3.0,), (4.0,)), outputs=("positive",))
+    assert unit_scores(given, x, "word", "positive").tolist() == [1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(
+        HeedfulError, match="the scores explain 'positive': what is judged here is 'negative'"
+    ):
+        unit_scores(given, x, "word", "negative")
+
+
+def test_a_row_that_is_no_text_is_an_error_of_that_row(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = data / "odd.jsonl"
+    rows = [{"text": ["x"]}, *({"text": f"{word} food and wine"} for word in ("good", "bad", "fine"))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scores = data / "odd-scores.jsonl"
+    lines = [
+        {"row": row, "method": "mine", "scores": [1, 2, 3, 4], "fitted_by": "nothing"} for row in (1, 2, 3)
+    ]
+    scores.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = heedful.audit(
+        "zoo:one-layer", path, methods=[], scores=scores, metrics=["aopc"], draws=3, out=data / "o"
+    )
+    assert [error["row"] for error in found.errors] == [0]
+    assert found.texts == 3

@@ -29,7 +29,7 @@ from heedful.evidence.shares import Cell, Pools
 from heedful.evidence.verdict import Verdict, judge
 from heedful.types import Floats
 
-TEXTS, FRESH = 30, 100
+TEXTS, FRESH = 30, 60
 BLURS = {"truth": 0.0, "blur-half": 0.5, "blur-one": 1.0, "blur-two": 2.0}
 NOTHING = ("noise", "constant", "reading-order")
 OURS = ("occlusion", "lime")
@@ -127,7 +127,7 @@ def _within(found: Verdict, fresh: Verdict) -> bool:
     if not found.use:
         return True
     gap = np.ceil(100 * found[found.use].gap - 1e-9) / 100
-    return max(one.z for one in fresh.methods) - fresh[found.use].z <= gap + 1e-9
+    return bool(max(one.z for one in fresh.methods) - fresh[found.use].z <= gap + 1e-9)
 
 
 def run(models: list[Known], seeds: int, tell: Any = None) -> list[Outcome]:

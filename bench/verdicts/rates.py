@@ -168,7 +168,7 @@ def stopped(pools: Pools) -> int:
     """The text at which an audit that stops when it is decided stops."""
     total = len(pools)
     for n in range(10, total):
-        if decided(first(pools, n), total - n):
+        if decided(first(pools, n), Facts(), total - n):
             return n
     return total
 

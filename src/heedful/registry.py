@@ -241,6 +241,10 @@ def metric(
             raise ValueError(f"two metrics are called {name!r}")
         if asks not in ("rows", "again") or better not in ("high", "low"):
             raise ValueError(f"{name}: asks is 'rows' or 'again', better is 'high' or 'low'")
+        if family and (asks != "rows" or shuffled):
+            raise ValueError(
+                f"{name}: a metric of the verdict removes words, and its control is random orders"
+            )
         if asks == "again" and best is None:
             raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")

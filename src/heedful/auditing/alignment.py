@@ -43,6 +43,7 @@ def _column(given: Given, column: int | str | None) -> int:
     width = len(given.scores[0])
     chosen: Any = given.target if column is None else column
     if width == 1:
+        _check_only(given, chosen)
         return 0
     if is_whole(chosen) and 0 <= chosen < width:
         return int(chosen)
@@ -61,6 +62,19 @@ def _column(given: Given, column: int | str | None) -> int:
         "each explains another output",
         "Give only the column of what is explained, e.g. explanation[:, 0] of shap",
     )
+
+
+def _check_only(given: Given, chosen: Any) -> None:
+    """One column that says which output it explains must explain the one that is judged."""
+    if len(given.outputs) != 1 or not isinstance(chosen, str) or not chosen:
+        return
+    name = _plain(given.outputs[0]).strip()
+    if name.casefold() != chosen.strip().casefold():
+        raise HeedfulError(
+            f"the scores explain {name!r:.60}",
+            f"what is judged here is {chosen.strip()!r:.60}",
+            f"Give target={name!r:.60}, or the column of {chosen.strip()!r:.60}",
+        )
 
 
 def _spread(values: Sequence[float], spans: Sequence[Cut], x: Encoded, unit: str) -> Floats:

@@ -16,18 +16,19 @@ import numpy as np
 from heedful.auditing.folder import RunFolder
 from heedful.auditing.result import Texts
 from heedful.auditing.settings import Settings
-from heedful.evidence.best import MIN_COMPARED, decide, differences
+from heedful.evidence.best import LEVEL, MIN_COMPARED, decide, differences, sparse_low
 from heedful.evidence.sequential import level_of, reach
 from heedful.evidence.shares import Pools, by_family, standard
-from heedful.evidence.verdict import DELTA, MIN_TEXTS, Verdict, judge
+from heedful.evidence.verdict import DELTA, MIN_TEXTS, Facts, Verdict, judge
+from heedful.types import Floats
 
 
 class Deciding:
     """The texts so far, and whether they are enough."""
 
     def __init__(self, settings: Settings, total: int | None) -> None:
-        self.settings, self.total = settings.to_dict(), total
-        self.texts, self.rows = Texts(), 0
+        self.total = total
+        self.texts, self.rows = Texts(settings.to_dict()), 0
 
     def add(self, run: RunFolder, number: int) -> None:
         """A shard that is done."""
@@ -37,18 +38,18 @@ class Deciding:
     @property
     def done(self) -> bool:
         """Looked at as the verdict will be: the same texts, methods and operators."""
-        if len(self.texts.scores) < MIN_TEXTS:
+        if len(self.texts) < MIN_TEXTS:
             return False
-        return decided(self.texts.pools(self.settings)[0], self._left())
+        return decided(*self.texts.pools(), self._left())
 
     def _left(self) -> int | None:
         """Texts that may still come; some rows may hold none."""
         return None if self.total is None else max(0, self.total - self.rows)
 
 
-def decided(pools: Pools, left: int | None) -> bool:
+def decided(pools: Pools, facts: Facts, left: int | None) -> bool:
     """Whether to stop here, with so many texts left (None: no end is known)."""
-    verdict = judge(pools, always=True)
+    verdict = judge(pools, facts, always=True)
     if not verdict.methods or not all(one.settled for one in verdict.methods):
         return False
     if not verdict.better or len(verdict.methods) == 1:
@@ -64,5 +65,12 @@ def _could_be(pools: Pools, verdict: Verdict, left: int) -> bool:
     z = z[np.isfinite(z).all(1)]
     n, later = len(z), len(z) + left
     mean, error = differences(z)
-    gap = decide(mean, error * np.sqrt(n / later), np.full(len(mean), reach(later, level_of(len(mean))))).gap
+    critical = np.full(len(mean), reach(later, level_of(len(mean))))
+    gap = decide(mean, error * np.sqrt(n / later), critical, sparse_later(z, later)).gap
     return any(gap[pools.methods.index(name)] <= DELTA for name in verdict.better)
+
+
+def sparse_later(z: Floats, later: int) -> Floats:
+    """The limits of methods that hardly differ, if the texts to come were like these."""
+    times = max(1, later // max(len(z), 1))
+    return sparse_low(np.concatenate([z] * times), LEVEL)

@@ -50,16 +50,16 @@ class Foretold(Shown):
         said = [
             f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
-            f"At most {self.rows_per_text:,} model inputs per text, about {_time(self.seconds_per_text)}.",
+            f"Up to about {self.rows_per_text:,} model inputs per text, {_time(self.seconds_per_text)}.",
         ]
         if self.texts is None:
             return "\n".join([*said, "How many texts there are is not known before they are read."])
         most = (
             f"{self.texts * self.rows_per_text:,} model inputs, {_time(self.texts * self.seconds_per_text)}"
         )
-        said.append(f"{self.texts:,} texts: at most {most}.")
+        said.append(f"{self.texts:,} texts: up to about {most}.")
         if self.until_decided:
-            said.append("It stops as soon as the verdict is settled: clear cases take 20 to 50 texts.")
+            said.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
         return "\n".join([*said, self.shows])
 
     @property
@@ -137,7 +137,7 @@ def _judging(settings: Settings, d: int, methods: int) -> int:
     per_order = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and not m.shuffled)
     shared = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and m.shuffled)
     goals = [goal for goal, served in GOALS.items() if served & set(settings.metrics)]
-    search = registry.get("search")
-    looked = 0 if settings.until_decided else len(goals) * (1 + d + 3 * min(16, d) * min(d, SHORTLIST))
-    assert search.params  # its beam of 3 and depth of 16 are the defaults counted above
+    search = {name: param.default for name, param in registry.get("search").params.items()}
+    most = 1 + d + search["beam"] * min(search["depth"], d) * min(d, SHORTLIST)
+    looked = 0 if settings.until_decided else len(goals) * most
     return 2 + (methods + settings.draws) * per_order + shared + looked

@@ -38,9 +38,12 @@ class Outside:
         return None if not used & set(model.operators) else free or list(model.operators)
 
     def beside(self, row: Row) -> Row:
-        if row.broken or row.copy_of is not None:
+        if row.broken or row.copy_of is not None or not isinstance(row.text, str):
             return row
-        found = self.of(row.number, row.text)
+        try:
+            found = self.of(row.number, row.text)
+        except HeedfulError as error:
+            found = dict.fromkeys(self.methods, str(error))
         none = NONE.format(row.number)
         return replace(row, given={name: found.get(name, none) for name in self.methods})
 

@@ -19,7 +19,7 @@ from typing import Any
 from heedful.auditing.folder import RunFolder, to_json
 from heedful.auditing.tables import from_parquet
 from heedful.errors import HeedfulError
-from heedful.evidence.shares import Cell, Pools
+from heedful.evidence.shares import Cell, Pools, joined
 from heedful.evidence.summary import pools_of, summarise
 from heedful.evidence.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
 from heedful.evidence.weigh import Score
@@ -226,7 +226,7 @@ def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "")
     """Scores of a shard, text by text, of one metric under one operator; of all, with their random orders."""
     only = {"metric": metric, "operator": operator} if metric else None
     names = [each.name for each in fields(Score) if each.name != "orders"]
-    orders: dict[tuple[Any, ...], list[float]] = {}
+    orders: dict[tuple[Any, ...], list[float]] = {}  # in the order in which they were drawn
     if not metric:
         for one in from_parquet(run.file(number, "orders.parquet")).to_pylist():
             key = (one["row"], one["metric"], one["operator"], one["fit"], one["method"])
@@ -242,23 +242,29 @@ def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "")
 
 def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
     """From the shards alone: it can be worked out again."""
-    texts = Texts()
+    texts = Texts(settings)
     for number in run.numbers():
         texts.add(run, number)
-    pools, facts = texts.pools(settings)
+    pools, facts = texts.pools()
     return judge(pools, facts, seed=settings["seed"], always=settings["until_decided"])
 
 
 class Texts:
-    """What a verdict needs of the shards, as they are added: scores, costs, and what fitted each method."""
+    """What a verdict needs of the shards, as they are added: values, costs, and what fitted each method.
 
-    def __init__(self) -> None:
-        self.scores: list[list[Score]] = []
+    About 2 kilobytes per text with 13 methods, 4 metrics of the verdict, 2 operators and 20 random orders.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.operators: Sequence[str] = settings["operators"]
+        self.names: list[str] = [*settings["methods"], *settings["given"]]
+        self.parts: list[Pools] = []
         self.inputs: dict[str, list[int | None]] = {}
         self.fitted: dict[str, dict[str, set[str] | None]] = {}  # method -> operator in turn -> operators
 
     def add(self, run: RunFolder, number: int) -> None:
-        self.scores += scores_of(run, number)
+        if len(part := pools_of(scores_of(run, number), self.names, self.operators)):
+            self.parts.append(part)
         for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
             self.inputs.setdefault(one["method"], []).append(one["inputs"])
             turns = self.fitted.setdefault(one["method"], {})
@@ -268,18 +274,21 @@ class Texts:
             else:
                 known.update(filter(None, one["fitted_by"].split(",")))
 
-    def pools(self, settings: Mapping[str, Any]) -> tuple[Pools, Facts]:
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def pools(self) -> tuple[Pools, Facts]:
         """Values under the operators that may judge, and the facts of the methods."""
         turns = {name: list(found.values()) for name, found in self.fitted.items()}
         always = {name: _joined(each, set.intersection) for name, each in turns.items()}
-        operators, left_out = judging_operators(settings["operators"], always)
-        names = [name for name in (*settings["methods"], *settings["given"]) if name not in left_out]
+        operators, left_out = judging_operators(self.operators, always)
+        names = [name for name in self.names if name not in left_out]
         means = {
             name: math.nan if None in found else sum(filter(None, found)) / len(found)
             for name, found in self.inputs.items()
         }
         ever = {name: _joined(each, set.union) for name, each in turns.items()}
-        return pools_of(self.scores, names, operators), Facts(means, ever, left_out)
+        return joined(self.parts, self.names).only(names, operators), Facts(means, ever, left_out)
 
 
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:

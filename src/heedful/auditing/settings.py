@@ -100,18 +100,22 @@ def settle(
     chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
     for name in chosen:
         require(model, registry.get_metric(name).needs, name)
-    judges, fits = _operators(model, operators)
+    judges, fits = _operators(model, operators, others.get("params") or {})
     found = Settings(tuple(weighed), tuple(chosen), judges, fits, **others)
     _check(found)
     return found
 
 
-def _operators(model: Model, named: Sequence[str] | str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _operators(
+    model: Model, named: Sequence[str] | str | None, params: Mapping[str, Mapping[str, Any]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(operators that judge, operators that fit): none is both, unless all take turns."""
-    offered = model.operators
+    offered = tuple(model.operators)
     if named is None:
-        judges = [name for name in (*JUDGES, *offered) if name in offered and name != offered[0]]
-        return tuple(dict.fromkeys(judges))[:COUNT], offered[:1]
+        fitting = {offered[0], *(given.get("operator") for given in params.values())}
+        judges = [name for name in (*JUDGES, *offered) if name in offered and name not in fitting]
+        others = [name for name in offered if name != offered[0]]  # all fit: what each fitted is left out
+        return tuple(dict.fromkeys(judges or others or offered))[:COUNT], offered[:1]
     wanted = _named(named, "operator", offered)
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)

@@ -194,7 +194,13 @@ def open_source(
         raise HeedfulError(
             f"texts cannot be a {type(texts).__name__}", fix="Give a list, an iterator or a file"
         )
-    return IterableSource(texts, labels, rationales, limit)
+    return IterableSource(_listed(texts), _listed(labels), _listed(rationales), limit)
+
+
+def _listed(given: Any) -> Any:
+    """An array or a column of a table as a list: it can be read again. A generator stays what it is."""
+    again = given is not None and not isinstance(given, Sequence) and iter(given) is not given
+    return list(given) if again and hasattr(given, "__len__") else given
 
 
 def _file(path: Path, columns: Columns, limit: int | None) -> FileSource:

@@ -90,6 +90,12 @@ class _Audit:
                 'Use engine="local"',
             )
         source = open_source(texts, labels, rationales, columns, limit)
+        if until_decided and not source.again:
+            raise HeedfulError(
+                "until_decided needs texts in random order",
+                "a generator gives them in its own",
+                "Give a list or a file",
+            )
         outside = None if scores is None else from_file(Path(scores))
         loaded = load_model(model)
         if outside is not None and operators is None:

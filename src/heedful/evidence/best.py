@@ -6,6 +6,11 @@
     G        the set of the best: k leaves it if max_j T_jk > c_k
     low_i    min over j in G, j != i, of mean(z_i - z_j) - c_j se_ij; at most 0
 
+Two methods that agree on most texts have next to no standard error, and a text on which they differ may just
+not have come. Where fewer than FEW_DIFFER texts tell two methods apart, mean(z_i - z_j) is bounded by
+
+    - q d       q: upper limit (Clopper & Pearson) of the share of texts on which i is worse; d: range of z
+
 Both claims need one event only: no method exceeds the true best by more than c_best standard errors. So "the
 best is in G" and "no method is better than i by more than -low_i, for every i" hold together in about 97.5 %.
 
@@ -29,6 +34,7 @@ MIN_COMPARED = 20
 LEVEL = 0.025
 DRAWS, CHUNK = 4000, 500
 WORK = 2_000  # texts; beyond it the normal law with Bonferroni's correction is as good
+FEW_DIFFER = 10  # texts that tell two methods apart; with fewer, their standard error means little
 LEAST = 0.5  # of the standard error, the least that a draw's own may be: see `_again`
 
 
@@ -50,7 +56,7 @@ def best_methods(z: Floats, seed: int = 0, draws: int = DRAWS, level: float = LE
     if m > 1:
         rng = np.random.default_rng([seed, n, m])
         critical = _critical_many(n, m, level) if n > WORK else _critical(z, rng, draws, level)
-    return decide(mean, error, critical)
+    return decide(mean, error, critical, sparse_low(z, level))
 
 
 def differences(z: Floats) -> tuple[Floats, Floats]:
@@ -64,13 +70,23 @@ def differences(z: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt(square / n)
 
 
-def decide(mean: Floats, error: Floats, critical: Floats) -> Best:
+def sparse_low(z: Floats, level: float) -> Floats:
+    """(M, M) lower limits of z_i - z_j where few texts tell the two apart; infinity elsewhere."""
+    n, m = z.shape
+    worse = np.stack([(z[:, [i]] < z).sum(0) for i in range(m)])
+    few = np.stack([(z[:, [i]] != z).sum(0) for i in range(m)]) < FEW_DIFFER
+    q = special.betaincinv(worse + 1.0, np.maximum(n - worse, 1e-9), 1 - level / max(m - 1, 1))
+    return np.where(few, -q * float(np.ptp(z)), np.inf)
+
+
+def decide(mean: Floats, error: Floats, critical: Floats, sparse: Floats | None = None) -> Best:
     """`critical` (M,): by column, of the comparisons with that method; or (M, M)."""
     m = len(mean)
     reach = np.broadcast_to(critical, (m, m)) * error  # column k: how far chance may take z_j - z_k
     others = ~np.eye(m, dtype=bool)
     inside: npt.NDArray[np.bool_] = np.logical_not(np.any((mean > reach) & others, axis=0))
-    low = np.where(inside[None] & others, mean - reach, 0.0).min(1, initial=0.0)
+    least = mean - reach if sparse is None else np.minimum(mean - reach, sparse)
+    low = np.where(inside[None] & others, least, 0.0).min(1, initial=0.0)
     return Best(inside, np.abs(low), error, np.asarray(critical))  # low is 0 or less; no minus zero
 
 

@@ -32,7 +32,7 @@ def exchange_p(s: Floats, seed: int = 0, draws: int = DRAWS) -> float:
     """p of one method; s (n, 1 + B), the method's own in the first column."""
     n, members = s.shape
     variance = float(np.square(s).mean(1).sum())
-    if n < 2 or not variance:
+    if n < 2 or not variance > 0:
         return 1.0
     observed = float(_statistic(s[None, :, 0], variance)[0])
     if draws * n > WORK:

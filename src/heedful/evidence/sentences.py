@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from heedful.evidence.verdict import MethodVerdict, Verdict
 
 PROMISE = "Statements like these hold together in about 95 % of audits."
+CANNOT = "It cannot be settled with this many texts"
 DISAGREE = 0.1  # shares of families or operators that differ by more are shown
 FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
 
@@ -24,7 +25,8 @@ def sentences(verdict: Verdict) -> list[str]:
     if not verdict.methods:
         return [_nothing(verdict), *_left_out(verdict)]
     if verdict.flat:
-        return [f"Nothing to compare: on {_texts(verdict.n)} every order of words did the same."]
+        same = f"Nothing to compare: on {_texts(verdict.n)} every order of words did the same."
+        return [same, *_left_out(verdict)]
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
@@ -50,26 +52,25 @@ def _headline(verdict: Verdict) -> str:
     if not verdict.use:
         names = listed(verdict.better)
         are = "is" if len(verdict.better) == 1 else "are"
-        return (
-            f"{names} {are} better than random orders on these {verdict.n} texts. "
-            f"To compare methods, at least {MIN_COMPARED} texts are needed."
-        )
+        few = f"To compare methods, at least {MIN_COMPARED} texts are needed"
+        if verdict.common < verdict.n:
+            few += f" on which all have scores; there are {verdict.common:,}"
+        return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
     one = verdict[verdict.use]
     won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
     if not verdict.compared:
-        return f"Use {one.method}: {won}. It is the only method here."
+        return f"Use {one.method}: {won}. It is the only method that was judged."
     if verdict.certified:
-        return f"Use {one.method}: {won}, and {_no_better(one)}."
+        return f"Use {one.method}: {won}, and {_no_better(verdict, one)}."
     return (
         f"Use {one.method}, not certified: {won} and has the highest mean, "
         f"but another method may be better by up to {up(one.gap)}."
     )
 
 
-def _no_better(one: MethodVerdict) -> str:
-    if one.gap <= 0:
-        return "no method is better"
-    return f"no method is better by more than {up(one.gap)}"
+def _no_better(verdict: Verdict, one: MethodVerdict) -> str:
+    who = "no method that was judged" if verdict.left_out else "no method"
+    return f"{who} is better" if one.gap <= 0 else f"{who} is better by more than {up(one.gap)}"
 
 
 def up(value: float) -> str:
@@ -101,9 +102,11 @@ def _rest(verdict: Verdict) -> list[str]:
 
 def _disagree(verdict: Verdict) -> list[str]:
     """Shares of families and operators that differ: no claims."""
-    if not verdict.use:
-        return []
-    one, said = verdict[verdict.use], []
+    return [line for name in [verdict.use] if verdict.use for line in _apart(verdict[name])]
+
+
+def _apart(one: MethodVerdict) -> list[str]:
+    said = []
     named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
     for what, shares in (("by ", named), ("under ", one.by_operator)):
         if shares and max(shares.values()) - min(shares.values()) > DISAGREE:
@@ -128,12 +131,13 @@ def _settled(verdict: Verdict) -> str:
     if not verdict.looked_always:
         return power(verdict.n, verdict.visible_share, verdict.visible_gap)
     open_ones = [one.method for one in verdict.methods if not one.settled]
-    parts = [f"whether {listed(open_ones)} beat random orders"] if open_ones else []
+    beat = "beats" if len(open_ones) == 1 else "beat"
+    parts = [f"whether {listed(open_ones)} {beat} random orders"] if open_ones else []
     if verdict.better and len(verdict.methods) > 1 and not verdict.certified:
         parts.append("which method is best")
     if not parts:
         return f"It was settled after {_texts(verdict.n)}, looked at one by one."
-    return f"It cannot be settled with this many texts: {' and '.join(parts)}."
+    return f"Looked at one by one, {_texts(verdict.n)} were read. {CANNOT}: {' and '.join(parts)}."
 
 
 def power(n: int, share: float, gap: float) -> str:
@@ -146,6 +150,9 @@ def power(n: int, share: float, gap: float) -> str:
 
 def _judged(verdict: Verdict) -> str:
     by = f"Judged by {listed(list(verdict.operators))}, {verdict.draws} random orders per text"
+    if any(cell.fit for cell in verdict.cells):
+        turns = listed(list(verdict.operators))
+        return f"Each of {turns} judged what the others fitted, {verdict.draws} random orders per text."
     fitted = _fitted({one.method: one.fitted_by for one in verdict.methods})
     return f"{by}; {fitted}." if fitted else f"{by}."
 
@@ -158,6 +165,5 @@ def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
     said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
     if None in groups:
         names = groups[None]
-        own = "its" if len(names) == 1 else "their"
-        said.append(f"not known of {listed(names)}, which may be judged by {own} own removal")
+        said.append(f"not known of {listed(names)}, so each operator had to find them better by itself")
     return f"fitted: {'; '.join(said)}" if said else ""

@@ -21,8 +21,9 @@ Texts must come in random order. Waudby-Smith & Ramdas 2024 (betting); Robbins 1
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from heedful.evidence.best import LEVEL, Best, decide, differences
+from heedful.evidence.best import LEVEL, Best, decide, differences, sparse_low
 from heedful.types import Floats
 
 MOST_BET = 0.9  # of what is there: a bet of everything can be lost for ever
@@ -61,7 +62,14 @@ def best_at_all_times(z: Floats, level: float = LEVEL) -> Best:
     """As best_methods, but valid at whatever text one stops; z (n, M)."""
     n, m = z.shape
     mean, error = differences(z)
-    return decide(mean, error, np.full(m, reach(n, level_of(m, level))))
+    # none of n: the limit of the share holds at all times; some of n: a quarter of the level pays for looking
+    sparse = np.minimum(sparse_low(z, level), np.where(_worse(z), sparse_low(z, level / 4), np.inf))
+    return decide(mean, error, np.full(m, reach(n, level_of(m, level))), sparse)
+
+
+def _worse(z: Floats) -> npt.NDArray[np.bool_]:
+    """(M, M) whether i is worse than j on any text."""
+    return np.stack([np.asarray(np.any(z[:, [i]] < z, axis=0)) for i in range(z.shape[1])])
 
 
 def level_of(methods: int, level: float = LEVEL) -> float:

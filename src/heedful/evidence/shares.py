@@ -12,6 +12,7 @@ Cost: B^2 comparisons per text and cell. Nothing is run.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from heedful.types import Floats
 VALUE_STEP = 1e-9  # of the range of a text's values: smaller differences are none
 SCORE_STEP = 1e-6  # of the largest score: smaller differences are none
 ROUNDING = 32  # rounding steps by which equal outputs may differ, as batches of other shapes give them
+HALF_ROUNDING = 4  # the same of half precision, whose steps are large
 SINGLE_BITS, DOUBLE_BITS = 24, 53
 
 
@@ -47,22 +49,49 @@ class Pools:
     def __len__(self) -> int:
         return len(self.values)
 
+    def only(self, methods: Sequence[str], operators: Collection[str]) -> Pools:
+        """Some methods, in the cells of some operators."""
+        rows = [self.methods.index(name) for name in methods]
+        columns = [place for place, cell in enumerate(self.cells) if cell.operator in operators]
+        cells = tuple(self.cells[place] for place in columns)
+        return Pools(tuple(methods), cells, self.values[:, rows][:, :, columns], self.orders[:, :, columns])
 
-def output_step(outputs: Floats) -> float:
+
+def joined(parts: Sequence[Pools], methods: Sequence[str]) -> Pools:
+    """Texts of several pools of the same methods, one after the other; a cell that a part lacks is NaN."""
+    cells = tuple(dict.fromkeys(cell for part in parts for cell in part.cells))
+    draws = max((part.orders.shape[1] for part in parts), default=0)
+    n, at = sum(map(len, parts)), {cell: place for place, cell in enumerate(cells)}
+    values = np.full((n, len(methods), len(cells)), np.nan)
+    orders = np.full((n, draws, len(cells)), np.nan)
+    first = 0
+    for part in parts:
+        columns, here = [at[cell] for cell in part.cells], slice(first, first + len(part))
+        values[here, :, columns] = part.values
+        orders[here, : part.orders.shape[1], columns] = part.orders
+        first += len(part)
+    return Pools(tuple(methods), cells, values, orders)
+
+
+def output_step(outputs: Floats, bits: int | None = None) -> float:
     """Differences of outputs that may be rounding alone.
 
-    Outputs that single precision holds exactly came from a model that computes in it.
+    bits   of the model's numbers, where they are known. Else: a model of which most outputs fit into single
+           precision computes in it
     """
     largest = float(np.abs(outputs).max(initial=0.0))
-    with np.errstate(over="ignore"):
-        single = bool(np.all(outputs.astype(np.float32) == outputs))
-    return ROUNDING * largest * 2.0 ** -(SINGLE_BITS if single else DOUBLE_BITS)
+    if bits is None:
+        with np.errstate(over="ignore"):
+            single = np.mean(outputs.astype(np.float32) == outputs) >= 0.5 if outputs.size else False
+        bits = SINGLE_BITS if single else DOUBLE_BITS
+    steps = HALF_ROUNDING if bits < SINGLE_BITS else ROUNDING
+    return steps * largest * 2.0**-bits
 
 
 def merged(values: Floats, step: float) -> Floats:
     """Values (k,) in which neighbours no further apart than `step` are made equal."""
-    if len(values) < 2:
-        return values
+    if len(values) < 2 or not np.isfinite(values).all():
+        return values  # what is no number is refused later, and must not become one here
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     step = max(step, VALUE_STEP * float(ranked[-1] - ranked[0]))
@@ -88,8 +117,9 @@ def by_family(per_cell: Floats, cells: tuple[Cell, ...]) -> Floats:
 def beaten(values: Floats, orders: Floats) -> Floats:
     """(n, M, C), (n, B, C) -> (n, M, C): share of the random orders beaten, ties one half."""
     above = values[:, :, None] - orders[:, None]  # (n, M, B, C)
-    found: Floats = ((above > 0) + 0.5 * (above == 0)).mean(2) + 0 * values  # NaN stays NaN
-    return found
+    found: Floats = ((above > 0) + 0.5 * (above == 0)).mean(2)
+    whole = np.all(np.isfinite(orders), axis=1, keepdims=True)  # (n, 1, C)
+    return np.where(np.isfinite(values) & whole, found, np.nan)
 
 
 def standard(values: Floats, orders: Floats) -> Floats:

@@ -70,6 +70,7 @@ class Verdict(Shown):
     certified: bool = False
     cells: tuple[Cell, ...] = ()
     draws: int = 0  # random orders per text
+    common: int = 0  # texts on which every method has a value: on these they are compared
     compared: bool = False  # claims between methods are made
     looked_always: bool = False  # after every text, by betting
     left_out: Mapping[str, str] = field(default_factory=dict)  # method -> why it takes no part
@@ -145,10 +146,11 @@ def judge(
     shares = beaten(pools.values, pools.orders)  # (n, M, C)
     w = by_family(shares, pools.cells)  # (n, M)
     z = by_family(standard(pools.values, pools.orders), pools.cells)[whole]
-    p, spread = _random_p(pools, w, seed, 0 if always else exchanges)
+    unknown = [name for name in pools.methods if facts.fitted_by.get(name, ()) is None]
+    p, spread = _random_p(pools, seed, 0 if always else exchanges, unknown)
     flat = not spread
-    claims = n >= MIN_TEXTS
-    better = [bool(claims and value <= LEVEL) for value in p]
+    enough = np.isfinite(w).sum(0) >= MIN_TEXTS
+    better = [bool(here and value <= LEVEL) for here, value in zip(enough, p, strict=True)]
     compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
     again = max(exchanges // 5, 1000)
     best = (sequential.best_at_all_times(z) if always else best_methods(z, seed, again)) if compared else None
@@ -165,13 +167,16 @@ def judge(
     seen = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
     return Verdict(
         n=n, methods=tuple(ordered), use=use.method if use else "", certified=bool(use and use.certified),
-        cells=pools.cells, draws=pools.orders.shape[1], compared=compared, looked_always=always,
-        left_out=facts.left_out, flat=flat, visible_share=seen[0], visible_gap=seen[1],
+        cells=pools.cells, draws=pools.orders.shape[1], common=len(z), compared=compared,
+        looked_always=always, left_out=facts.left_out, flat=flat, visible_share=seen[0], visible_gap=seen[1],
     )  # fmt: skip
 
 
 def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
-    """Without methods that have values on too few texts, which would cost the others theirs."""
+    """Without texts whose random orders are no numbers, and methods that have values on too few texts, which
+    would cost the others theirs."""
+    there = np.isfinite(pools.orders).all((1, 2))
+    pools = Pools(pools.methods, pools.cells, pools.values[there], pools.orders[there])
     share = np.isfinite(pools.values).all(2).mean(0) if len(pools) else np.ones(len(pools.methods))
     here = share >= PRESENT
     names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
@@ -180,22 +185,35 @@ def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
     return Pools(names, pools.cells, pools.values[:, here], pools.orders), missing
 
 
-def _random_p(pools: Pools, w: Floats, seed: int, exchanges: int) -> tuple[Floats, float]:
+def _random_p(pools: Pools, seed: int, exchanges: int, unknown: Sequence[str]) -> tuple[Floats, float]:
     """Corrected p values, and the spread of the shares of random orders; no exchanges: by betting.
 
-    The spread is 0 where all orders did the same everywhere.
+    The spread is 0 where all orders did the same everywhere. A method of which it is not known what fitted it
+    must be better under every operator by itself: only one of them can be its own.
     """
     found, spreads = np.ones(len(pools.methods)), list[float]()
-    for place in range(len(pools.methods)):
-        there = np.isfinite(w[:, place])
-        if not exchanges:
-            found[place] = float(sequential.better_p(w[there, place, None])[0])
-            spreads.append(float(np.any(w[there, place] != 0.5)))
-            continue
-        members = exchanged(pools.values[there, place], pools.orders[there], pools.cells) - 0.5
-        found[place] = exchange_p(members, seed, exchanges)
-        spreads.append(float(np.sqrt(np.square(members).mean())))
+    operators = list(dict.fromkeys(cell.operator for cell in pools.cells))
+    for place, name in enumerate(pools.methods):
+        parts = (
+            [pools.only([name], [op]) for op in operators]
+            if name in unknown
+            else [pools.only([name], operators)]
+        )
+        each = [_one_p(part, seed, exchanges) for part in parts]
+        found[place] = max(p for p, _ in each)
+        spreads += [spread for _, spread in each]
     return holm(found), max(spreads)
+
+
+def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
+    """Of one method."""
+    w = by_family(beaten(pools.values, pools.orders), pools.cells)
+    there = np.isfinite(w[:, 0])
+    if not exchanges:
+        return float(sequential.better_p(w[there])[0]), float(np.any(w[there] != 0.5))
+    members = exchanged(pools.values[there, 0], pools.orders[there], pools.cells) - 0.5
+    spread = float(np.sqrt(np.square(members).mean())) if there.any() else 0.0
+    return exchange_p(members, seed, exchanges), spread
 
 
 def _method(
@@ -204,7 +222,8 @@ def _method(
 ) -> MethodVerdict:  # fmt: skip
     there = np.isfinite(w[:, place])
     mine = shares[there, place]
-    gap = float(best.gap[place]) if best is not None else math.nan
+    shown = best is not None and (bool(best.inside[place]) or better)
+    gap = float(best.gap[place]) if best is not None and shown else math.nan
     return MethodVerdict(
         method=name, texts=int(there.sum()), won=int((w[there, place] > 0.5).sum()),
         share=_mean(w[there, place]), p=p, better=better, z=_mean(z[:, place]), gap=gap,
@@ -291,5 +310,5 @@ def judging_operators(
     if free or not operators:
         return free, {}
     judge_by = min(operators, key=lambda op: len(fitted[op]))
-    why = f"it was fitted by {judge_by}, the operator that judges here"
+    why = f"{judge_by} judges here, and fitted it"
     return (judge_by,), dict.fromkeys(fitted[judge_by], why)

@@ -14,6 +14,7 @@ run once, rows of like length together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -179,8 +180,20 @@ def _run(
     keep = np.concatenate([edges, *(plan.keep for plan in plans)])
     values = model.rows(item.x, item.target, keep, operator, unit)
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
+    if not np.isfinite(values).all():
+        raise HeedfulError(f"{model.name} gives infinite or no numbers when words are removed by {operator}")
     ends = Ends(float(values[0]), float(values[1]))
-    return ends, np.split(values, cuts[:-1])[1:], output_step(values)
+    return ends, np.split(values, cuts[:-1])[1:], output_step(values, _bits(model))
+
+
+def _bits(model: Model) -> int | None:
+    """Precision of the model's numbers, digits in binary; None: not known, as of a function."""
+    weights = None if model.module is None else next(model.module.parameters(), None)
+    if weights is None or not weights.is_floating_point():
+        return None
+    import torch
+
+    return 1 - round(math.log2(torch.finfo(weights.dtype).eps))
 
 
 def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:

@@ -56,7 +56,8 @@ def _answer(audit: Audit, size: int) -> str:
     headline, *rest = audit.verdict.sentences
     title = esc(headline)
     if audit.verdict.use:
-        sure = "" if audit.verdict.certified else ' <span class="chance">not certified</span>'
+        unsure = audit.verdict.compared and not audit.verdict.certified
+        sure = ' <span class="chance">not certified</span>' if unsure else ""
         title = f"Use <bdi>{esc(audit.verdict.use)}</bdi>{sure}"
         rest = [headline, *rest]
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
