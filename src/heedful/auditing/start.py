@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -129,11 +129,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Where:
-    """Which engine does it; `model` is what a worker loads."""
+    """Which engine does it; `model` is what a worker of the cluster loads."""
 
     engine: str = "local"
     model: Any = None
-    cluster: ray.Cluster = field(default_factory=ray.Cluster)
+    cluster: Any = None  # heedful.engine.ray.Cluster, which cannot be named while that module is imported
 
 
 def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
