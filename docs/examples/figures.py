@@ -68,7 +68,7 @@ def draw(name: str, title: str) -> Any:
 
 
 def main() -> None:
-    for name, model in (("reviews", "zoo:sentiment"), ("prompts", "zoo:prompt-injection")):
+    for name, model in (("reviews", "zoo:sentiment"),):
         title = f"{model}, {read(name)[0]['n']} texts of {name}.csv: skill and 95 % interval, by operator"
         figure = draw(name, title)
         figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})

@@ -1,6 +1,6 @@
 """Put the numbers of a run folder into docs/worked-audit.md: python docs/examples/tables.py NAME RUN.
 
-NAME is reviews or prompts. Writes NAME-table.csv beside this file, and the verdict, its table, skills and
+NAME is reviews. Writes NAME-table.csv beside this file, and the verdict, its table, skills and
 counts between the marks `<!-- NAME -->` and `<!-- end of NAME -->` of the page.
 """
 
