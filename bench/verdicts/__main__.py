@@ -131,15 +131,16 @@ def table(data: dict[str, Any]) -> str:
     if "simulated" in data:
         part = data["simulated"]
         lines += [
-            f"Simulated audits of {part['texts']} texts and {part['methods']} methods, {part['audits']:,} "
-            "per line (an eighth of that for methods of known quality).",
+            f"Simulated audits of {part['texts']} texts and {part['methods']} methods; where methods are of "
+            f"known quality, of {len(QUALITIES)} methods.",
             "",
-            "| what is audited | a false “better than random” | a recommendation worse than it says |",
-            "|---|---|---|",
+            "| what is audited | audits | a false “better than random” "
+            "| a recommendation worse than it says |",
+            "|---|---|---|---|",
         ]
         for one in part["rates"]:
             better, use = (Rate("", one[key], one["of"]) for key in ("false better", "false use"))
-            lines.append(f"| {_named(one['null'])} | {better} | {use} |")
+            lines.append(f"| {_named(one['null'])} | {one['of']:,} | {better} | {use} |")
     if "sooner" in data:
         part = data["sooner"]
         lines += [
