@@ -93,7 +93,7 @@ MUTANTS = (
         "evidence/exchange.py",
         "np.maximum(variance, np.square(chosen).sum(1))",
         "np.maximum(variance, 0 * np.square(chosen).sum(1))",
-        "evidence/test_verdict.py::test_p_is_the_share_of_all_exchanges",
+        "evidence/test_verdict.py::test_right_on_half_and_the_reverse_on_the_others_is_not_better",
     ),
     Mutant(
         "verdict: the method never changes places with itself",
@@ -119,15 +119,15 @@ MUTANTS = (
     Mutant(
         "verdict: a gap without its error",
         "evidence/best.py",
-        "np.where(inside[None] & others, mean - reach, 0.0)",
-        "np.where(inside[None] & others, mean, 0.0)",
+        "least = mean - reach if sparse is None",
+        "least = mean if sparse is None",
         "evidence/test_verdict.py::test_the_decision_by_hand",
     ),
     Mutant(
-        "verdict: the best of all, not of one",
+        "verdict: a level four times too large",
         "evidence/best.py",
-        "return found\n\n\ndef _again",
-        "return found / 2\n\n\ndef _again",
+        "quantile = 1 - level",
+        "quantile = 1 - 4 * level",
         "evidence/test_verdict.py::test_many_methods_are_compared_as_dunnett_does",
     ),
     Mutant(

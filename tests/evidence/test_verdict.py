@@ -445,8 +445,11 @@ def _logs(gains: Floats) -> Floats:
 
 
 def test_the_stakes_are_those_of_the_formula() -> None:
-    gains = np.random.default_rng(0).uniform(-1, 1, size=(30, 1))
-    assert _wealth(gains)[:, 0] == pytest.approx(np.maximum(np.cumsum(_logs(gains)), 0.0))
+    for high in (1.0, 0.3):  # fair, and losing: no bet is placed on being worse
+        gains = np.random.default_rng(0).uniform(-1, high, size=(30, 1))
+        assert _wealth(gains)[:, 0] == pytest.approx(np.maximum(np.cumsum(_logs(gains)), 0.0))
+    worse = np.full((30, 1), -0.5)
+    assert _wealth(worse).max() == 0.0
 
 
 def test_p_never_grows_and_a_good_method_wins_soon() -> None:
