@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench import WORKLOADS, results
+from bench import WORKLOADS, results, threads
 from bench.results import Result
 from bench.timing import Ratio
 
@@ -60,7 +60,7 @@ def markdown(found: dict[str, Result]) -> str:
     for name in WORKLOADS:
         if name in found:
             lines += _section(name, found[name])
-    return "\n".join(lines) + "\n" + ERRORS
+    return "\n".join([*lines, *threads.section()]) + "\n" + ERRORS
 
 
 def _row(title: str, r: Ratio) -> str:

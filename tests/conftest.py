@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
+from tests import browsers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 
@@ -326,6 +327,23 @@ def _family(name: str) -> Family:
 
 
 _shared = cache(_family)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without a browser, tests that need one are skipped, or fail where it is required."""
+    needed = item.get_closest_marker("browser") or "browser" in getattr(item, "fixturenames", ())
+    if needed and not browsers.CHROMIUM:
+        if browsers.required():
+            pytest.fail(f"{browsers.REASON}. {browsers.FIX}", pytrace=False)
+        pytest.skip(browsers.REASON)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of the run says how many browser tests were skipped, and what to do."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if reporter else []
+    if skipped := sum(browsers.REASON in str(report.longrepr) for report in reports):
+        reporter.write_line(browsers.summary(skipped))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.web.chromium import CHROMIUM, Visit, visits
+from tests.web.chromium import Visit, visits
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium, which is not installed here")
+pytestmark = pytest.mark.browser
 TEXT = "the food is great but the service is not good"
 DEAR = "kernel-shap"
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 import pytest
-from tests.web.chromium import CHROMIUM, visits
+from tests.web.chromium import visits
 from tests.web.serving import finished, listening
 
 import heedful
@@ -178,7 +178,7 @@ def test_mistakes_are_told(asker: httpx.Client, two: Any, ask: dict[str, Any], s
     assert answer.json()["error"]
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium, which is not installed here")
+@pytest.mark.browser
 def test_in_the_page(place: str, two: Any, talker: Any, tmp_path: Path) -> None:
     with visits(place) as visit:
         page = visit(f"#text={quote(PAIR[0])}&model={quote(two.name)}")

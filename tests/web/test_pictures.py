@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageChops, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 from tests.web.alike import alike, differ
-from tests.web.chromium import CHROMIUM, visits
+from tests.web.chromium import visits
 from tests.web.pictures import taken
 from tests.web.serving import listening
 
@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium, which is not installed here")
+@pytest.mark.browser
 @pytest.mark.skipif(
     not (zoo.dictionary("lm") / "config.json").is_file(), reason="needs the dictionary of zoo:lm"
 )

@@ -21,6 +21,7 @@ from heedful.cli.io import calm, console, form, note, put_json, read_input, read
 from heedful.cli.lab import app as lab_app
 from heedful.cli.serve import serve
 from heedful.cli.steer import steer
+from heedful.cli.threads import wait_passively
 from heedful.cli.trial import trial
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
@@ -220,6 +221,8 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
+    if arguments is None:  # called as a program, not from Python
+        wait_passively()
     words = sys.argv[1:] if arguments is None else arguments
     words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"], ["lab"]) else words
     try:

@@ -1,0 +1,115 @@
+"""`python -m bench.threads`: how long commands take with other ways of waiting, quiet and beside a busy core.
+
+Runs README's audit on four texts as a command, once per setting and round, and writes the medians to
+bench/results/threads.json and into docs/benchmarks.md. Quiet means that nothing else runs: look at `uptime`
+first. Busy means one endless loop beside it. (Not part of `make bench`: there is no rival, and it takes about
+ten minutes.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench import results
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "bench" / "results" / "threads.json"
+AUDIT = ("docs/examples/reviews.csv", "--label-column", "label", "--limit", "4", "--quiet")
+ROUNDS = 3
+SETTINGS = {  # "heedful" sets nothing: what a user gets
+    "heedful": {},
+    "threads spin (torch's default)": {"GOMP_SPINCOUNT": "300000"},
+    "threads spin 1,000 times": {"GOMP_SPINCOUNT": "1000"},
+    "threads sleep": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+}
+HEAD = """## Threads on a quiet and on a busy machine
+
+README's audit on four texts as a command; processor time in brackets. Busy: one endless loop beside it.
+Between two operations torch's threads spin; beside another program that costs more than it saves. Commands
+let them sleep (`OMP_WAIT_POLICY=PASSIVE`, set before torch is imported, unless you chose another way).
+In Python heedful sets nothing: export `OMP_WAIT_POLICY=PASSIVE` before you start Python, or call
+`torch.set_num_threads(1)` if several processes share the machine.
+"""
+TABLE = ("| threads | quiet machine | one core busy |", "|---|---|---|")
+OURS = ("OMP_", "GOMP_", "KMP_", "MKL_")
+
+
+def once(more: dict[str, str]) -> tuple[float, float]:
+    """(seconds, seconds of processor time) of one audit."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.perf_counter()
+    with TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, "-m", "heedful", "audit", *AUDIT, "--out", f"{folder}/run"],
+            cwd=ROOT, env=kept | more, check=True, capture_output=True,
+        )  # fmt: skip
+    return (
+        time.perf_counter() - start,
+        resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before,
+    )
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+def measure(rounds: int = ROUNDS) -> dict[str, list[list[float]]]:
+    """Setting -> (seconds, processor seconds) of each round; settings take turns."""
+    taken: dict[str, list[list[float]]] = {name: [] for name in SETTINGS}
+    for _ in range(rounds):
+        for name, more in SETTINGS.items():
+            taken[name].append(list(once(more)))
+            print(name, *(f"{value:.1f}" for value in taken[name][-1]), file=sys.stderr, flush=True)
+    return taken
+
+
+def section() -> list[str]:
+    """Lines of docs/benchmarks.md: medians, processor time in brackets."""
+    if not FILE.is_file():
+        return ["- Not measured yet: `python -m bench.threads`", ""]
+    measured = json.loads(FILE.read_text(encoding="utf-8"))
+    machine = measured["machine"]
+    rows = [
+        f"| {name} | {_median(measured['quiet'][name])} | {_median(measured['busy'][name])} |"
+        for name in SETTINGS
+    ]
+    made = f"`python -m bench.threads`, {measured['date']}, median of {ROUNDS} runs"
+    return [HEAD, f"{made}; {machine['cores']} cores of {machine['cpu']}.", "", *TABLE, *rows, ""]
+
+
+def _median(runs: list[list[float]]) -> str:
+    wall, processor = (statistics.median(column) for column in zip(*runs, strict=True))
+    return f"{wall:.1f} s ({processor:.1f} s)"
+
+
+def main() -> None:
+    quiet = measure()
+    with busy_core():
+        busy = measure()
+    when = {"date": datetime.now(UTC).date().isoformat(), "machine": results.machine()}
+    FILE.write_text(json.dumps({**when, "quiet": quiet, "busy": busy}, indent=1) + "\n", encoding="utf-8")
+    from bench import page
+
+    page.write()
+
+
+if __name__ == "__main__":
+    main()
