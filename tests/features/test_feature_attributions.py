@@ -33,6 +33,11 @@ def random_sae(site: str = LAST, d: int = 32, seed: int = 0, bias: float = 0.0) 
     return SAE(Config("relu", d, WIDTH, source={"site": site}), enc, b_enc + bias, dec, b_dec)
 
 
+def text_of(x: Any) -> list[int]:
+    """Places of the tokens that are the text."""
+    return [place for place, special in enumerate(x.special) if not special]
+
+
 def output_of(model: Any, x: Any, target: Any) -> float:
     return float(model.rows(x, target, np.ones((1, len(x.units("word"))), dtype=bool))[0])
 
@@ -73,12 +78,12 @@ def test_an_effect_is_what_a_steer_to_zero_takes_away(name: str, shared: Callabl
     # the features of a causal model's written tokens stay: nothing is written here but for encoder-decoders,
     # whose decoder is another stack
     for feature in (*found.features, *found.control):
-        with steer(model, sae, {feature.index: 0}):
+        with steer(model, sae, {feature.index: 0}, positions=text_of(x)):
             left = output_of(model, x, found.target)
         assert feature.effect == pytest.approx(found.output - left, abs=2e-4)
-    with steer(model, sae, {f.index: 0 for f in found.features}):
+    with steer(model, sae, {f.index: 0 for f in found.features}, positions=text_of(x)):
         assert found.together == pytest.approx(found.output - output_of(model, x, found.target), abs=2e-4)
-    with steer(model, sae, dict.fromkeys(range(WIDTH), 0)):
+    with steer(model, sae, dict.fromkeys(range(WIDTH), 0), positions=text_of(x)):
         assert found.everything == pytest.approx(found.output - output_of(model, x, found.target), abs=2e-4)
     assert found.scores.sum() == pytest.approx(found.explained, abs=1e-6)
 
@@ -88,7 +93,8 @@ def test_the_strongest_are_chosen(shared: Callable[[str], Any]) -> None:
     found = explain_features(model, sae, TEXT, k=5)
     with reading(model, [SITE]) as seen:
         output_of(model, found.x, found.target)
-    strength = (sae.encode(seen[SITE])[0].sum(0) * sae.W_dec.norm(dim=1)).detach()
+    codes = sae.encode(seen[SITE])[0, text_of(found.x)]
+    strength = (codes.sum(0) * sae.W_dec.norm(dim=1)).detach()
     best = strength.topk(5)
     assert [f.index for f in found.features] == best.indices.tolist()
     assert [f.strength for f in found.features] == pytest.approx(best.values.tolist(), rel=1e-4)
@@ -115,7 +121,7 @@ def test_the_control_is_drawn_among_the_other_active_features(shared: Callable[[
     assert [f.effect for f in other.features] == pytest.approx([f.effect for f in found.features])
     every = explain_features(model, sae, TEXT, k=WIDTH)
     assert every.control == ()
-    assert every.notes == ("only 0 other features fire: the control has 0",)
+    assert every.notes[0] == "only 0 other features fire: the control has 0"
     assert every.together == pytest.approx(every.everything, abs=1e-5)
 
 
@@ -150,7 +156,7 @@ def test_it_is_weighed_like_any_explanation(shared: Callable[[str], Any]) -> Non
     own = feature_attribution(model, x, target, sae=sae, k=5)
     assert isinstance(own, Attribution)
     assert own.cost.backwards == 1
-    assert own.cost.forwards == 1 + 2 * 5 + 2 + DRAWS
+    assert own.cost.forwards == 1 + 2 * 5 + 2 + DRAWS + 1, "one more for the special tokens"
     other = registry.get("occlusion")(model, x, target)
     scores = weigh(model, [own, other], ["comprehensiveness", "sufficiency"], ["mask"])
     assert {s.method for s in scores} == {"features", "occlusion"}

@@ -4,6 +4,10 @@
     effect_i    = target(x) - target(x with f_i := 0 on the text)       measured; the error term is kept
     estimate_i  = sum_t f_it (W_dec,i . g_t),  g_t = d target / d x_t   one backward; exact where linear
 
+t runs over the tokens of the text. Special tokens ([CLS], a beginning, what a chat template adds) are not the
+text: they are not edited and have no score. What lies there is told apart: the share of sum_i |f_it W_dec,i .
+g_t| over these features, and the effect of removing the same features there alone.
+
 As scores of tokens, so that features are weighed by the same evidence as any explanation:
 
     score_t = sum_i effect_i |f_it W_dec,i . g_t| / sum_u |f_iu W_dec,i . g_u|
@@ -14,13 +18,13 @@ feature was read, not which word put it there.
 
 Controls: as many other active features drawn at random, one by one and together. Completeness: the sum of
 single effects beside the effect of removing the same features at once, and of removing all.
-Cost: 1 forward + backward, and 2 k + DRAWS + 2 rows, batched. Needs: gradients, and a site that holds the
-text's tokens. Marks et al. 2024, "Sparse Feature Circuits" (gradient times activation, ablation).
+Cost: 1 forward + backward, and 2 k + DRAWS + 2 rows, one more where there are special tokens, batched.
+Needs: gradients, and a site that holds the text's tokens. Marks et al. 2024, "Sparse Feature Circuits"
+(gradient times activation, ablation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -50,7 +54,22 @@ class Feature:
     strength: float
     effect: float  # on the target, by ablation
     estimate: float  # of the effect, by gradient times activation
-    activations: tuple[float, ...]  # (T,)
+    activations: tuple[float, ...]  # (T,) 0 on special tokens
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """What the shown features do on special tokens, which no edit reaches."""
+
+    share: float = 0.0  # of their |activation x decoder . gradient|, all tokens together being 1
+    effect: float = 0.0  # of removing them there alone, on the target
+
+    def note(self) -> str:
+        return (
+            f"special tokens are left as they are: {100 * self.share:.0f} % of these features' gradient "
+            "times activation lies there, and removing the features there alone would change the output "
+            f"by {-self.effect:+.3g}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +82,13 @@ class FeatureExplanation(Shown):
     features: tuple[Feature, ...]
     together: float  # effect of removing these features at once
     everything: float  # effect of removing all features: b_dec and the error stay
-    active: int  # features that fire anywhere in the text
+    active: int  # features that fire on any token of the text
     control: tuple[Feature, ...]  # other active features, drawn at random
     control_together: tuple[float, ...]  # effects of removing as many random ones at once, one a draw
     scores: Floats  # (T,)
     site: str
     by: str
+    special: SpecialTokens = SpecialTokens()
     notes: tuple[str, ...] = ()
 
     @property
@@ -113,6 +133,7 @@ class FeatureExplanation(Shown):
                 "draws": len(self.control_together),
             },
             "scores": self.scores.tolist(),
+            "special tokens": asdict(self.special),
             "notes": list(self.notes),
         }
 
@@ -136,10 +157,9 @@ def explain_features(
         )
     x = model.encode(text)
     aim = model.target(x, target)
-    stop = len(x) if aim.position is None else aim.position
     output, codes, slopes = _looked_at(model, sae, x, aim, place)  # codes, slopes (stop, F)
-    codes = codes[:stop]
-    share = codes * slopes[:stop]  # (stop, F) what each feature is estimated to give, token by token
+    codes, outside = _of_text(codes, x)
+    share = codes * slopes  # (stop, F) what each feature is estimated to give, token by token
     strength = codes.sum(0) * torch.linalg.vector_norm(sae.W_dec, dim=1)  # (F,)
     firing = (codes != 0).any(0).nonzero()[:, 0]
     worth = strength if by == "activation" else share.sum(0).abs()
@@ -147,7 +167,12 @@ def explain_features(
     chosen, drawn = order[:k], _drawn(order[k:], k, seed)
     single = drawn[0] if drawn else order[:0]
     sets = [i[None] for i in (*chosen, *single)] + [chosen, firing, *drawn[1:]]
-    effects = output - _without(model, sae, x, aim, place, codes, sets)
+    taken = [codes[:, some] @ sae.W_dec[some] for some in sets]  # each (stop, d)
+    apart = [outside[:, chosen] @ sae.W_dec[chosen]] if any(x.special) else []
+    effects = output - _less(model, x, aim, place, torch.stack([*taken, *apart]))
+    m, n = len(chosen), len(single)
+    cuts = [m, m + n, m + n + 2, len(taken)]
+    own, control, (together, everything), rest, there = np.split(effects, cuts)
 
     def told(indices: Tensor, found: Floats) -> tuple[Feature, ...]:
         return tuple(
@@ -155,14 +180,26 @@ def explain_features(
             for i, e in zip(indices.tolist(), found, strict=True)
         )
 
-    m, n = len(chosen), len(single)
-    own, control, (together, everything), rest = np.split(effects, [m, m + n, m + n + 2])
-    notes = () if n == m else (f"only {len(order) - m} other features fire: the control has {n}",)
+    special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
+    few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
     return FeatureExplanation(
         x, aim, output, told(chosen, own), float(together), float(everything), len(firing),
         told(single, control), tuple(rest.tolist()),
-        _spread(share[:, chosen], codes[:, chosen], own, len(x)), place, by, notes,
+        _spread(share[:, chosen], codes[:, chosen], own, len(x)), place, by, special,
+        (*few, *([special.note()] if apart else [])),
     )  # fmt: skip
+
+
+def _of_text(codes: Tensor, x: Encoded) -> tuple[Tensor, Tensor]:
+    """Activations (stop, F) on the tokens of the text, and those on special tokens; zero elsewhere."""
+    special = torch.tensor(x.special[: len(codes)])[:, None]
+    return codes.masked_fill(special, 0.0), codes.masked_fill(~special, 0.0)
+
+
+def _part(outside: Tensor, share: Tensor) -> float:
+    """Share of |outside| in both together; 0 where nothing is."""
+    there, here = (float(part.abs().double().sum()) for part in (outside, share))
+    return there / (there + here) if there else 0.0
 
 
 def _drawn(others: Tensor, k: int, seed: int) -> list[Tensor]:
@@ -225,12 +262,9 @@ def _row(x: Encoded, target: Target) -> engine.Row:
     return engine.removed(x, stop, set(), "delete", None)
 
 
-def _without(
-    model: Any, sae: SAE, x: Encoded, target: Target, site: str, codes: Tensor, sets: Sequence[Tensor]
-) -> Floats:
-    """The target with each set of features removed from the text, one row a set."""
+def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> Floats:
+    """The target with each of `taken` (n, stop, d) subtracted at the text's places, one row each."""
     row = _row(x, target)
-    taken = torch.stack([codes[:, some] @ sae.W_dec[some] for some in sets])  # (n, stop, d)
     fits = max(1, engine.CHUNK_TOKENS // (max(len(row), 1) * len(target.sides)))
     queue = torch.split(taken, 1 if model.backend.one_row_at_a_time else fits)
 

@@ -1,6 +1,6 @@
 """Which positions of a pass are meant, also when a model writes token by token with a cache.
 
-    "all"       every position that is no padding
+    "all"       every position that is no padding, special tokens ([CLS], a beginning of text) included
     "last"      the last position of each pass: of a text its last token; while a model writes, the last token
                 of the prompt and then every token as it is read
     [0, 5]      places in the row, special tokens counted, also in later passes that read only what is new

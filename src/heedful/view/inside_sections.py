@@ -162,7 +162,7 @@ def features(comparison: Comparison, size: int) -> str:
     lead = (
         f"The {len(fired.features)} strongest of {fired.active:,} features of a dictionary at "
         f"{esc(fired.site)} that are active on this text. Effect: how far the explained number falls when "
-        "the feature is set to zero; estimated: gradient times activation."
+        "the feature is set to zero on the tokens of the text; estimated: gradient times activation."
     )
     return part("features", "Which features fired", lead, body, size)
 
