@@ -27,7 +27,7 @@ def test_features_on_a_text(client: httpx.Client, tiny: Any) -> None:
     text = "the cat sat on the mat"
     found = client.post("/api/features", json={"model": tiny.name, "text": text}).json()
     sae = random_dictionary(tiny)
-    _, values = own_text(tiny, sae, "blocks.0.resid", text)
+    _, values, _ = own_text(tiny, sae, "blocks.0.resid", text)
     most = values.max(0)
     assert found["features"]
     for one in found["features"]:
@@ -161,3 +161,24 @@ def test_the_page_of_a_feature(client: httpx.Client, house: server.House, tiny: 
     report = client.get(f"/api/runs/{job['run']}/report").text
     assert section in report
     assert "<style" in report
+
+
+def test_active_features_are_counted_on_the_tokens_of_the_text(shared: Any) -> None:
+    """BERT's [CLS] and [SEP] have no activations there, and do not count as tokens without any."""
+    from tests.features.test_feature_attributions import output_of, random_sae
+
+    from heedful.models.sites import reading
+    from heedful.web import asks, inside
+    from heedful.web.seats import Stock
+
+    model, site = shared("bert").model, "blocks.0.resid"
+    sae = random_sae(site, seed=21)
+    stock = Stock("bert", None, model, dictionary=sae)
+    found = inside.fired(model, asks.Fire(model="bert", text=TEXTS[0]), inside.Dictionary(stock))
+    x = model.encode(TEXTS[0])
+    with reading(model, [site]) as seen:
+        output_of(model, x, model.target(x))
+    codes = sae.encode(seen[site])[0]
+    own = [place for place, special in enumerate(x.special) if not special]
+    assert found.active == pytest.approx(float((codes[own] > 0).sum(1).double().mean()))
+    assert found.active != pytest.approx(float((codes > 0).sum(1).double().mean()))

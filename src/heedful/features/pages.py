@@ -24,6 +24,7 @@ from heedful.features.logits import Effects, effects
 from heedful.features.neighbours import Neighbours, nearest
 from heedful.features.reading import Progress, Reading, Readings, Stream, read_features
 from heedful.features.rules import Rules
+from heedful.features.scoring import Bools
 from heedful.features.snippets import Context, Snippet, pieces_of
 from heedful.notebook import Shown
 
@@ -145,7 +146,7 @@ def own_texts(
     wanted = [r.feature for r in readings]
     out: dict[int, list[Snippet]] = {f: [] for f in wanted}
     for text in texts:
-        context, values = own_text(model, sae, readings.site, text, wanted)
+        context, values, _ = own_text(model, sae, readings.site, text, wanted)
         for at, feature in enumerate(wanted):
             own = values[:, at]
             out[feature].append(Snippet(context, tuple(own.tolist()), int(np.argmax(own))))
@@ -154,8 +155,9 @@ def own_texts(
 
 def own_text(
     model: Any, sae: Any, site: str, text: str, wanted: Sequence[int] | None = None
-) -> tuple[Context, Values]:
-    """A whole text and the activations (T, wanted) on it, of all features for None; 0 on special tokens."""
+) -> tuple[Context, Values, Bools]:
+    """A whole text, the activations (T, wanted) on it, of all features for None, and which tokens (T,) are
+    the text: on the others, special ones, activations are 0."""
     if not text.strip():
         raise HeedfulError("a text to test is empty", fix="Give at least one word")
     size = model.window or None
@@ -168,4 +170,5 @@ def own_text(
     stream = Stream(model, sae, [text], site, None, whole, "text", None)
     _, batch, values = next(stream.passes(wanted, ""))
     ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
-    return Context(ids, pieces_of(model.tokenizer, ids)), values[0, : len(ids)]
+    context, keep = Context(ids, pieces_of(model.tokenizer, ids)), batch.keep[0, : len(ids)]
+    return context, values[0, : len(ids)], keep.numpy()

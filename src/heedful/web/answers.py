@@ -140,7 +140,7 @@ class Firing(BaseModel):
     features: list[Fired]
     site: str
     width: int
-    active: float  # mean over tokens
+    active: float  # mean over tokens of the text
     notes: list[str]
 
 

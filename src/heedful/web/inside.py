@@ -129,7 +129,7 @@ def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> answers.Firing:
     from heedful.view.sections import level
 
     sae, site = dictionary.sae, dictionary.site(model)
-    context, values = own_text(model, sae, site, ask.text)  # (T, F)
+    context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)
     most = values.max(0)
     lengths = sae.W_dec.norm(dim=1).numpy()
     order = np.argsort(-most * lengths, kind="stable")[:TOP]
@@ -146,7 +146,7 @@ def fired(model: Any, ask: asks.Fire, dictionary: Dictionary) -> answers.Firing:
             )
         )  # fmt: skip
     return answers.Firing(
-        features=out, site=site, width=sae.config.width, active=float((values > 0).sum(1).mean()),
+        features=out, site=site, width=sae.config.width, active=float((values[text] > 0).sum(1).mean()),
         notes=[*sae.config.notes],
     )  # fmt: skip
 
