@@ -15,7 +15,6 @@ from heedful.errors import HeedfulError
 from heedful.features.interpret import (
     Explanation,
     interpret,
-    permuted,
     score,
     split,
     together,
@@ -56,6 +55,7 @@ def test_controls_are_at_chance(found: Any):
     assert abs(means["shuffled"]["pearson"].value) < 0.2
     assert means["permuted"]["detection"].value == pytest.approx(0.5, abs=0.15)
     assert means["permuted"]["detection"].high < means[""]["detection"].low
+    assert abs(means["permuted"]["pearson"].value) < 0.15
 
 
 def test_held_out_examples_are_of_other_windows_and_every_quantile(readings: list[Reading]):
@@ -164,11 +164,3 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         right += found.low <= 0.75 <= found.high
     assert hits >= 176
     assert right >= 176
-
-
-def test_permuting_moves_activations_to_other_contexts(readings: list[Reading]):
-    parts = split(readings[1])
-    mixed = permuted(parts, 0)
-    assert sorted(s.value for s in mixed.held) == sorted(s.value for s in parts.held)
-    assert [s.context for s in mixed.held] == [s.context for s in parts.held]
-    assert any(a.values != b.values for a, b in zip(mixed.held, parts.held, strict=True))

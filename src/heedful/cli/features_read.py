@@ -237,15 +237,16 @@ def show(found: list[Any], rates: dict[int, float]) -> None:
     from heedful.features.interpret import together
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("feature", "fires on", "accuracy", "Pearson", "shuffled"):
+    for name in ("feature", "fires on", "accuracy", "Pearson", "p", "shuffled"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("said to fire on", overflow="fold")
     for one in found:
-        cells = ["–", "–", "–"]
+        cells = ["–"] * 4
         if one.scores is not None:
             other = one.controls.get("shuffled")
-            cells = [f"{one.scores.detection.value:.2f}", f"{one.scores.pearson.value:.2f}",
-                     f"{other.detection.value:.2f}" if other else "–"]  # fmt: skip
+            linear, right = one.scores.pearson, one.scores.detection
+            cells = [f"{right.value:.2f}", f"{linear.value:.2f}", f"{linear.p:.3f}"]
+            cells.append(f"{other.detection.value:.2f}" if other else "–")
         said = one.explanation.text if one.scores is not None else "; ".join(one.notes)
         table.add_row(str(one.feature), f"{100 * rates[one.feature]:.3g} %", *cells, Text(_visible(said)))
     console().print(table)

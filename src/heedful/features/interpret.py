@@ -11,9 +11,11 @@
     spearman    the same of their ranks
 
 Controls: `shuffled`, the explanation of another feature on this one's examples; `permuted`, everything again
-with the activations of each example moved to another example, which is what the method finds where there is
-nothing to find. A prediction that never varies has correlation 0. Intervals: 95 %, contexts drawn again with
-repetition (ranks stay those of all tokens).
+with activations moved to other tokens (heedful.features.chance), which is what the method finds where there
+is nothing to find: 0.5, 0 and 0 on average. Where marks are compared, which of them fire is drawn at random.
+Each score of an explanation has a p value: how often that much or more is reached when the activations of
+its examples are moved and the explanation stays. A prediction that never varies has correlation 0.
+Intervals: 95 %, contexts drawn again with repetition (ranks stay those of all tokens).
 
 Bills et al. 2023 (simulation); Paulo et al. 2024 (detection).
 """
@@ -26,10 +28,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from heedful.errors import HeedfulError
+from heedful.features.chance import Places, flat, moved
 from heedful.features.reading import Reading, cut_in
-from heedful.features.scoring import Score, detection, pearson, spearman
+from heedful.features.scoring import Bools, Score, detection, pearson, spearman
 from heedful.features.snippets import Context, Snippet
 from heedful.notebook import Shown
 
@@ -145,16 +149,14 @@ def interpret(
             note = f"it fired {often}: too few examples to explain and to test"
             out.append(Interpretation(found.feature, Explanation("", "none"), None, notes=(note,)))
             continue
-        found_scores = {"": score(simulator, said[at], parts[at].held, seed)}
+        scores = score_with_p(simulator, said[at], parts[at].held, seed)
+        beside: dict[str, Scores] = {}
         if "shuffled" in controls and at in others:
-            found_scores["shuffled"] = score(simulator, said[others[at]], parts[at].held, seed)
+            beside["shuffled"] = score(simulator, said[others[at]], parts[at].held, seed)
         if "permuted" in controls:
-            mixed = permuted(parts[at], seed + found.feature)
-            noise = explainer.explain(mixed.training)
-            found_scores["permuted"] = score(simulator, noise, mixed.held, seed)
+            beside["permuted"] = permuted(parts[at], explainer, simulator, seed + found.feature)
         sizes = (len(parts[at].training), len(parts[at].held))
-        scores = found_scores.pop("")
-        out.append(Interpretation(found.feature, said[at], scores, found_scores, sizes))
+        out.append(Interpretation(found.feature, said[at], scores, beside, sizes))
         if progress is not None:
             progress("scoring", len(out), len(readings))
     return out
@@ -170,36 +172,50 @@ def _others(usable: Sequence[int], seed: int) -> dict[int, int]:
 
 def score(simulator: Simulator, explanation: Explanation, held: Sequence[Snippet], seed: int) -> Scores:
     """How well an explanation predicts held-out examples."""
+    return _scores(_predicted(simulator, explanation, held), held, flat(held), _fired(held), seed)
+
+
+def score_with_p(
+    simulator: Simulator, explanation: Explanation, held: Sequence[Snippet], seed: int
+) -> Scores:
+    """The same with a p value of each score."""
+    predicted = _predicted(simulator, explanation, held)
+    found = _scores(predicted, held, flat(held), _fired(held), seed)
+    guess, true = np.concatenate(predicted), flat(held)
+    p, q = Places.of(held).p_values([(guess, true), (rankdata(guess), rankdata(true))], seed)
+    return replace(found, pearson=replace(found.pearson, p=p), spearman=replace(found.spearman, p=q))
+
+
+def permuted(parts: Split, explainer: Explainer, simulator: Simulator, seed: int) -> Scores:
+    """What the method scores when activations are moved to other tokens, before and after it explains."""
+    rng = np.random.default_rng(seed)
+    noise = explainer.explain(moved(parts.training, rng))
+    predicted = _predicted(simulator, noise, parts.held)
+    true = Places.of(parts.held).moved(flat(parts.held), rng)
+    return _scores(predicted, parts.held, true, rng.permutation(_fired(parts.held)), seed)
+
+
+def _predicted(simulator: Simulator, explanation: Explanation, held: Sequence[Snippet]) -> list[Floats]:
     given = simulator.predict(explanation, [s.context for s in held])
     for found, snippet in zip(given, held, strict=True):
         if len(found) != len(snippet.context):
             raise HeedfulError(f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens")
-    predicted = [np.asarray(found, dtype=np.float64) for found in given]
-    true = [np.asarray(s.values) for s in held]
+    return [np.asarray(found, dtype=np.float64) for found in given]
+
+
+def _fired(held: Sequence[Snippet]) -> Bools:
+    return np.array([s.value > 0 for s in held])
+
+
+def _scores(
+    predicted: Sequence[Floats], held: Sequence[Snippet], true: Floats, fired: Bools, seed: int
+) -> Scores:
+    """`true` (N,) of all tokens, `fired` of the marks."""
     marked = np.array([found[s.at] > 0 for found, s in zip(predicted, held, strict=True)])
-    fired = np.array([s.value > 0 for s in held])
+    parts = np.split(true, np.cumsum([len(s.context) for s in held])[:-1])
     return Scores(
-        detection(marked, fired, seed), pearson(predicted, true, seed), spearman(predicted, true, seed)
+        detection(marked, fired, seed), pearson(predicted, parts, seed), spearman(predicted, parts, seed)
     )
-
-
-def permuted(parts: Split, seed: int) -> Split:
-    """The activations of every example on the context of another, marked token on marked token."""
-    rng = np.random.default_rng(seed)
-    return Split(_mixed(parts.training, rng), _mixed(parts.held, rng))
-
-
-def _mixed(snippets: Sequence[Snippet], rng: np.random.Generator) -> tuple[Snippet, ...]:
-    out = []
-    for snippet, other in zip(snippets, rng.permutation(len(snippets)), strict=True):
-        giver = snippets[int(other)]
-        values = [0.0] * len(snippet.context)
-        for at, value in enumerate(giver.values):
-            place = at - giver.at + snippet.at
-            if 0 <= place < len(values):
-                values[place] = value
-        out.append(replace(snippet, values=tuple(values)))
-    return tuple(out)
 
 
 def together(found: Sequence[Interpretation]) -> dict[str, dict[str, Score]]:

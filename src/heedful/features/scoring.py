@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
+from scipy.stats import hypergeom, rankdata
 
 from heedful.intervals import drawn, student
 
@@ -26,6 +26,7 @@ class Score:
     value: float
     low: float
     high: float
+    p: float = float("nan")  # of so much or more where there is nothing to find; nan: not tested
 
     @classmethod
     def mean(cls, values: Sequence[float], least: float = -1.0) -> Score:
@@ -38,11 +39,13 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         sure = np.isfinite([self.low, self.high]).all()
-        return {"value": self.value, "interval": [self.low, self.high] if sure else None}
+        told = {"value": self.value, "interval": [self.low, self.high] if sure else None}
+        return told | ({"p": self.p} if np.isfinite(self.p) else {})
 
 
 def detection(predicted: Bools, fired: Bools, seed: int) -> Score:
-    """Balanced accuracy; firings and silent places are drawn again separately."""
+    """Balanced accuracy; firings and silent places are drawn again separately. p is Fisher's exact one: the
+    marks stay, and which of them fire is drawn at random."""
     right = [(predicted[fired] > 0).astype(float), (~predicted[~fired]).astype(float)]
     value = float(np.mean([part.mean() for part in right]))
     again = np.zeros(0)
@@ -50,7 +53,9 @@ def detection(predicted: Bools, fired: Bools, seed: int) -> Score:
         times = np.concatenate(list(drawn(len(part), seed + number)))  # (D, n)
         mean = times @ part / len(part)
         again = mean / 2 if not number else again + mean / 2
-    return Score(value, *_middle(again))
+    hits, marks = int(predicted[fired].sum()), len(fired)
+    p = hypergeom.sf(hits - 1, marks, int(predicted.sum()), int(fired.sum()))
+    return Score(value, *_middle(again), min(1.0, float(p)))
 
 
 def pearson(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> Score:
@@ -71,6 +76,14 @@ def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> 
 def correlation(x: Floats, y: Floats) -> float:
     """Pearson's; 0 where one side does not vary."""
     return float(_correlation(np.array([_sums(x, y)]))[0])
+
+
+def correlations(x: Floats, many: Floats) -> Floats:
+    """Of x (n,) with every row of `many` (D, n)."""
+    sums = np.zeros((len(many), 6))
+    sums[:, [0, 1, 3]] = len(x), x.sum(), (x * x).sum()
+    sums[:, 2], sums[:, 4], sums[:, 5] = many.sum(1), (many * many).sum(1), many @ x
+    return _correlation(sums)
 
 
 def _sums(x: Floats, y: Floats) -> list[float]:

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from heedful.features.interpret import Split, permuted
+from heedful.features.chance import moved
+from heedful.features.interpret import Split
 from heedful.features.rules import Rules
 from heedful.features.snippets import Context, Snippet, pieces_of
 
@@ -58,19 +59,22 @@ class Places:
 
 
 def explained(places: Places, neurons: Values, seed: int, mixed: bool = False) -> list[float]:
-    """For each of (neurons, windows, T) 1 or 0; `mixed` moves activations to other places first."""
+    """For each of (neurons, windows, T) 1 or 0; `mixed` moves activations to other tokens first."""
     rng, found = np.random.default_rng(seed), []
     for number, values in enumerate(neurons):
         parts = places.split(values, rng)
-        found.append(float(one_rule(permuted(parts, seed + number) if mixed else parts)))
+        found.append(float(one_rule(parts, np.random.default_rng(seed + number) if mixed else None)))
     return found
 
 
-def one_rule(parts: Split) -> bool:
-    """Whether one condition, found in the first part, tells the firings of the second."""
+def one_rule(parts: Split, mix: np.random.Generator | None = None) -> bool:
+    """Whether one condition, found in the first part, tells the firings of the second. With `mix` there is
+    nothing to find: activations are moved, and which places of the second part fire is drawn at random."""
     if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < FEWEST:
         return False
-    rule = Rules(most=1).explain(parts.training).rule
+    training = parts.training if mix is None else moved(parts.training, mix)
+    rule = Rules(most=1).explain(training).rule
     says = np.array([rule.at(s.context, s.at) > 0 for s in parts.held])
     fires = np.array([s.value > 0 for s in parts.held])
+    fires = fires if mix is None else mix.permutation(fires)
     return bool(says[fires].mean() >= RIGHT and says[~fires].mean() <= WRONG)

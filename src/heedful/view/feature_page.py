@@ -234,7 +234,11 @@ def _scores(said: Interpretation | None, size: int) -> str:
         + "".join(f"<td>{_scored(getattr(scores, name))}</td>" for name in MEASURES) + "</tr>"
         for who, scores in all_of_them.items()
     ]  # fmt: skip
-    lead = "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals."
+    by_chance = ", ".join(f"{told} {getattr(said.scores, name).p:.2g}" for name, told in MEASURES.items())
+    lead = (
+        "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals. "
+        f"Probability of such scores where there is nothing to find: {by_chance}."
+    )
     shown = table(["explanation", *MEASURES.values()], rows, f"Scores of the explanation of {said.feature}")
     return _box("Is that what it means?", lead, shown, size, wide=True)
 
