@@ -13,8 +13,8 @@
 Controls: `shuffled`, the explanation of another feature on this one's examples; `permuted`, everything again
 with activations moved to other tokens (heedful.features.chance), which is what the method finds where there
 is nothing to find: 0.5, 0 and 0 on average. Where marks are compared, which of them fire is drawn at random.
-Each score of an explanation has a p value: how often that much or more is reached when the activations of
-its examples are moved and the explanation stays. A prediction that never varies has correlation 0.
+Each score of an explanation has a p value: how often that much or more is reached when its predictions are
+moved against the activations of the examples. A prediction that never varies has correlation 0.
 Intervals: 95 %, contexts drawn again with repetition (ranks stay those of all tokens).
 
 Bills et al. 2023 (simulation); Paulo et al. 2024 (detection).
