@@ -173,18 +173,18 @@ def explain_features(
     m, n = len(chosen), len(single)
     cuts = [m, m + n, m + n + 2, len(taken)]
     own, control, (together, everything), rest, there = np.split(effects, cuts)
-
-    def told(indices: Tensor, found: Floats) -> tuple[Feature, ...]:
-        return tuple(
+    features, others = (
+        tuple(
             Feature(i, float(strength[i]), float(e), float(share[:, i].sum()), tuple(codes[:, i].tolist()))
-            for i, e in zip(indices.tolist(), found, strict=True)
+            for i, e in zip(which.tolist(), found, strict=True)
         )
-
+        for which, found in ((chosen, own), (single, control))
+    )
     special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
     few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
     return FeatureExplanation(
-        x, aim, output, told(chosen, own), float(together), float(everything), len(firing),
-        told(single, control), tuple(rest.tolist()),
+        x, aim, output, features, float(together), float(everything), len(firing), others,
+        tuple(rest.tolist()),
         _spread(share[:, chosen], codes[:, chosen], own, len(x)), place, by, special,
         (*few, *([special.note()] if apart else [])),
     )  # fmt: skip
