@@ -45,19 +45,69 @@ class Mutant:
 
 
 MUTANTS = (
+    # what was already written
+    Mutant(
+        "written: the start token counts as written",
+        "models/tracing.py",
+        "(out.answer_embeds, 1)",
+        "(out.answer_embeds, 0)",
+        "explainers/test_written.py::test_gradients_are_autograds",
+    ),
+    Mutant(
+        "written: the path starts at the tokens themselves",
+        "explainers/paths.py",
+        "model.lookup_written(target, behind, baseline)",
+        "model.lookup_written(target)",
+        "explainers/test_written.py::test_integrated_gradients_are_complete_over_text_and_written",
+    ),
+    Mutant(
+        "written: never removed",
+        "models/tokens.py",
+        "replace(row, written=part(gone=some)) if some else row",
+        "row",
+        "explainers/test_written.py::test_occlusion_really_removes_what_was_written",
+    ),
+    Mutant(
+        "written: hidden tokens are seen",
+        "models/batch.py",
+        "seen[_indices(hidden)] = 0",
+        "seen[_indices(())] = 0",
+        "explainers/test_written.py::test_occlusion_really_removes_what_was_written",
+    ),
+    Mutant(
+        "written: Chefer's identity is left in",
+        "explainers/relevance.py",
+        "readout @ (r_aa - eye)",
+        "readout @ r_aa",
+        "explainers/test_written.py::test_chefers_rules_by_hand",
+    ),
+    Mutant(
+        "written: the share counts special tokens",
+        "input_share.py",
+        "ordinary = _ordinary(item.x) * sizes",
+        "ordinary = sizes",
+        "test_input_share.py::test_by_hand",
+    ),
+    Mutant(
+        "written: errors are lost on disk",
+        "store.py",
+        '_errors(part, x, data["method"])',
+        "None",
+        "test_input_share.py::test_a_run_folder_keeps_it",
+    ),
     # gradients
     Mutant(
         "grad-l2: sum of squares without the root",
         "explainers/gradients.py",
-        "trace.grad_embeds.double().norm(p=2, dim=-1)",
-        "trace.grad_embeds.double().square().sum(-1)",
+        "grads.norm(p=2, dim=-1)",
+        "grads.square().sum(-1)",
         "explainers/test_first.py",
     ),
     Mutant(
         "grad-x-input: sign",
         "explainers/gradients.py",
-        "(trace.grad_embeds.double() * trace.embeds.double()).sum(-1)",
-        "-(trace.grad_embeds.double() * trace.embeds.double()).sum(-1)",
+        "lambda grads, embeds: (grads * embeds).sum(-1)",
+        "lambda grads, embeds: -(grads * embeds).sum(-1)",
         "explainers/test_first.py",
     ),
     Mutant(
@@ -231,8 +281,8 @@ MUTANTS = (
     Mutant(
         "smoothgrad: neighbours instead of antithetic pairs",
         "explainers/paths.py",
-        ".reshape(2, -1, len(x)).mean(0)",
-        ".reshape(-1, 2, len(x)).mean(1)",
+        ".reshape(2, -1, len(text)).mean(0)",
+        ".reshape(-1, 2, len(text)).mean(1)",
         "explainers/test_smoothgrad_pairs.py",
     ),
     Mutant(
@@ -437,8 +487,8 @@ MUTANTS = (
     Mutant(
         "target: read one position early",
         "models/batch.py",
-        "[len(row) - 1 for row in chunk]",
-        "[max(len(row) - 2, 0) for row in chunk]",
+        "[begin - 1 + len(tail) for begin, tail in zip(begins, tails, strict=True)]",
+        "[max(begin - 2 + len(tail), 0) for begin, tail in zip(begins, tails, strict=True)]",
         "models/test_hf.py::test_rows_trace_and_the_raw_model_agree",
     ),
     Mutant(

@@ -9,7 +9,8 @@ import pytest
 
 import heedful
 from heedful import text as textlib
-from heedful.models.continuation import SharedPass, extended, steps
+from heedful.models.continuation import SharedPass, steps
+from heedful.models.written import extended
 from heedful.types import Target
 
 PROMPT = "the cat sat on the"

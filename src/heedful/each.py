@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +38,8 @@ def explain_each(
     """Explain every token a language model writes after a text: one `Comparison` a token.
 
     For a causal model the text of the k-th comparison holds the tokens written before; for an
-    encoder-decoder it is the text that was read.
+    encoder-decoder it is the text that was read, and `Attribution.written` scores the tokens written before.
+    `Comparison.input_shares` says how much of each method's scores lies on the text.
 
     continuation     what to explain, text or token ids; None lets the model write (greedily)
     max_new_tokens   how much it writes then, at most
@@ -56,7 +58,8 @@ def explain_each(
     found: list[Comparison] = []
     try:
         for k, (piece, target) in enumerate(pieces):
-            found.append(explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common))
+            step = explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common)
+            found.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
     except KeyboardInterrupt:
         if not keep_partial or not found or _twice():
             raise

@@ -171,6 +171,12 @@ def sampled(d: int, samples: int | None, default: int, exact: int = 0) -> Rows:
     return min(2 * (d + 5), most), most
 
 
+def sampled_over(d: int, target: Target, count: Callable[[int], Rows]) -> Rows:
+    """Rows of a method over d units of the text and those of what was written, at most one per token."""
+    each = [count(d + more) for more in range(len(target.given) + 1)]
+    return min(least for least, _ in each), max(most for _, most in each)
+
+
 def _keyword_params(function: Callable[..., Any]) -> dict[str, Param]:
     parameters = inspect.signature(function).parameters.values()
     hints = get_type_hints(function)

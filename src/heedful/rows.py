@@ -41,6 +41,7 @@ class Row:
     hidden: tuple[int, ...] = ()
     blank: tuple[int, ...] = ()
     text: str = ""  # for functions, which read text instead of ids
+    written: Row | None = None  # what was written after it, where something of that is removed, too
 
     def __len__(self) -> int:
         return len(self.ids) or len(self.text) // 4
@@ -110,12 +111,31 @@ def record(operator: str) -> None:
         found.add(operator)
 
 
+def read(x: Encoded, written: Encoded | None) -> int:
+    """How many tokens the text and what was written after it have."""
+    return len(x) + (0 if written is None else len(written))
+
+
+def removable(x: Encoded, written: Encoded | None, unit: str) -> list[list[int]]:
+    """Token positions of each unit: of the text, then of what was written, counted on from the text."""
+    behind = [] if written is None else written.units(unit)
+    return [*x.units(unit), *([len(x) + t for t in group] for group in behind)]
+
+
 def checked(
-    x: Encoded, keep: npt.ArrayLike, operator: str | None, unit: str, offered: Sequence[str]
+    x: Encoded,
+    keep: npt.ArrayLike,
+    operator: str | None,
+    unit: str,
+    offered: Sequence[str],
+    written: Encoded | None = None,
 ) -> tuple[npt.NDArray[np.bool_], str, list[list[int]]]:
-    """(masks (n, d), operator, token positions of each unit), or an error that says which is wrong."""
+    """(masks (n, d), operator, token positions of each unit), or an error that says which is wrong.
+    Masks may reach over the units of the text alone, or also over those of what was `written`."""
     groups = x.units(unit)
     masks = np.asarray(keep, dtype=bool)
+    if written is not None and masks.ndim == 2 and masks.shape[1] > len(groups):
+        groups = removable(x, written, unit)
     if masks.ndim != 2 or masks.shape[1] != len(groups):
         raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(groups)} {unit}s")
     operator = checked_operator(operator, offered)

@@ -5,8 +5,9 @@
     run/scores.parquet    one row a method x token: method, position, token, word, start, end, score, stderr
 
 Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
-as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass` and `agreement` in the JSON are
-views for other readers; loading works them out again. Each file is written beside its place and renamed into
+as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass`, `input_shares` and `agreement`
+in the JSON are views for other readers; loading works them out again. `written_x` is what the model had
+already written, whose scores stand in the JSON alone. Each file is written beside its place and renamed into
 it, the manifest last, so a folder is either whole or is refused when opened.
 """
 
@@ -16,7 +17,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 from heedful._version import __version__
 from heedful.agreement import matrices
 from heedful.errors import HeedfulError
+from heedful.input_share import share_by_count
 from heedful.types import (
     Attribution,
     Comparison,
@@ -39,6 +41,7 @@ from heedful.types import (
     Looked,
     Removal,
     Target,
+    Written,
 )
 
 FORMAT = 1
@@ -88,7 +91,24 @@ def _scores_to_dict(item: Attribution) -> dict[str, Any]:
         "cost": asdict(item.cost),
         "notes": list(item.notes),
         "fitted_by": None if item.fitted_by is None else list(item.fitted_by),
+        "written": None if (part := item.of_written()) is None else _written_to_dict(item, part),
     }
+
+
+def _written_to_dict(item: Attribution, part: Attribution) -> dict[str, Any]:
+    """Scores of what was written, without its text, which all methods of a comparison share."""
+    assert item.written is not None
+    return {
+        "scores": [_number(value) for value in part.scores.tolist()],
+        "stderr": None if part.stderr is None else [_number(value) for value in part.stderr.tolist()],
+        "same_scale": item.written.same_scale,
+        "words": [_plain(asdict(word)) for word in part.words()],
+    }
+
+
+def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
+    found = [_plain(asdict(item.written.x)) for item in items if item.written is not None]
+    return found[0] if found else None
 
 
 def attribution_to_dict(item: Attribution) -> dict[str, Any]:
@@ -98,6 +118,7 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
         "format": FORMAT,
         "x": _plain(asdict(item.x)),
         "target": {**_plain(asdict(item.target)), "name": item.target.name},
+        "written_x": _written_x([item]),
         **_scores_to_dict(item),
     }
 
@@ -112,6 +133,9 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "format": FORMAT,
         "x": _plain(asdict(first.x)) if first else None,
         "target": {**_plain(asdict(first.target)), "name": first.target.name} if first else None,
+        "written_x": _written_x(comparison.attributions),
+        "input_shares": _plain(comparison.input_shares()),
+        "input_share_by_count": share_by_count(comparison),
         "model": _plain(comparison.model),
         "settings": _plain(comparison.settings),
         "refused": _plain(comparison.refused),
@@ -157,23 +181,38 @@ def _target(data: Mapping[str, Any]) -> Target:
     )
 
 
-def _attribution(data: Mapping[str, Any], x: Encoded, target: Target) -> Attribution:
+def _errors(data: Mapping[str, Any], x: Encoded, method: str) -> Floats | None:
     stderr = None if data["stderr"] is None else _floats(data["stderr"])
     if stderr is not None and len(stderr) != len(x):
-        raise ValueError(f"{data['method']}: {len(stderr)} standard errors for {len(x)} tokens")
+        raise ValueError(f"{method}: {len(stderr)} standard errors for {len(x)} tokens")
+    return stderr
+
+
+def _written(data: Mapping[str, Any], x: Encoded | None) -> Written | None:
+    """Runs of before what was written was scored have none."""
+    part = data.get("written")
+    if part is None:
+        return None
+    if x is None:
+        raise ValueError("there are scores of what was written, but not what it was")
+    return Written(x, _floats(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
+
+
+def _attribution(data: Mapping[str, Any], x: Encoded, target: Target, written: Encoded | None) -> Attribution:
     return Attribution(
         x=x,
         target=target,
         scores=_floats(data["scores"]),
         method=data["method"],
         params=data["params"],
-        stderr=stderr,
+        stderr=_errors(data, x, data["method"]),
         output=float(_floats([data["output"]])[0]),
         base=None if data["base"] is None else float(data["base"]),
         signed=data["signed"],
         cost=Cost(**data["cost"]),
         notes=tuple(data["notes"]),
         fitted_by=None if data.get("fitted_by", ()) is None else tuple(data.get("fitted_by", ())),
+        written=_written(data, written),
     )
 
 
@@ -231,7 +270,8 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
         items: tuple[Attribution, ...] = ()
         if data["attributions"]:
             x, target = _encoded(data["x"]), _target(data["target"])
-            items = tuple(_attribution(item, x, target) for item in data["attributions"])
+            written = _encoded(data["written_x"]) if data.get("written_x") else None
+            items = tuple(_attribution(item, x, target, written) for item in data["attributions"])
         evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
         model, settings, refused = (dict(data[name]) for name in ("model", "settings", "refused"))
         return Comparison(items, model, settings, refused, evidence, _inside(data.get("inside") or {}))

@@ -152,6 +152,9 @@ class Trace(Shown):
     decoder_attentions: tuple[Tensor, ...] = ()  # encoder-decoders: (H, A, A)
     grad_decoder_attentions: tuple[Tensor, ...] = ()
     notes: tuple[str, ...] = ()
+    written: Encoded | None = None  # the target's `given`: W tokens that were written before it
+    written_embeds: Tensor | None = None  # (W, d)
+    grad_written: Tensor | None = None  # (W, d)
 
 
 @dataclass(frozen=True)
@@ -183,12 +186,33 @@ class Word(Shown):
     end: int
 
 
+@dataclass(frozen=True)
+class Written(Shown):
+    """Scores of the tokens the model had already written before the one that is explained.
+
+    An encoder-decoder's start token is none of them. `same_scale` is false where the scores cannot be
+    compared with those of the text, so that no share of the two says anything.
+    """
+
+    x: Encoded  # what was written, as a text of its own
+    scores: Floats  # (W,)
+    stderr: Floats | None = None  # (W,)
+    same_scale: bool = True
+
+    def __post_init__(self) -> None:
+        scores = np.asarray(self.scores, dtype=np.float64)
+        if scores.shape != (len(self.x),):
+            raise ValueError(f"{scores.shape} scores for {len(self.x)} written tokens")
+        object.__setattr__(self, "scores", scores)
+
+
 @dataclass(frozen=True, repr=False)
 class Attribution:
     """One method's answer: signed scores, one a token, with standard errors where the method samples.
 
     `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
     unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
+    `written` scores what the target says was already written; None where nothing was, or the method cannot.
     """
 
     x: Encoded
@@ -204,12 +228,37 @@ class Attribution:
     notes: tuple[str, ...] = ()
     # removal operators whose rows the method asked for; None: made elsewhere, by what is not known
     fitted_by: tuple[str, ...] | None = ()
+    written: Written | None = None
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
         if scores.shape != (len(self.x),):
             raise ValueError(f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} tokens")
         object.__setattr__(self, "scores", scores)
+
+    @classmethod
+    def over(
+        cls,
+        x: Encoded,
+        written: Encoded | None,
+        target: Target,
+        scores: Floats,
+        stderr: Floats | None = None,
+        **more: Any,
+    ) -> Attribution:
+        """From scores of the text and, behind them, of what was written (None: of the text alone)."""
+        if written is None:
+            return cls(x, target, scores, stderr=stderr, **more)
+        errors = (None, None) if stderr is None else (stderr[: len(x)], stderr[len(x) :])
+        behind = Written(written, scores[len(x) :], errors[1])
+        return cls(x, target, scores[: len(x)], stderr=errors[0], written=behind, **more)
+
+    def of_written(self) -> Attribution | None:
+        """The same answer about what was written, as an attribution of its own."""
+        if self.written is None:
+            return None
+        part = self.written
+        return replace(self, x=part.x, scores=part.scores, stderr=part.stderr, written=None, notes=())
 
     def __repr__(self) -> str:
         strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
@@ -390,6 +439,13 @@ class Comparison(Mapping[str, Attribution]):
     def target(self) -> Target:
         return self.attributions[0].target
 
+    def input_shares(self) -> dict[str, float | None]:
+        """By method, how much of its scores lies on the text, the rest being on what was already written;
+        None where the method cannot tell, {} where nothing was written. See heedful.input_share."""
+        from heedful.input_share import input_shares
+
+        return input_shares(self)
+
     def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
         """(methods, matrix) of pairwise agreement over words: "kendall", "spearman" or "top-k"."""
         from heedful.agreement import matrix
@@ -477,4 +533,5 @@ __all__ = [
     "Target",
     "Trace",
     "Word",
+    "Written",
 ]

@@ -158,7 +158,7 @@ def removing(
     from heedful.heads.atlas import encoded
     from heedful.heads.capture import answer_ids
     from heedful.heads.without import OWN_MEANS, own_means, without
-    from heedful.models.continuation import extended
+    from heedful.models.written import extended
 
     x = encoded(model, text, long)
     if answer is not None and model.kind == "causal-lm":

@@ -33,7 +33,7 @@ Position = Annotated[
     int | None, option(metavar="N", help="Language models: explain the token at this place.")
 ]
 Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: explain this continuation.")]
-GIVEN = "Language models: already written after the text, read and not explained."
+GIVEN = "Language models: already written after the text, and read with it."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
 Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, swap, unk, pad or mean.")]

@@ -4,6 +4,7 @@ weights (residual stream included) are pipes of that capacity.
     graph      one node a token and layer; edge (l, i) -> (l - 1, j) has capacity Ahat^l_ij, the matrices of
                attention-rollout; a source feeds the read-out positions by their share of the answer
     score(j)   maximum flow from the source to input token j, one problem a token, then divided by their sum
+               over the text; what was already written is divided by the same number
 
 Rollout is a feasible flow, so an undivided flow is at least the rollout. In deep models many tokens reach the
 bound set by the source alone: they tie, and a note says how many.
@@ -19,10 +20,11 @@ Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from heedful.errors import HeedfulError
-from heedful.explainers.rollout import as_attribution, steps, text_columns
+from heedful.explainers.rollout import as_attribution, steps, text_columns, written_columns
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.theory.mixing import max_flows
@@ -38,12 +40,14 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
             f"time grows with their cube, and the limit is {limit:,}",
             f"Ask for it with limit={size}, or use attention-rollout",
         )
-    columns = range(layers[0].shape[1])[text_columns(trace)]
-    flows = max_flows(layers, columns)
+    every = range(layers[0].shape[1])
+    columns, behind = every[text_columns(trace)], every[written_columns(trace)]
+    flows, written = np.split(max_flows(layers, [*columns, *behind]), [len(columns)])
     bound = float(layers[-1].sum())  # what the source gives
     tied = int((flows >= bound - 1e-9).sum())
     told = f"{tied} of {len(flows)} tokens can take all that flows: flow does not rank them"
-    return as_attribution(trace, torch.from_numpy(flows / (flows.sum() or 1.0)), (told,) if tied > 1 else ())
+    total, notes = flows.sum() or 1.0, (told,) if tied > 1 else ()
+    return as_attribution(trace, torch.from_numpy(flows / total), notes, torch.from_numpy(written / total))
 
 
 @explainer(

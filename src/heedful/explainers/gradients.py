@@ -3,7 +3,9 @@
     grad-avg      mean_i g_ti            grad-l1   sum_i |g_ti|
     grad-x-input  sum_i g_ti e_ti        grad-l2   sqrt(sum_i g_ti^2)
 
-True norms, without the 1/d of some lecture notes. Cost: one forward and backward, shared by all of them.
+True norms, without the 1/d of some lecture notes. Tokens that were already written are scored the same way,
+at the embeddings the model reads them by: an encoder-decoder's decoder has its own.
+Cost: one forward and backward, shared by all of them.
 Needs: gradients.
 
 Simonyan et al. 2014 (gradients); Shrikumar et al. 2016 (gradient x input); Denil et al. 2014 (text).
@@ -11,20 +13,24 @@ Simonyan et al. 2014 (gradients); Shrikumar et al. 2016 (gradient x input); Deni
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from torch import Tensor
 
 from heedful.models.base import Model
 from heedful.registry import explainer
-from heedful.types import Attribution, Encoded, Target, Trace
+from heedful.types import Attribution, Encoded, Floats, Target, Trace, Written
 
 
-def _attribution(trace: Trace, scores: Tensor) -> Attribution:
-    """(T,) scores of a trace."""
-    return Attribution(
-        trace.x, trace.target, scores.double().cpu().numpy(), output=trace.output, notes=trace.notes
-    )
+def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:
+    """Scores of a trace; `reduce` makes (T,) of gradients and embeddings (T, d) in float64."""
+    written = None
+    if trace.written is not None and trace.grad_written is not None and trace.written_embeds is not None:
+        own = reduce(trace.grad_written.double(), trace.written_embeds.double())
+        written = Written(trace.written, own.cpu().numpy())
+    scores = reduce(trace.grad_embeds.double(), trace.embeds.double()).cpu().numpy()
+    return Attribution(trace.x, trace.target, scores, output=trace.output, notes=trace.notes, written=written)
 
 
 @explainer(
@@ -40,14 +46,19 @@ def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     coordinates has no meaning that survives a rotation of the embeddings.
     """
     trace = model.trace(x, target)
-    found = _attribution(trace, trace.grad_embeds.double().mean(-1))
-    size = float(trace.grad_embeds.double().abs().mean(-1).max())
-    if (
-        size and abs(found.scores).max() < 1e-5 * size
-    ):  # sums of float32 gradients round at 1e-7 of their size
-        note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
+    found = _attribution(trace, lambda grads, _: grads.mean(-1))
+    note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
+    if found.written is not None and _only_rounding(trace.grad_written, found.written.scores):
+        found = replace(found, written=replace(found.written, scores=0 * found.written.scores))
+    if _only_rounding(trace.grad_embeds, found.scores):
         return replace(found, scores=0 * found.scores, notes=(*found.notes, note))
     return found
+
+
+def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
+    """Sums of float32 gradients round at 1e-7 of their size."""
+    size = 0.0 if grads is None else float(grads.double().abs().mean(-1).max())
+    return bool(size and abs(means).max() < 1e-5 * size)
 
 
 @explainer(
@@ -64,7 +75,7 @@ def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
     trace = model.trace(x, target)
-    return _attribution(trace, trace.grad_embeds.double().norm(p=1, dim=-1))
+    return _attribution(trace, lambda grads, _: grads.norm(p=1, dim=-1))
 
 
 @explainer(
@@ -81,7 +92,7 @@ def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
     trace = model.trace(x, target)
-    return _attribution(trace, trace.grad_embeds.double().norm(p=2, dim=-1))
+    return _attribution(trace, lambda grads, _: grads.norm(p=2, dim=-1))
 
 
 @explainer(
@@ -97,4 +108,4 @@ def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
     outputs, are misjudged. An embedding of zero is no neutral word.
     """
     trace = model.trace(x, target)
-    return _attribution(trace, (trace.grad_embeds.double() * trace.embeds.double()).sum(-1))
+    return _attribution(trace, lambda grads, embeds: (grads * embeds).sum(-1))

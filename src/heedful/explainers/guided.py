@@ -9,6 +9,7 @@ Cost: one forward + backward. Needs: gradients and ReLU modules. Springenberg et
 
 from __future__ import annotations
 
+from heedful.explainers.paths import embeds_read
 from heedful.models.base import Model
 from heedful.models.scoped import guided
 from heedful.registry import explainer
@@ -27,9 +28,9 @@ def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
     When it lies: It restores edges of the input and hardly depends on the weights of the last layers:
     explanations of random networks look alike.
     """
-    text = model.lookup(x, target)  # (T, d)
+    read = embeds_read(model, x, target)  # (T + W, d)
     assert model.module is not None  # capability "relu"
     with guided(model.module):
-        values, grads = model.gradients(x, target, text[None])
-    scores = (grads[0].double() * text.double()).sum(-1)
-    return Attribution(x, target, scores.cpu().numpy(), output=float(values[0]))
+        values, grads = model.gradients(x, target, read[None])
+    scores = (grads[0].double() * read.double()).sum(-1).cpu().numpy()
+    return Attribution.over(x, model.written(target), target, scores, output=float(values[0]))

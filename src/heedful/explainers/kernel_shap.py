@@ -3,12 +3,13 @@
     phi = argmin sum_z w(z) (f(z) - f(0) - sum_j phi_j z_j)^2    subject to    sum_j phi_j = f(1) - f(0)
     w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
 
-With all 2^d masks this is the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs
-of masks (they cancel the interactions of even order; below six rows a word, independent ones), stratified by
-size, and regression adjustment (heedful.theory.adjust). They are the rows `lime` asks for, so that side by
-side they are run once; pairs by the kernel's own weights, most of them with one or two words gone, had up to
-twice the error variance. The sum is exact in any case. Rows double until the relative standard error
-|stderr| / |scores| is at most `precision`, or `samples` rows are run.
+The d players are the words of the text and of what was already written after it. With all 2^d masks this is
+the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs of masks (they cancel the
+interactions of even order; below six rows a word, independent ones), stratified by size, and regression
+adjustment (heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run
+once; pairs by the kernel's own weights, most of them with one or two words gone, had up to twice the error
+variance. The sum is exact in any case. Rows double until the relative standard error |stderr| / |scores| is
+at most `precision`, or `samples` rows are run.
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 `shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
@@ -21,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from heedful.models.base import Model
-from heedful.registry import explainer, sampled
-from heedful.rows import spread
+from heedful.registry import explainer, sampled, sampled_over
+from heedful.rows import read, removable, spread
 from heedful.theory import adjust, lime_limit, sampling
 from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
@@ -36,7 +37,9 @@ ROWS = 256
     needs={"rows"},
     cite="Lundberg & Lee 2017; Covert & Lee 2021",
     promises=("linear", "complete", "unused", "symmetric"),
-    rows=lambda x, target, p: sampled(len(x.units(p["unit"])), p["samples"], ROWS, p["exact"]),
+    rows=lambda x, target, p: sampled_over(
+        len(x.units(p["unit"])), target, lambda d: sampled(d, p["samples"], ROWS, p["exact"])
+    ),
 )
 def kernel_shap(
     model: Model,
@@ -55,7 +58,8 @@ def kernel_shap(
     When it lies: Removing words makes texts the model has not seen, and the values average over all of them.
     Redundant words share the credit, so each of two decisive words looks half as important.
     """
-    groups, operator = x.units(unit), operator or model.operators[0]
+    written, operator = model.written(target), operator or model.operators[0]
+    groups = removable(x, written, unit)
     d = len(groups)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples
     if d <= exact:
@@ -68,12 +72,13 @@ def kernel_shap(
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     pairs = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
     found, note = _solve(ask, pairs, (everything, nothing), rows, precision, d)
-    return Attribution(
+    return Attribution.over(
         x,
+        written,
         target,
-        spread(found.values, groups, len(x)),
+        spread(found.values, groups, read(x, written)),
+        spread(found.stderr, groups, read(x, written)),
         params={"operator": operator, "samples": rows},
-        stderr=spread(found.stderr, groups, len(x)),
         output=everything,
         base=nothing,
         notes=(note,),

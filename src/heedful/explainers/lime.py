@@ -11,6 +11,7 @@ variant="adjusted" aims at the same b without ridge and selection, with far fewe
 (independent ones below six rows a word), stratified by how many words go, weighted least squares, and
 regression adjustment (heedful.theory.adjust). It doubles its rows until the relative standard error
 |stderr| / |scores| is at most `precision`, or `samples` rows are run; with 2^d rows allowed, it is exact.
+Words that were already written after the text are removed, and scored, like those of the text.
 With bag=True a word is removed wherever it stands, and its score is shared by its places.
 Cost: rows, as many as it takes. Needs: rows.
 
@@ -25,8 +26,8 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
-from heedful.registry import explainer, sampled
-from heedful.rows import spread
+from heedful.registry import explainer, sampled, sampled_over
+from heedful.rows import read, removable, spread
 from heedful.theory import adjust, lime_limit, sampling
 from heedful.theory.lime_limit import Floats, Masks
 from heedful.theory.sampling import Estimate
@@ -40,7 +41,9 @@ ROWS = {"adjusted": 256, "published": 5000}
     needs={"rows"},
     cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
     promises=("linear", "symmetric"),
-    rows=lambda x, target, p: sampled(len(x.units(p["unit"])), p["samples"], ROWS.get(p["variant"], 0)),
+    rows=lambda x, target, p: sampled_over(
+        len(x.units(p["unit"])), target, lambda d: sampled(d, p["samples"], ROWS.get(p["variant"], 0))
+    ),
 )
 def lime(
     model: Model,
@@ -66,7 +69,8 @@ def lime(
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")
     operator = operator or model.operators[0]
-    places = _places(x, unit, bag)
+    written = model.written(target)
+    places = _places(x, written, unit, bag)
     d = len(places)
     rows = samples if samples is not None else max(ROWS[variant], 9 * d // 4)
     rows = sampling.rows_allowed(model, rows, d, "lime")
@@ -76,27 +80,31 @@ def lime(
     else:
         pairs = sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
         values, stderr, output, note = _adjusted(ask, pairs, d, rows, precision, bandwidth)
-    units = x.units(unit)
+    units = removable(x, written, unit)
     groups = [[t for u in places_of for t in units[u]] for places_of in places]
-    return Attribution(
+    return Attribution.over(
         x,
+        written,
         target,
-        spread(values, groups, len(x)),
+        spread(values, groups, read(x, written)),
+        spread(stderr, groups, read(x, written)),
         params={"operator": operator, "samples": rows},
-        stderr=spread(stderr, groups, len(x)),
         output=output,
         notes=(note,) if note else (),
     )
 
 
-def _places(x: Encoded, unit: str, bag: bool) -> list[list[int]]:
-    """The units that go together: each alone, or (bag) all that read alike, in order of first appearance."""
-    units = x.units(unit)
+def _places(x: Encoded, written: Encoded | None, unit: str, bag: bool) -> list[list[int]]:
+    """The units that go together: each alone, or (bag) all that read alike, in order of first appearance. A
+    word of the text and one that was written never go together."""
     if not bag:
-        return [[u] for u in range(len(units))]
-    found: dict[str, list[int]] = {}
-    for u, group in enumerate(units):
-        found.setdefault(x.text[x.offsets[group[0]][0] : x.offsets[group[-1]][1]].strip(), []).append(u)
+        return [[u] for u in range(len(removable(x, written, unit)))]
+    found: dict[tuple[int, str], list[int]] = {}
+    parts = [(0, x), *([] if written is None else [(1, written)])]
+    every = [(number, part, group) for number, part in parts for group in part.units(unit)]
+    for u, (number, part, group) in enumerate(every):
+        text = part.text[part.offsets[group[0]][0] : part.offsets[group[-1]][1]].strip()
+        found.setdefault((number, text), []).append(u)
     return list(found.values())
 
 

@@ -1,7 +1,8 @@
 """Occlusion (leave one out): score of unit j = f(x) - f(x without j).
 
-Cost: one row a unit, and one for the text itself. Needs: rows. The removal operator is part of the answer:
-deleting a word and masking it are different questions.
+Units are those of the text and of what was already written after it. The removal operator is part of the
+answer: deleting a word and masking it are different questions.
+Cost: one row a unit, and one for the text itself. Needs: rows.
 
 Zeiler & Fergus 2014; Li et al. 2016 (erasure, for text).
 """
@@ -12,7 +13,7 @@ import numpy as np
 
 from heedful.models.base import Model
 from heedful.registry import explainer
-from heedful.rows import spread
+from heedful.rows import read, removable, spread
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -21,7 +22,7 @@ from heedful.types import Attribution, Encoded, Target
     needs={"rows"},
     cite="Zeiler & Fergus 2014",
     promises=("linear", "unused", "symmetric"),
-    rows=lambda x, target, p: len(x.units(p["unit"])) + 1,
+    rows=lambda x, target, p: len(x.units(p["unit"])) + len(target.given) + 1,
 )
 def occlusion(
     model: Model, x: Encoded, target: Target, *, operator: str | None = None, unit: str = "word"
@@ -31,15 +32,17 @@ def occlusion(
     When it lies: One word at a time: where two words say the same, removing either changes nothing and both
     score zero. The answer depends on how the word is removed.
     """
-    groups = x.units(unit)
+    written = model.written(target)
+    groups = removable(x, written, unit)
     keep = np.ones((len(groups) + 1, len(groups)), dtype=bool)
     np.fill_diagonal(keep[1:], False)
     operator = operator or model.operators[0]
     values = model.rows(x, target, keep, operator, unit)
-    return Attribution(
+    return Attribution.over(
         x,
+        written,
         target,
-        spread(values[0] - values[1:], groups, len(x)),
+        spread(values[0] - values[1:], groups, read(x, written)),
         params={"operator": operator},
         output=float(values[0]),
     )

@@ -9,6 +9,9 @@ looked at twice, until the whole gap is under `tolerance` of |f(e) - f(b)|. ReLU
 Gauss-Legendre steps on the whole path need hundreds. A fixed number of steps is wrong for some model: the
 gap is always shown, and "not converged" is said.
 
+e holds the text and, behind it, what was already written, at the embeddings the model reads it by: the path
+starts where both are replaced, and the scores of both together sum to f(e) - f(b).
+
 SmoothGrad draws antithetic pairs (e + s n, e - s n); its standard errors come from the spread of the pairs,
 scaled by Student's quantile, so that +-1.96 of them is a 95 % interval with few pairs, too.
 
@@ -60,19 +63,20 @@ def integrated_gradients(
     Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
     """
     baseline = baseline or default_baseline(model)
-    text = model.lookup(x, target)  # (T, d)
+    text = embeds_read(model, x, target)  # (T + W, d)
     base = baseline_embeds(model, x, target, baseline)
 
     def look(shares: list[float]) -> tuple[Floats, Floats]:
         steps = torch.tensor(shares, dtype=text.dtype, device=text.device)[:, None, None]
-        values, grads = model.gradients(x, target, base + steps * (text - base))  # (n,), (n, T, d)
+        values, grads = model.gradients(x, target, base + steps * (text - base))  # (n,), (n, T + W, d)
         return values.cpu().numpy(), ((text - base).double() * grads.double()).sum(-1).cpu().numpy()
 
     budget: int | None = getattr(model, "budget", None)
     path = Path(look)
     scores, gap = path.integrated(tolerance, most if budget is None else min(most, budget))
-    return Attribution(
+    return Attribution.over(
         x,
+        model.written(target),
         target,
         scores,
         params={"baseline": baseline},
@@ -135,16 +139,25 @@ def default_baseline(model: Model) -> str:
     return "mask" if "mask" in model.operators else "mean"
 
 
-def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> Float[Tensor, "T d"]:
-    """The text with every token replaced, special ones left: the point the path starts from."""
+def embeds_read(model: Model, x: Encoded, target: Target) -> Float[Tensor, "N d"]:
+    """(T + W, d) embeddings of the text and of what was written after it."""
+    text = model.lookup(x, target)
+    return text if model.written(target) is None else torch.cat([text, model.lookup_written(target)])
+
+
+def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> Float[Tensor, "N d"]:
+    """The same with every token replaced, special ones left: the point the path starts from."""
     if baseline not in BASELINES:
         raise HeedfulError(f"unknown baseline {baseline!r}", fix=f"Use one of: {', '.join(BASELINES)}")
+    written = model.written(target)
     content = [t for t, special in enumerate(x.special) if not special]
+    behind = [] if written is None else [t for t, special in enumerate(written.special) if not special]
     if baseline == "zero":
-        embeds = model.lookup(x, target).clone()
-        embeds[content] = 0
+        embeds = embeds_read(model, x, target).clone()
+        embeds[content + [len(x) + t for t in behind]] = 0
         return embeds
-    return model.lookup(x, target, replaced=content, by=baseline)
+    text = model.lookup(x, target, replaced=content, by=baseline)
+    return text if written is None else torch.cat([text, model.lookup_written(target, behind, baseline)])
 
 
 @explainer(
@@ -166,11 +179,12 @@ def smoothgrad(
         raise HeedfulError(
             "smoothgrad needs at least 4 samples", "its standard errors come from pairs of them"
         )
-    text = model.lookup(x, target)  # (T, d)
+    text = embeds_read(model, x, target)  # (T + W, d)
     scale = noise * float(text.max() - text.min())  # as the paper: a share of the range of the input
     draw = torch.Generator().manual_seed(seed)
     half = torch.randn(samples // 2, *text.shape, generator=draw).to(text) * scale
-    _, grads = model.gradients(x, target, torch.cat([text + half, text - half]))  # (2 * pairs, T, d)
-    each = (grads.double() * text.double()).sum(-1).reshape(2, -1, len(x)).mean(0)  # (pairs, T)
+    _, grads = model.gradients(x, target, torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
+    each = (grads.double() * text.double()).sum(-1).reshape(2, -1, len(text)).mean(0)  # (pairs, T + W)
     error = each.std(0) / len(each) ** 0.5 * float(student(float(len(each) - 1)))
-    return Attribution(x, target, each.mean(0).cpu().numpy(), stderr=error.cpu().numpy())
+    written, scores = model.written(target), each.mean(0).cpu().numpy()
+    return Attribution.over(x, written, target, scores, error.cpu().numpy())

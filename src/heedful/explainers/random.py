@@ -9,7 +9,7 @@ import numpy as np
 
 from heedful.models.base import Model
 from heedful.registry import explainer
-from heedful.rows import spread
+from heedful.rows import read, removable, spread
 from heedful.types import Attribution, Encoded, Target
 
 
@@ -19,6 +19,7 @@ def random(model: Model, x: Encoded, target: Target, *, unit: str = "word", seed
 
     When it lies: Always. That is its use: whatever looks no better than it has shown nothing.
     """
-    groups = x.units(unit)
+    written = model.written(target)
+    groups = removable(x, written, unit)
     values = np.random.default_rng(seed).standard_normal(len(groups))
-    return Attribution(x, target, spread(values, groups, len(x)))
+    return Attribution.over(x, written, target, spread(values, groups, read(x, written)))

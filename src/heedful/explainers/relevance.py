@@ -5,6 +5,7 @@
     decoder self         R_aa <- R_aa + Abar R_aa,  R_at <- R_at + Abar R_at        a: answer, t: text
     cross-attention      R_at <- R_at + Rbar_aa^T Abar Rbar_tt,     Rbar = I + row-normalise(R - I)
     score                readout . (R - I), for encoder-decoders readout . R_at
+    already written      readout . (R_aa - I)
 
 Rows of R - I that are all zero stay zero in Rbar (0 / 0). The I that every position starts with is left out
 of the score: it is the same for every target, and would put the last token of a decoder first whatever it
@@ -22,9 +23,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from heedful.explainers.rollout import head_mean
+from heedful.explainers.rollout import as_attribution, head_mean, written_columns
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Target, Trace
@@ -54,10 +54,16 @@ def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> Tensor:
 
 def relevance(trace: Trace) -> Tensor:
     """(N,) relevance of each token that the answer was read from."""
+    return relevances(trace)[0]
+
+
+def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
+    """(N,) of the text and (W,) of what was written."""
     readout = torch.tensor(trace.readout, dtype=torch.float64, device=trace.embeds.device)  # (Q,)
     text = _stack(trace.attentions, trace.grad_attentions)
     if not trace.cross:
-        return (readout @ text)[: len(trace.x)]
+        every = readout @ text
+        return every[: len(trace.x)], every[written_columns(trace)]
     answer, length = trace.cross[0].shape[-2:]
     eye = torch.eye(answer, dtype=torch.float64, device=readout.device)
     r_aa, r_at = eye, eye.new_zeros(answer, length)
@@ -68,7 +74,7 @@ def relevance(trace: Trace) -> Tensor:
         bar = felt(*self_pair)
         r_aa, r_at = r_aa + bar @ r_aa, r_at + bar @ r_at
         r_at = r_at + normalised(r_aa).T @ felt(*cross_pair) @ normalised(r_tt)
-    return readout @ r_at
+    return readout @ r_at, (readout @ (r_aa - eye))[written_columns(trace)]
 
 
 @explainer(
@@ -85,6 +91,5 @@ def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
     unimportant. Saturated attention has no gradient and gets no relevance.
     """
     trace = model.trace(x, target)
-    scores = relevance(trace)
-    full = pad(scores.cpu(), (0, len(x) - len(scores)))  # after the target's position: zero
-    return Attribution(x, target, full.numpy(), output=trace.output, notes=trace.notes)
+    scores, written = relevances(trace)
+    return as_attribution(trace, scores, written=written)

@@ -8,7 +8,8 @@ tokens by its attention weights and nothing else.
 Encoder-decoders: one system over answer and text tokens together. Encoder layers mix the text; in each
 decoder layer self-attention mixes the answer as above, then cross-attention C leaves every answer token half
 of what it was and gives it half of the encoder's end states: (x + sum_t C_t e_t) / 2. Rows over both still
-sum to one; the scores are the text's part, and a note says how much the answer kept. A layer with fewer
+sum to one; the scores are the parts of the text and of what was already written, and a note says how much the
+rest of the answer kept, the start token. A layer with fewer
 queries than tokens (a pooling query) has no residual stream to add: its weights are taken as they are.
 
 Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
@@ -29,7 +30,7 @@ from heedful.errors import HeedfulError
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.theory.mixing import with_residual
-from heedful.types import Attribution, Encoded, Target, Trace
+from heedful.types import Attribution, Encoded, Target, Trace, Written
 
 
 def head_mean(maps: Tensor) -> Tensor:
@@ -82,16 +83,33 @@ def text_columns(trace: Trace) -> slice:
     return slice(start, start + len(trace.x))
 
 
+def written_columns(trace: Trace) -> slice:
+    """Where what was written stands among them: behind the start token of an encoder-decoder's answer, behind
+    the text of a decoder."""
+    start = 1 if trace.cross else len(trace.x)
+    return slice(start, start + (0 if trace.written is None else len(trace.written)))
+
+
 def roll(trace: Trace) -> Tensor:
     """(N,) share of the answer in each text token; fewer than T tokens when the target stands earlier."""
-    total = reduce(lambda above, below: above @ below, reversed(steps(trace)))  # (1, N)
-    return total[0, text_columns(trace)]
+    return rolled(trace)[text_columns(trace)]
 
 
-def as_attribution(trace: Trace, scores: Tensor, notes: tuple[str, ...] = ()) -> Attribution:
+def rolled(trace: Trace) -> Tensor:
+    """(M,) share of the answer in every token that was read, what was written included."""
+    return reduce(lambda above, below: above @ below, reversed(steps(trace)))[0]
+
+
+def as_attribution(
+    trace: Trace, scores: Tensor, notes: tuple[str, ...] = (), written: Tensor | None = None
+) -> Attribution:
     """Scores of a trace; tokens after the target's position had no part in it and score zero."""
     full = pad(scores.double().cpu(), (0, len(trace.x) - len(scores)))
-    return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=(*trace.notes, *notes))
+    behind = None
+    if trace.written is not None and written is not None:
+        behind = Written(trace.written, written.double().cpu().numpy())
+    told = (*trace.notes, *notes)
+    return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=told, written=behind)
 
 
 @explainer(
@@ -108,7 +126,9 @@ def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
     part, where much of the computation is. The same for every class.
     """
     trace = model.trace(x, target)
-    scores = roll(trace)
-    kept = sum(trace.readout) - float(scores.sum())
-    notes = (f"{kept:.0%} of the rollout stays on what was already written",) if kept > 1e-6 else ()
-    return as_attribution(trace, scores, notes)
+    total = rolled(trace)
+    scores, written = total[text_columns(trace)], total[written_columns(trace)]
+    kept = sum(trace.readout) - float(scores.sum()) - float(written.sum())
+    where = "what was already written" if trace.written is None else "the start token"
+    notes = (f"{kept:.0%} of the rollout stays on {where}",) if kept > 1e-6 else ()
+    return as_attribution(trace, scores, notes, written)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.explainers.rollout import as_attribution
+from heedful.explainers.rollout import as_attribution, written_columns
 from heedful.models.base import Model
 from heedful.models.branches import tree
 from heedful.models.zeroing import value_maps
@@ -77,4 +77,4 @@ def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
         layers = [tree(*both, shared=len(x)) for both in zip(layers, more, strict=True)]
     readout = torch.tensor(trace.readout, dtype=torch.float64)
     scores = reduce(lambda above, below: above @ below, reversed(layers), readout)
-    return as_attribution(trace, scores[: len(x)])
+    return as_attribution(trace, scores[: len(x)], written=scores[written_columns(trace)])

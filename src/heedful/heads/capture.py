@@ -28,8 +28,8 @@ from heedful.errors import HeedfulError
 from heedful.heads.maps import Maps, Side, Weights
 from heedful.heads.words import reachable
 from heedful.models.base import missing
-from heedful.models.continuation import extended
 from heedful.models.tokens import GENERATORS
+from heedful.models.written import extended
 from heedful.types import Encoded, Target
 
 if TYPE_CHECKING:

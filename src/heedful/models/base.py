@@ -72,6 +72,9 @@ class Model(Protocol):
     def encode(self, text: Any, long: str = "error") -> Encoded: ...
     def target(self, x: Encoded, spec: Any = None) -> Target: ...
     def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]: ...
+    def written(self, target: Target) -> Encoded | None:
+        """What was written before the token that is explained, as a text of its own; None: nothing."""
+
     def trace(self, x: Encoded, target: Target) -> Trace: ...
     def rows(
         self,
@@ -82,8 +85,14 @@ class Model(Protocol):
         unit: str = "word",
         progress: Progress | None = None,
         memory: Memory | None = None,
-    ) -> Floats: ...
+    ) -> Floats:
+        """Target value of each row of `keep` (n, d). d counts the units of x, and behind them, if wished,
+        those of what was written."""
+
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor: ...
+    def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
+        """The same of what was written, where something was."""
+
     def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]: ...
     def facts(self) -> dict[str, Any]: ...
 
@@ -99,6 +108,9 @@ class Inputs:
     embeds: Tensor | None = None  # (B, T, d)
     blank: tuple[tuple[int, int], ...] = ()  # (row, position) set to the mean embedding
     keep_positions: tuple[int, ...] | None = None  # causal LMs: sorted positions whose logits are wanted
+    answer_mask: Tensor | None = None  # (B, A) long, 0 = hidden; None: nothing is
+    answer_embeds: Tensor | None = None  # (B, A, d)
+    answer_blank: tuple[tuple[int, int], ...] = ()  # (row, position) of the answer set to the mean embedding
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,7 @@ class Output:
     decoder_attentions: tuple[Tensor, ...] = ()  # (B, H, A, A)
     hidden: tuple[Tensor, ...] = ()  # (B, T, d) a layer
     notes: tuple[str, ...] = ()
+    answer_embeds: Tensor | None = None  # (B, A, d) of an encoder-decoder's decoder
 
 
 @dataclass(frozen=True)

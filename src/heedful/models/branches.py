@@ -44,6 +44,7 @@ def joined(out: Output, shared: int, lengths: Sequence[int], *, summed: bool) ->
     return replace(
         out,
         embeds=same(out.embeds) if two_stacks else line(out.embeds),
+        answer_embeds=None if out.answer_embeds is None else line(out.answer_embeds),
         last_hidden=None if out.last_hidden is None else line(out.last_hidden),
         hidden=tuple(map(same if two_stacks else line, out.hidden)),
         attentions=tuple(map(same if two_stacks else square, out.attentions)),

@@ -2,22 +2,20 @@
 
 A causal model's token k is explained by everything before it, so each step has its own, longer text; the pass
 over the longest holds all of them, for no token looks ahead. An encoder-decoder's token k is explained by the
-text it reads, given the tokens already written.
+text it reads and by the tokens already written (`Attribution.written`).
 Cost: 1 forward, 1 backward a token, against 1 of each a token when explained one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
 import torch
 
 from heedful import text as textlib
-from heedful.models.encode import build
 from heedful.models.tokens import TokenModel, wide
 from heedful.models.tracing import as_trace, gradients, until
+from heedful.models.written import extended
 from heedful.types import Encoded, Target, Trace
 
 Step = tuple[Encoded, Target]
@@ -35,29 +33,6 @@ def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
         (textlib.select(whole, range(len(x) + k)), Target("token", token, names[k]))
         for k, token in enumerate(answer)
     ]
-
-
-def extended(tokenizer: Any, x: Encoded, answer: Sequence[int]) -> Encoded:
-    """x with the tokens of `answer` behind it, as one text."""
-    before = str(tokenizer.decode(list(x.ids)))
-    ends = [0]
-    for k in range(1, len(answer) + 1):
-        tail = str(tokenizer.decode([*x.ids, *answer[:k]]))[len(before) :]
-        ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
-    start = len(x.text)
-    controls = set(tokenizer.all_special_ids)
-    special = [token in controls for token in answer]
-    spans = [(start + a, start + b) for a, b in pairwise(ends)]
-    turn = max(x.segments, default=-1) + (len(set(x.segments) - {-1}) > 1)  # a new turn of a chat
-    return build(
-        tokenizer,
-        x.text + tail,
-        (*x.ids, *answer),
-        (*x.offsets, *spans),
-        (*x.special, *special),
-        (*x.segments, *(-1 if flag else max(turn, 0) for flag in special)),
-        None if x.type_ids is None else (*x.type_ids, *[x.type_ids[-1]] * len(answer)),
-    )
 
 
 class SharedPass:
@@ -82,4 +57,5 @@ class SharedPass:
             score = target.score(self.logits[k : k + 1])[0]
             grads = gradients(score, self.out, again=True)
         cut = (len(x), k + 1)
-        return as_trace(x, target, score, until(self.out, *cut), until(grads, *cut))
+        out, own = until(self.out, *cut), until(grads, *cut)
+        return as_trace(x, target, score, out, own, written=self.model.written(target))

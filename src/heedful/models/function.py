@@ -95,6 +95,9 @@ class FunctionModel:
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.labels[i], float(scores[i])) for i in order]
 
+    def written(self, target: Target) -> None:
+        """A function writes nothing."""
+
     def trace(self, x: Encoded, target: Target) -> Trace:
         raise HeedfulError(
             f"{self.name} is a function",
@@ -104,6 +107,9 @@ class FunctionModel:
 
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Any:
         return self.trace(x, target)  # refuses: a function has no embeddings
+
+    def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Any:
+        raise HeedfulError(f"{self.name} is a function", "it has written nothing")
 
     def gradients(self, x: Encoded, target: Target, embeds: Any) -> Any:
         return self.trace(x, target)

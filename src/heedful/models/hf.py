@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -75,6 +76,13 @@ class HFBackend:
             )
         return module  # type: ignore[no-any-return]
 
+    @cached_property
+    def decoder_embedding(self) -> nn.Module | None:
+        """The module that looks up what an encoder-decoder has written; None for every other model."""
+        if self.kind != "encoder-decoder":
+            return None
+        return self.model.get_decoder().get_input_embeddings()  # type: ignore[no-any-return]
+
     @property
     def module(self) -> nn.Module:
         module: nn.Module = self.model
@@ -92,8 +100,13 @@ class HFBackend:
     @cached_property
     def vocabulary_mean(self) -> Tensor:
         """(d,) mean of all token embeddings, as the embedding module gives them (with its scale)."""
-        with torch.inference_mode(False), torch.no_grad():
-            return self.embedding(torch.arange(self.vocabulary, device=self.device)).mean(0)  # type: ignore[no-any-return]
+        return _mean(self.embedding, self.device)
+
+    @cached_property
+    def decoder_mean(self) -> Tensor:
+        """(d,) the same of the decoder's."""
+        assert self.decoder_embedding is not None
+        return _mean(self.decoder_embedding, self.device)
 
     # --- passes ------------------------------------------------------------------------------------
 
@@ -103,6 +116,7 @@ class HFBackend:
             "attention_mask": inputs.mask,
             "token_type_ids": inputs.type_ids,
             "decoder_input_ids": inputs.answer,
+            "decoder_attention_mask": inputs.answer_mask,
         }
         arguments: dict[str, Any] = {
             name: value.to(self.device)
@@ -122,36 +136,40 @@ class HFBackend:
         return logits[:, list(inputs.keep_positions)]
 
     def _blanked(self, embeds: Tensor, inputs: Inputs) -> Tensor:
-        if not inputs.blank:
-            return embeds
-        rows, positions = zip(*inputs.blank, strict=True)
-        mean = self.vocabulary_mean.to(embeds)
-        return embeds.index_put((torch.tensor(rows), torch.tensor(positions)), mean)
+        return blanked(embeds, inputs.blank, lambda: self.vocabulary_mean)
+
+    def _text(self, looked_up: Tensor, inputs: Inputs) -> Tensor:
+        """What the model reads in place of the embeddings of the text."""
+        return self._blanked(looked_up if inputs.embeds is None else inputs.embeds.to(looked_up), inputs)
+
+    def _answer(self, looked_up: Tensor, inputs: Inputs) -> Tensor:
+        """What the decoder reads in place of the embeddings of what was written."""
+        embeds = looked_up if inputs.answer_embeds is None else inputs.answer_embeds.to(looked_up)
+        return blanked(embeds, inputs.answer_blank, lambda: self.decoder_mean)
 
     @contextmanager
-    def _embedding_hook(self, inputs: Inputs, leaf: list[Tensor] | None = None) -> Iterator[None]:
-        """Replace what the first lookup of the pass returns; with `leaf`, make it the start of the graph."""
-        calls = 0
-
-        def replace(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
-            nonlocal calls
-            calls += 1
-            if calls > 1:  # a decoder that shares the encoder's embedding
-                return None
-            embeds = output if inputs.embeds is None else inputs.embeds.to(output)
-            embeds = self._blanked(embeds, inputs)
-            if leaf is not None:
-                embeds = embeds.detach().clone().requires_grad_(True)
-                leaf.append(embeds)
-            return embeds
-
-        with hooked(self.embedding, replace):
-            yield
+    def _embedding_hook(
+        self, inputs: Inputs, leaf: list[Tensor] | None = None, answer_leaf: list[Tensor] | None = None
+    ) -> Iterator[None]:
+        """Replace what the first lookup of the pass returns, and the first of its decoder; with a list, make
+        it the start of the graph and put it there."""
+        text = partial(_started, partial(self._text, inputs=inputs), leaf)
+        answer = partial(_started, partial(self._answer, inputs=inputs), answer_leaf)
+        decoder = None if inputs.answer is None else self.decoder_embedding
+        if decoder is None:
+            with hooked(self.embedding, in_turn(text)):
+                yield
+        elif decoder is self.embedding:  # one module for both: the encoder comes first
+            with hooked(decoder, in_turn(text, answer)):
+                yield
+        else:
+            with hooked(self.embedding, in_turn(text)), hooked(decoder, in_turn(answer)):
+                yield
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits with the user's own attention implementation."""
         with untouched(self.model):
-            if inputs.embeds is None and not inputs.blank:
+            if inputs.embeds is None and not inputs.blank and not inputs.answer_blank:
                 return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
             with self._embedding_hook(inputs):
                 return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
@@ -192,10 +210,11 @@ class HFBackend:
     def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass in eager attention with a graph from the embeddings and attention weights on."""
         leaf: list[Tensor] = []
+        answer: list[Tensor] = []
         with (
             untouched(self.model),
             eager_attention(self.model) as before,
-            self._embedding_hook(inputs, leaf),
+            self._embedding_hook(inputs, leaf, answer),
         ):
             out = self.model(**self._arguments(inputs, output_attentions=True, output_hidden_states=True))
         if not leaf:
@@ -203,7 +222,8 @@ class HFBackend:
                 f"{self.name} never called its input embedding", "gradients cannot be taken there"
             )
         logits = self._kept(out.logits, inputs)
-        return _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
+        found = _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
+        return replace(found, answer_embeds=answer[0] if answer else None)
 
     def attended(self, inputs: Inputs) -> Attended:
         """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
@@ -220,6 +240,15 @@ class HFBackend:
         with untouched(self.model):
             embeds = self.embedding(inputs.ids.to(self.device))
             return self._blanked(embeds, inputs)
+
+    def lookup_written(self, ids: Tensor, blank: Sequence[int] = ()) -> Tensor:
+        """(B, A, d) embeddings an encoder-decoder's decoder would read, the positions `blank` set to their
+        mean."""
+        assert self.decoder_embedding is not None
+        with untouched(self.model):
+            embeds = self.decoder_embedding(ids.to(self.device))
+            places = tuple((row, t) for row in range(len(ids)) for t in blank)
+            return blanked(embeds, places, lambda: self.decoder_mean)
 
     def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """(logits, embeddings) of a pass with a graph, in the user's own attention implementation."""
@@ -394,6 +423,40 @@ class HFBackend:
             "attention": self._attention_name(),
             "fingerprint": fingerprint(self.model),
         } | ({"shares prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
+
+
+def _mean(embedding: nn.Module, device: torch.device) -> Tensor:
+    """(d,)"""
+    size = int(embedding.num_embeddings)  # type: ignore[arg-type]
+    with torch.inference_mode(False), torch.no_grad():
+        return embedding(torch.arange(size, device=device)).mean(0)  # type: ignore[no-any-return]
+
+
+def blanked(embeds: Tensor, places: Sequence[tuple[int, int]], mean: Callable[[], Tensor]) -> Tensor:
+    """Embeddings (B, T, d) with the mean at these (row, position)."""
+    if not places:
+        return embeds
+    rows, positions = zip(*places, strict=True)
+    return embeds.index_put((torch.tensor(rows), torch.tensor(positions)), mean().to(embeds))
+
+
+def _started(change: Callable[[Tensor], Tensor], leaf: list[Tensor] | None, output: Tensor) -> Tensor:
+    """What is read in place of a lookup's output; with a list, the start of the graph, which is put there."""
+    embeds = change(output)
+    if leaf is not None:
+        embeds = embeds.detach().clone().requires_grad_(True)
+        leaf.append(embeds)
+    return embeds
+
+
+def in_turn(*changes: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
+    """A hook that changes what the first calls return, each in its own way, and nothing after them."""
+    left = list(changes)
+
+    def change(_module: nn.Module, _args: Any, output: Tensor) -> Tensor | None:
+        return left.pop(0)(output) if left else None
+
+    return change
 
 
 def _switched(before: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ rows    many masked rows, through the engine of heedful.rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -22,11 +22,12 @@ from heedful.errors import HeedfulError
 from heedful.models import encode as encoding
 from heedful.models.attending import Edit
 from heedful.models.base import Attended, Backend, Inputs, Masks, Meter
-from heedful.models.batch import batch, pick
+from heedful.models.batch import batch, pick, tail_of
 from heedful.models.branches import joined
 from heedful.models.prefix import Begun, after
 from heedful.models.swapped import fitted, swaps
 from heedful.models.tracing import alone, as_trace, gradients
+from heedful.models.written import written_text
 from heedful.swap import current_words
 from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
 
@@ -161,6 +162,11 @@ class TokenModel:
         probe = Target(kind="token" if self.kind in GENERATORS else "class", given=tuple(given))
         return self._picked_logits([self._never_empty(row)], probe)[0]
 
+    def written(self, target: Target) -> Encoded | None:
+        """What was written before the token that is explained; None: nothing, or the target is a sequence,
+        whose written tokens are themselves explained."""
+        return written_text(self.tokenizer, target.given) if target.given else None
+
     # --- rows --------------------------------------------------------------------------------------
 
     def rows(
@@ -173,17 +179,25 @@ class TokenModel:
         progress: Progress | None = None,
         memory: engine.Memory | None = None,
     ) -> Floats:
-        """Target value of each row of `keep` (n, d), d = number of units of x; see heedful.rows."""
-        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
+        """Target value of each row of `keep` (n, d), d = number of units of x, or of x and what was written;
+        see heedful.rows."""
+        written = self.written(target)
+        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators, written)
         stop = len(x) if target.position is None else target.position
-        if operator == "swap":
-            remove = partial(engine.swapped, x, stop, new=self._swaps(x, target, unit))
-        else:
-            remove = partial(engine.removed, x, stop, operator=operator, filler=self._filler(operator))
+        remove = self._remover(x, stop, operator, partial(self._swaps, x, target, unit))
         inputs = [
             self._never_empty(remove(gone={t for d in np.flatnonzero(~row) for t in groups[d]}))
             for row in keep
         ]
+        if written is not None and keep.shape[1] > len(x.units(unit)):
+            part = self._remover(written, len(written), operator, partial(self._written_swaps, written, unit))
+            gone = [
+                {t - len(x) for d in np.flatnonzero(~row) for t in groups[d] if t >= len(x)} for row in keep
+            ]
+            inputs = [
+                replace(row, written=part(gone=some)) if some else row
+                for row, some in zip(inputs, gone, strict=True)
+            ]
         prefix = self._prefix(x.ids[:stop])
         values, _ = engine.evaluate(
             inputs,
@@ -196,6 +210,20 @@ class TokenModel:
         )
         self.meter.forwards += len(inputs)
         return values
+
+    def _remover(
+        self, x: Encoded, stop: int, operator: str, new: Callable[[], dict[int, Sequence[int]]]
+    ) -> Callable[..., engine.Row]:
+        """(gone=positions) -> the row without them; `new` gives the words of the operator "swap"."""
+        if operator == "swap":
+            return partial(engine.swapped, x, stop, new=new())
+        return partial(engine.removed, x, stop, operator=operator, filler=self._filler(operator))
+
+    def _written_swaps(self, written: Encoded, unit: str) -> dict[int, Sequence[int]]:
+        """The same of what was written; none longer than its unit, so that there is room for it."""
+        groups = written.units(unit)
+        new = fitted(swaps(self.tokenizer, written, unit, current_words()), groups, 0)
+        return {group[0]: ids for group, ids in zip(groups, new, strict=True)}
 
     def _swaps(self, x: Encoded, target: Target, unit: str) -> dict[int, Sequence[int]]:
         """By a unit's first token, the ids of the words that stand for the unit; all rows use the same."""
@@ -243,7 +271,7 @@ class TokenModel:
 
     def _tokens(self, chunk: Sequence[engine.Row], target: Target, shared: int = 0) -> int:
         """How many the model reads: of each row what is not `shared`, and what was written after it."""
-        return sum(len(row) - shared + len(side.written) for row in chunk for side in target.sides)
+        return sum(len(row) - shared + len(tail_of(row, side)) for row in chunk for side in target.sides)
 
     def _continued_logits(
         self, chunk: list[engine.Row], target: Target, prefix: Begun, shared: int
@@ -268,8 +296,6 @@ class TokenModel:
         return batch(chunk, target, self.kind, special("pad") or 0, start)
 
     def _pick(self, logits: Tensor, places: Tensor | None, inputs: Inputs, target: Target) -> Tensor:
-        if self.kind == "encoder-decoder":
-            return logits if target.kind == "sequence" else logits[:, -1]
         return pick(logits, places, inputs.keep_positions, target)
 
     def refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
@@ -305,7 +331,7 @@ class TokenModel:
             lengths = [shared + len(side.written) for side in target.sides]
             out = joined(out, shared, lengths, summed=False)
             grads = joined(grads, shared, lengths, summed=True)
-        return as_trace(x, target, score, out, grads, hidden)
+        return as_trace(x, target, score, out, grads, hidden, self.written(target))
 
     def attended(self, x: Encoded, target: Target | None = None) -> Attended:
         """Attention weights of the whole text, and of what the target says was written; no gradients."""
@@ -320,46 +346,72 @@ class TokenModel:
 
     def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
+        inputs, _ = self._batch([self._replaced(x, replaced, by)], Target("token"))  # the text alone
+        with torch.inference_mode(False), torch.no_grad():
+            return self.backend.lookup(inputs)[0]
+
+    def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
+        """(W, d) the same of what was written, as the model reads it after a text."""
+        written = self.written(target)
+        assert written is not None
+        if self.kind != "encoder-decoder":
+            return self.lookup(written, target, replaced, by)
+        row = self._replaced(written, replaced, by)
+        with torch.inference_mode(False), torch.no_grad():
+            return self._decoder_lookup(torch.tensor([row.ids]), row.blank)[0]
+
+    def _decoder_lookup(self, ids: Tensor, blank: Sequence[int] = ()) -> Tensor:
+        embeds: Tensor = self.backend.lookup_written(ids, blank)  # type: ignore[attr-defined]
+        return embeds
+
+    def _replaced(self, x: Encoded, replaced: Sequence[int], by: str) -> engine.Row:
         filler = None if by == "mean" or not replaced else self.backend.special_id(by)
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
         if replaced:
             engine.record(by)
-        row = engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
-        inputs, _ = self._batch([row], Target("token"))  # the text alone
-        with torch.inference_mode(False), torch.no_grad():
-            return self.backend.lookup(inputs)[0]
+        return engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
 
     def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.
 
         The user's own fast attention; chunks of rows, since a graph takes memory, halved when it runs out.
-        Tokens after the target's position get zero gradients; a continuation that is scored keeps its own
-        embeddings.
+        Tokens after the target's position get zero gradients. Behind the text, points may hold the W tokens
+        that were written, (n, T + W, d); a continuation that is in no point keeps its own embeddings.
         """
         stop = len(x) if target.position is None else target.position
         row = engine.removed(x, stop, set(), "delete", None)
+        if embeds.shape[1] > len(x):
+            stop = embeds.shape[1]
         fits = engine.CHUNK_TOKENS // (len(row) * len(target.sides))
         queue = torch.split(embeds[:, :stop], 1 if self.backend.one_row_at_a_time else max(1, fits))
         parts = [found for _, found in engine.halving(queue, lambda part: self._graded(row, target, part))]
         values = torch.cat([value for value, _ in parts])
         grads = torch.cat([grad for _, grad in parts])
-        return values, torch.nn.functional.pad(grads, (0, 0, 0, len(x) - stop))
+        return values, torch.nn.functional.pad(grads, (0, 0, 0, max(0, len(x) - stop)))
 
     def _graded(self, row: engine.Row, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        """(n,) and (n, T, d) at the points (n, T, d) of one chunk."""
+        """(n,) and (n, T, d) at the points (n, T, d) of one chunk; T counts what was written, if it is in."""
         rows, sides = [row] * len(embeds), len(target.sides)
+        two_stacks = self.kind == "encoder-decoder"
+        text, behind = torch.tensor_split(embeds, [len(row)], 1) if two_stacks else (embeds, embeds[:, :0])
         with self._counted_pass(rows, target), torch.inference_mode(False), torch.enable_grad():
             inputs, places = self._batch(rows, target)
-            tail = self.backend.lookup(inputs)[:, embeds.shape[1] :]
-            points = torch.cat([embeds.repeat(sides, 1, 1), tail], 1)
-            logits, leaf = self.backend.graded(replace(inputs, embeds=points))
+            tail = self.backend.lookup(inputs)[:, text.shape[1] :]
+            inputs = replace(inputs, embeds=torch.cat([text.repeat(sides, 1, 1), tail], 1))
+            own = []
+            if behind.shape[1]:
+                assert inputs.answer is not None
+                own = [behind.detach().clone().requires_grad_(True)]
+                answer = torch.cat([self._decoder_lookup(inputs.answer[:, :1]), *own], 1)
+                inputs = replace(inputs, answer_embeds=answer)
+            logits, leaf = self.backend.graded(inputs)
             logits = wide(logits)
             self.refuse_nan(logits, inputs)
             values = target.score(self._pick(logits, places, inputs, target))
-            (grads,) = torch.autograd.grad(values.sum(), [leaf])
-        each = grads[:, : embeds.shape[1]].reshape(sides, *embeds.shape)  # one text, read by each side
-        return values.detach().double(), each.sum(0)
+            grads, *more = torch.autograd.grad(values.sum(), [leaf, *own])
+        each = grads[:, : text.shape[1]].reshape(sides, *text.shape)  # one text, read by each side
+        return values.detach().double(), torch.cat([each.sum(0), *more], 1)
 
     def _counted_pass(self, rows: Sequence[engine.Row], target: Target) -> AbstractContextManager[None]:
         """A forward and backward of each row."""

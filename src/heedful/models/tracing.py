@@ -18,12 +18,14 @@ def gradients(score: Tensor, out: Output, *, again: bool = False) -> Output:
     """Gradients of `score`, each where its tensor stands in `out`; `again` keeps the graph for another."""
     maps = [a for name in MAPS for a in getattr(out, name)]
     hidden = [] if out.last_hidden is None else [out.last_hidden]
-    wrt = [out.embeds, *hidden, *maps]
+    answer = [] if out.answer_embeds is None else [out.answer_embeds]
+    wrt = [out.embeds, *answer, *hidden, *maps]
     found = torch.autograd.grad(score, wrt, allow_unused=True, retain_graph=again)
     filled = iter([torch.zeros_like(w) if g is None else g for w, g in zip(wrt, found, strict=True)])
     return replace(
         out,
         embeds=next(filled),
+        answer_embeds=next(filled) if answer else None,
         last_hidden=next(filled) if hidden else None,
         attentions=tuple(next(filled) for _ in out.attentions),
         cross=tuple(next(filled) for _ in out.cross),
@@ -37,6 +39,7 @@ def until(out: Output, tokens: int, written: int) -> Output:
     return replace(
         out,
         embeds=out.embeds[:, :tokens],
+        answer_embeds=None if out.answer_embeds is None else out.answer_embeds[:, :written],
         last_hidden=hidden,
         attentions=tuple(a[..., :tokens, :tokens] for a in out.attentions),
         cross=tuple(a[..., :written, :tokens] for a in out.cross),
@@ -45,9 +48,15 @@ def until(out: Output, tokens: int, written: int) -> Output:
 
 
 def as_trace(
-    x: Encoded, target: Target, score: Tensor, out: Output, grads: Output, hidden: bool = False
+    x: Encoded,
+    target: Target,
+    score: Tensor,
+    out: Output,
+    grads: Output,
+    hidden: bool = False,
+    written: Encoded | None = None,
 ) -> Trace:
-    """Batch dimension off, graph off."""
+    """Batch dimension off, graph off. `written` is what the target says was written, as a text."""
     length = min(len(x), out.embeds.shape[1])  # the tokens of the text, without an appended continuation
     maps = {name: tuple(map(_plain, getattr(out, name))) for name in MAPS}
     grad_maps = {f"grad_{name}": tuple(map(_plain, getattr(grads, name))) for name in MAPS}
@@ -60,9 +69,20 @@ def as_trace(
         readout=_readout(grads),
         hidden=tuple(h[0].detach() for h in out.hidden) if hidden else (),
         notes=out.notes,
+        written=written,
+        written_embeds=_behind(out, len(x), written),
+        grad_written=_behind(grads, len(x), written),
         **maps,
         **grad_maps,
     )
+
+
+def _behind(out: Output, length: int, written: Encoded | None) -> Tensor | None:
+    """(W, d): the part of what was written, behind a decoder's start token or a causal model's text."""
+    if written is None or (out.cross and out.answer_embeds is None):
+        return None
+    side, begin = (out.embeds, length) if out.answer_embeds is None else (out.answer_embeds, 1)
+    return side[0, begin : begin + len(written)].detach()
 
 
 def alone(found: Attended) -> Attended:

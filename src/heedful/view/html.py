@@ -43,7 +43,15 @@ def body(comparison: Comparison, size: int) -> str:
     parts = [sections.answer(comparison, size)]
     if comparison.attributions:
         seen = (inside_sections.what_if, inside_sections.attention, inside_sections.features)
-        drawn = (sections.methods, sections.numbers, weighed, *seen, agreement, sections.cost)
+        drawn = (
+            sections.methods,
+            sections.numbers,
+            sections.written,
+            weighed,
+            *seen,
+            agreement,
+            sections.cost,
+        )
         parts += [draw(comparison, size + 1) for draw in drawn]
     parts.append(sections.remarks(comparison, size + 1))
     if comparison.attributions:

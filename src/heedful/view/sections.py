@@ -15,6 +15,7 @@ from heedful.agreement import ranked_unit
 from heedful.types import CONTROL, Comparison, Evidence, Word
 from heedful.view import repeat
 from heedful.view.columns import Column, columns, visible
+from heedful.view.input_share import CANNOT, by_count, shares, written_part
 from heedful.view.summary import explained, notes, predictions, sentences, signed
 from heedful.view.terminal import strongest
 
@@ -161,7 +162,7 @@ def numbers(comparison: Comparison, size: int) -> str:
         cells = "".join(number_cell(col, col.words[index]) for col in cols)
         rows.append(f'<tr data-w="{index}"><th scope="row"><bdi>{name}</bdi></th>{cells}</tr>')
         before = index
-    heads = [unit, *(esc(col.label) + (f"<small>{col.unit}</small>" if col.unit else "") for col in cols)]
+    heads = _heads(cols, unit)
     lead = f"The score of a {unit} is the sum over its tokens, in the method's own unit."
     if any(col.item.stderr is not None for col in cols):
         lead += (
@@ -172,6 +173,35 @@ def numbers(comparison: Comparison, size: int) -> str:
     return part(
         "numbers", "The numbers", lead, table(heads, rows, "Scores by word and method", "sortable"), size
     )
+
+
+def written(comparison: Comparison, size: int) -> str:
+    """What was already written: the share of the text, and the words with their scores."""
+    found = shares(comparison)
+    if not found:
+        return ""
+    rows = [f'<tr><th scope="row">{esc(name)}</th><td>{share}</td></tr>' for name, share in found]
+    body = table(["method", "on the text"], rows, "Input dependence by method")
+    if (behind := written_part(comparison)) is not None:
+        cols = columns(behind)
+        text = f'<p class="text" dir="auto">{esc(behind.x.text.strip())}</p>'
+        body += text + table(
+            _heads(cols, ranked_unit(behind)), _word_rows(cols), "Scores of what was written"
+        )
+    lead = by_count(comparison) + (f" {CANNOT}" if any(share == "–" for _, share in found) else "")
+    return part("written", "The text, and what was already written", lead, body, size)
+
+
+def _heads(cols: Sequence[Column], unit: str) -> list[str]:
+    return [unit, *(esc(col.label) + (f"<small>{col.unit}</small>" if col.unit else "") for col in cols)]
+
+
+def _word_rows(cols: Sequence[Column]) -> list[str]:
+    rows = []
+    for index, word in enumerate(cols[0].words):
+        cells = "".join(number_cell(col, col.words[index]) for col in cols)
+        rows.append(f'<tr><th scope="row"><bdi>{esc(word.text.strip() or "␣")}</bdi></th>{cells}</tr>')
+    return rows
 
 
 def evidence(comparison: Comparison, size: int, drawn: str = "") -> str:

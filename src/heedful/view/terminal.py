@@ -23,6 +23,7 @@ from rich.text import Text
 from heedful.agreement import matrix, ranked_unit
 from heedful.types import CONTROL, Comparison, Word
 from heedful.view.columns import Column, columns, visible
+from heedful.view.input_share import CANNOT, by_count, shares, written_part
 from heedful.view.sparkline import reach, sparkline
 from heedful.view.summary import explained, measured, notes, predictions, sentences, signed
 from heedful.wording import DEAR, left_out
@@ -42,7 +43,8 @@ def show(comparison: Comparison, console: Console | None = None, rows: int | Non
 def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
     parts: list[RenderableType] = [*_header(comparison)]
     if comparison.attributions:
-        parts += [Text(""), *_tables(comparison, width, rows), *_evidence(comparison)]
+        parts += [Text(""), *_tables(comparison, width, rows), *_written(comparison, width, rows)]
+        parts += _evidence(comparison)
         parts += _footer(comparison, width)
         parts += [Text(line, "dim") for line in ("", *measured(comparison))]
     parts += _notes(comparison)
@@ -86,6 +88,23 @@ def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[Re
             f"{len(kept)} of {total} {ranked_unit(comparison)}s shown: the strongest over all methods.", "dim"
         )
     yield Text(_legend(cols), "dim")
+
+
+def _written(comparison: Comparison, width: int, rows: int | None) -> Iterator[RenderableType]:
+    """What was already written: its words, and the share of the text."""
+    if (part := written_part(comparison)) is not None:
+        yield from (Text(""), Text.assemble(("already written: ", "bold"), visible(part.x.text.strip())))
+        yield from (Text(""), *_tables(part, width, rows))
+    if not (found := shares(comparison)):
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
+    table.add_column("input dependence")
+    table.add_column("on the text", justify="right", no_wrap=True)
+    for name, share in found:
+        table.add_row(Text(name), Text(share))
+    yield from (Text(""), table, Text(by_count(comparison), "dim"))
+    if any(share == "–" for _, share in found):
+        yield Text(CANNOT, "dim")
 
 
 def strongest(cols: list[Column], rows: int | None) -> list[int]:

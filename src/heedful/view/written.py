@@ -1,21 +1,26 @@
 """What a model wrote, token by token, with the words each method puts first.
 
-    token     p      lime                          random (control)
-    ·Paris    77 %   ▲France  ▲capital  △is        ▲The ...
+    token     p      by count  lime                               random (control)
+    ·Paris    77 %   71 %      83 %  ▲France  ▲capital  △‹is›     64 %  ▲The ...
 
-A mark is a sign, as in heedful.view.terminal; an open one is unsure.
+A mark is a sign, as in heedful.view.terminal; an open one is unsure. ‹ › marks a word that was already
+written. The percentage is the method's input dependence (heedful.input_share), by count that of the tokens.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from heedful.types import Comparison
-from heedful.view.columns import Column, columns, visible
+from heedful.agreement import ranked_unit
+from heedful.input_share import share_by_count
+from heedful.types import Comparison, Word
+from heedful.view.columns import Column, columns, pieces, visible
+from heedful.view.input_share import percent
 from heedful.view.terminal import MARKS, STYLES
 
 TOP = 3  # words shown a method
@@ -26,16 +31,29 @@ def show(found: Sequence[Comparison], console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("token", no_wrap=True)
     table.add_column("p", justify="right", no_wrap=True)
+    told = any(comparison.input_shares() for comparison in found)
+    if told:
+        table.add_column("by count", justify="right")
     for col in columns(found[0]):
         table.add_column(col.label, overflow="fold")
     for comparison in found:
         token = Text(visible(comparison.target.label).replace(" ", "·"), "bold")
-        table.add_row(token, _share(comparison), *map(_first_words, columns(comparison)))
+        cells = [_first_words(comparison, col) for col in columns(comparison)]
+        counted = [percent(share_by_count(comparison)) if comparison.input_shares() else ""] if told else []
+        table.add_row(token, _share(comparison), *counted, *cells)
     console.print(table)
     console.print(Text(f"The {TOP} strongest words of each method, the strongest first. {LEGEND}", "dim"))
+    if told:
+        console.print(Text(SHARES, "dim"))
 
 
 LEGEND = "▲ towards the token  ▼ away from it  △ ▽ the sign is unsure  no mark: the method has no sign"
+
+
+SHARES = (
+    "The percentage: how much of a method's scores lies on the text, the rest being on what was already "
+    "written (‹ › marks its words). By count: how many of the tokens are the text's."
+)
 
 
 def _share(comparison: Comparison) -> str:
@@ -47,10 +65,24 @@ def _share(comparison: Comparison) -> str:
     return f"< {100 * min(shares):.0f} %" if shares else ""
 
 
-def _first_words(col: Column) -> Text:
-    ranked = sorted((word for word in col.words if word.score), key=lambda word: -abs(word.score))[:TOP]
-    cells = Text()
-    for word in ranked:
+def _first_words(comparison: Comparison, col: Column) -> Text:
+    """The method's input dependence where something was written, then its strongest words."""
+    shares = comparison.input_shares()
+    cells = Text(f"{percent(shares[col.method])}  " if shares else "", "dim")
+    ranked = sorted(_words(comparison, col), key=lambda pair: -abs(pair[0].score))[:TOP]
+    for word, written in ranked:
         mark = MARKS.get((col.sign(word), col.unsure(word)), "")
-        cells.append(f"{mark}{visible(word.text.strip())}  ", STYLES[col.sign(word)])
+        text = visible(word.text.strip())
+        cells.append(f"{mark}{f'‹{text}›' if written else text}  ", STYLES[col.sign(word)])
     return cells
+
+
+def _words(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
+    """(word, whether it was already written) of all words that have a score, on one scale."""
+    prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
+    end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
+    found = [(word, word.start >= end) for word in col.words]
+    part = col.item.written
+    if part is not None and part.same_scale and (behind := col.item.of_written()) is not None:
+        found += [(word, True) for word in pieces(behind, ranked_unit(comparison))]
+    return [(word, written) for word, written in found if word.score]
