@@ -537,6 +537,45 @@ def test_generate_says_why(toy: Any, capsys: pytest.CaptureFixture[str]) -> None
     assert "--why explains one continuation" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("model", ["zoo:lm", "zoo:titler"])
+def test_generate_says_how_much_lies_on_the_text(
+    model: str, toy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (
+        "generate",
+        "the cat sat",
+        "--model",
+        model,
+        "--max-new-tokens",
+        "3",
+        "--why",
+        "grad-l2,occlusion",
+    )
+    assert run(*asked, "--json") == 0
+    first, *later = json.loads(capsys.readouterr().out)["why"]
+    assert (first["input_shares"], first["input_share_by_count"]) == ({}, None)
+    for step in later:
+        assert set(step["input_shares"]) == {"grad-l2", "occlusion", "random"}
+        assert 0 < step["input_shares"]["grad-l2"] < 1
+        assert 0 < step["input_share_by_count"] < 1
+        assert [item["written"] is not None for item in step["attributions"]] == [model == "zoo:titler"] * 3
+    assert run(*asked) == 0
+    shown = capsys.readouterr().out
+    assert "by count" in shown
+    assert f"{100 * later[-1]['input_shares']['grad-l2']:.0f} %" in shown
+
+
+def test_explain_given_shows_what_was_written(
+    toy: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["explain", "the cat sat", "--model", "zoo:titler", "--method", "occlusion", "--given", "the mat"]
+    assert run(*asked, "--html", str(tmp_path / "page.html")) == 0
+    shown = capsys.readouterr().out
+    assert "already written: the mat" in shown
+    assert "input dependence" in shown
+    assert 'class="part written"' in (tmp_path / "page.html").read_text()
+
+
 def test_generate_says_why_within_its_means(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Unit, operator and budget reach every token, as Python's `explain_each` takes them."""
     prompt, methods = "the cat sat on the low house", ["occlusion", "lime"]

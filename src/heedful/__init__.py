@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from heedful.models import load
     from heedful.planning import plan
     from heedful.run import explain
-    from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Target, Trace, Word
+    from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Target, Trace, Word, Written
     from heedful.web.server import serve
 
 _HOME = {
@@ -78,6 +78,7 @@ _HOME = {
     "trial": "heedful.debate.start",
     "Trace": "heedful.types",
     "Word": "heedful.types",
+    "Written": "heedful.types",
 }
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "Word",
+    "Written",
     "__version__",
     "ablated",
     "attention",

@@ -103,7 +103,7 @@ class Target(Shown):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """Tokens read after the text, never removed from it."""
+        """Tokens read after the text."""
         return self.sequence[:-1] if self.kind == "sequence" else self.given
 
     def score(self, logits: Tensor) -> Tensor:
