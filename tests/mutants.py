@@ -937,8 +937,8 @@ MUTANTS = (
     Mutant(
         "completeness: base forgotten",
         "evidence/axioms.py",
-        "incompleteness(item.scores, item.output - base)",
-        "incompleteness(item.scores, item.output)",
+        "incompleteness(np.array(item.total), item.output - base)",
+        "incompleteness(np.array(item.total), item.output)",
         "evidence/test_axioms.py::test_who_is_held_to_completeness",
     ),
     Mutant(

@@ -288,6 +288,11 @@ class Attribution:
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
 
     @property
+    def total(self) -> float:
+        """Sum of all scores, those of what was written among them: what a complete method splits up."""
+        return float(self.scores.sum()) + (0.0 if self.written is None else float(self.written.scores.sum()))
+
+    @property
     def special_mass(self) -> float:
         """Share of the absolute score that sits on special tokens, which the word view leaves out."""
         total = float(np.abs(self.scores).sum())

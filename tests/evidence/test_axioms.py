@@ -122,6 +122,25 @@ def test_who_is_held_to_completeness() -> None:
     assert a.completeness(Subject(model, control, whole.again), rng) == pytest.approx(1.0)  # 9 instead of 4.5
 
 
+@pytest.mark.parametrize("name", ["t5", "bart", "gpt2"])
+def test_what_was_written_is_part_of_the_sum(shared: Any, name: str) -> None:
+    """Over text and written tokens the methods are complete; over the text alone they are not."""
+    model = shared(name).model
+    x = model.encode(TEXT)
+    target = model.target(x, {"label": 14, "given": [12, 25]})
+    for method, params in (
+        ("integrated-gradients", {"baseline": "zero", "tolerance": 0.01}),
+        ("kernel-shap", {}),
+    ):
+        item = registry.get(method)(model, x, target, **params)
+        whole, rng = Subject(model, item, registry.get(method)), np.random.default_rng(0)
+        assert a.completeness(whole, rng) < 0.011, "integrated gradients stop at 1 % of the rise"
+        assert a.completeness(replace(whole, item=replace(item, written=None)), rng) > 0.05
+        named = replace(item, base=None)  # then every word goes, what was written too
+        if method == "kernel-shap":
+            assert a.completeness(replace(whole, item=named), rng) < 1e-5
+
+
 def test_completeness_beside_its_control() -> None:
     model = checks.linear_model()
     items = [subject_of(model, name).item for name in ("integrated-gradients", "kernel-shap", "grad-l2")]

@@ -102,14 +102,14 @@ def check_complete(entry: Explainer, model: Model) -> None:
     found = explained(entry, model, most=128)
     assert found.base is not None, f"{entry.name} promises completeness but names no base"
     rise = found.output - found.base
-    gap = abs(float(found.scores.sum()) - rise)
+    gap = abs(found.total - rise)
     # integrated gradients stop at 1e-3 of the rise, or say that they did not get there (kinks of ReLU, or a
     # LayerNorm that bends sharply on the way); their error is then of the size of the scores, which may
     # cancel in the sum: 6e-3 of them was seen. Sums round at the size of the outputs.
     unsure = any("not converged" in note for note in found.notes)
     allowed = 3e-2 * float(np.abs(found.scores).sum()) if unsure else 1e-3 * abs(rise)
     allowed += 100 * precision(model) * (abs(found.output) + abs(found.base))
-    assert gap <= allowed, f"{entry.name}: scores sum to {found.scores.sum():.6g}, not {rise:.6g}"
+    assert gap <= allowed, f"{entry.name}: scores sum to {found.total:.6g}, not {rise:.6g}"
 
 
 def check_differences(entry: Explainer, promise: str) -> None:

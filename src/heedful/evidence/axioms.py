@@ -5,9 +5,9 @@
                         score zero (missed); or they change f under none, and score (dummy)         low
 
 A change counts above ZERO of the outputs' size, a score above ZERO of the largest. `completeness` sums the
-scores of all tokens, special ones too, and is said of methods that name their base or promise to be
-complete; of the control, and of a promise without a base, the base is the text with every word removed. Of
-all others it says nothing: nan. It is the one metric here that minds the size of scores.
+scores of all tokens, special ones and those already written too, and is said of methods that name their base
+or promise to be complete; of the control, and of a promise without a base, the base is the text with every
+word removed. Of all others it says nothing: nan. It is the one metric here that minds the size of scores.
 
 Random scores are never zero: they cannot miss a unit, and so pass the first half of sensitivity. The axiom is
 necessary, not sufficient, and the control beside the value shows it.
@@ -31,6 +31,7 @@ from heedful.evidence.subject import Subject
 from heedful.models import load
 from heedful.models.base import Model
 from heedful.registry import metric
+from heedful.rows import removable
 from heedful.types import CONTROL, Floats
 
 ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
@@ -48,7 +49,7 @@ def completeness(subject: Subject, rng: np.random.Generator) -> float:
         base = float(subject.model.rows(item.x, item.target, _all_out(subject))[0])
     if base is None or not np.isfinite(item.output):
         return float("nan")
-    return incompleteness(item.scores, item.output - base)
+    return incompleteness(np.array(item.total), item.output - base)
 
 
 def _promises(method: str) -> frozenset[str]:
@@ -57,7 +58,9 @@ def _promises(method: str) -> frozenset[str]:
 
 
 def _all_out(subject: Subject) -> Any:
-    return np.zeros((1, len(subject.item.x.units("word"))), dtype=bool)
+    item = subject.item
+    units = removable(item.x, None if item.written is None else item.written.x, "word")
+    return np.zeros((1, len(units)), dtype=bool)
 
 
 def incompleteness(scores: Floats, rise: float) -> float:
