@@ -1020,6 +1020,52 @@ MUTANTS = (
         "nn/test_attention.py",
     ),
     Mutant(
+        "additive score: tanh of the key alone",
+        "nn/attention.py",
+        "torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))",
+        "query.unsqueeze(-2) + torch.tanh(key.unsqueeze(-3))",
+        "nn/test_attention.py",
+    ),
+    Mutant(
+        "additive score: every head has the vector of the first",
+        "nn/attention.py",
+        "(both * u[..., None, None, :])",
+        "(both * u.reshape(-1, u.shape[-1])[0])",
+        "nn/test_attention.py",
+    ),
+    Mutant(
+        "transformer: embeddings without their scale",
+        "nn/transformer.py",
+        "math.sqrt(self.config.width) * self.token(ids)",
+        "self.token(ids)",
+        "nn/test_transformer.py",
+    ),
+    Mutant(
+        "transformer: cross-attention sees padding",
+        "nn/transformer.py",
+        "look(self.cross, h, memory, masks[1], cross)",
+        "look(self.cross, h, memory, torch.zeros_like(masks[1]), cross)",
+        "nn/test_transformer.py",
+    ),
+    Mutant(
+        "transformer: the MLP before cross-attention",
+        "nn/transformer.py",
+        """        y = self.add(y, self.norm_cross, lambda h: look(self.cross, h, memory, masks[1], cross))
+        return self.add(y, self.norm2, self.mlp)
+""",
+        """        y = self.add(y, self.norm2, self.mlp)
+        return self.add(y, self.norm_cross, lambda h: look(self.cross, h, memory, masks[1], cross))
+""",
+        "nn/test_transformer.py",
+    ),
+    Mutant(
+        "transformer: loss counts padding",
+        "nn/transformer.py",
+        ", ignore_index=pad)",
+        ")",
+        "nn/test_transformer.py",
+    ),
+    Mutant(
         "top-k: the k-th left out",
         "nn/decode.py",
         "logits.masked_fill(logits < worst, -math.inf)",

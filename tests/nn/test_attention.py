@@ -11,7 +11,7 @@ from heedful.nn import (
     Block,
     Embeddings,
     MultiHeadAttention,
-    additive,
+    additive_mask,
     attention,
     causal_mask,
     single_query,
@@ -49,7 +49,7 @@ def test_formula_against_a_loop_by_hand() -> None:
     q, k, v = normal(S, 8, seed=1), normal(T, 8, seed=2), normal(T, 3, seed=3)
     allowed = torch.rand(S, T, generator=torch.Generator().manual_seed(4)) > 0.4
     allowed[:, 0] = True
-    out, weights = attention(q, k, v, additive(allowed, torch.float64))
+    out, weights = attention(q, k, v, additive_mask(allowed, torch.float64))
     want_out, want_weights = by_hand(q, k, v, allowed)
     torch.testing.assert_close(weights, want_weights, atol=EXACT, rtol=0)
     torch.testing.assert_close(out, want_out, atol=EXACT, rtol=0)
@@ -68,7 +68,7 @@ def test_causal_is_by_hand_t_up_to_s() -> None:
 def test_masked_rows_sum_to_one_and_masked_entries_are_zero() -> None:
     q, k, v = normal(B, H, T, 6, seed=1), normal(B, H, T, 6, seed=2), normal(B, H, T, 6, seed=3)
     keep = torch.tensor([[1] * T, [0, 0, 1, 1, 1, 1, 0]])  # left and right padding
-    weights = attention(q, k, v, additive(visible(keep), torch.float64)).weights
+    weights = attention(q, k, v, additive_mask(visible(keep), torch.float64)).weights
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64), atol=EXACT, rtol=0)
     assert (weights.triu(1) == 0).all()
     real = keep[1].bool()
@@ -85,12 +85,65 @@ def test_the_first_token_sees_itself_only() -> None:
 
 def test_single_query_is_one_row_of_attention() -> None:
     q, k, v = normal(B, S, 8, seed=1), normal(B, T, 8, seed=2), normal(B, T, 3, seed=3)
-    mask = additive(torch.tensor([[True] * T, [True] * 4 + [False] * (T - 4)]), torch.float64)
+    mask = additive_mask(torch.tensor([[True] * T, [True] * 4 + [False] * (T - 4)]), torch.float64)
     full_out, full_weights = attention(q, k, v, mask[:, None])
     for s in range(S):
         out, weights = single_query(q[:, s], k, v, mask)
         torch.testing.assert_close(out, full_out[:, s], atol=EXACT, rtol=0)
         torch.testing.assert_close(weights, full_weights[:, s], atol=EXACT, rtol=0)
+
+
+def test_additive_scores_against_a_loop_by_hand() -> None:
+    """u . tanh(W q + V k), one number at a time; Bahdanau's W and V are the projections before."""
+    x, c, v = normal(S, 6, seed=1), normal(T, 5, seed=2), normal(T, 3, seed=3)
+    w_q, w_k, u = normal(8, 6, seed=4), normal(8, 5, seed=5), normal(8, seed=6)
+    allowed = torch.rand(S, T, generator=torch.Generator().manual_seed(4)) > 0.4
+    allowed[:, 0] = True
+    mask = additive_mask(allowed, torch.float64)
+    out, weights = attention(x @ w_q.T, c @ w_k.T, v, mask, score="additive", u=u)
+    for s in range(S):
+        exps = [0.0] * T
+        for t in range(T):
+            if allowed[s, t]:
+                inner = [float(w_q[i] @ x[s] + w_k[i] @ c[t]) for i in range(8)]
+                exps[t] = math.exp(sum(float(u[i]) * math.tanh(inner[i]) for i in range(8)))
+        want = torch.tensor(exps, dtype=torch.float64) / sum(exps)
+        torch.testing.assert_close(weights[s], want, atol=EXACT, rtol=0)
+        torch.testing.assert_close(out[s], want @ v, atol=EXACT, rtol=0)
+    one_out, one = single_query(x[2] @ w_q.T, c @ w_k.T, v, mask[2], "additive", u)
+    torch.testing.assert_close(one, weights[2], atol=EXACT, rtol=0)
+    torch.testing.assert_close(one_out, out[2], atol=EXACT, rtol=0)
+
+
+def test_each_head_has_an_additive_score_of_its_own() -> None:
+    ours = MultiHeadAttention(D, H, score="additive").double()
+    x, context = normal(B, S, D, seed=5), normal(B, T, D, seed=6)
+    out, weights = ours(x, context, causal_mask(T, torch.float64)[:S])
+    heads, d = [], D // H
+    assert ours.u is not None
+    for h in range(H):
+        part = slice(h * d, (h + 1) * d)
+        q, k, v = ours.query(x)[..., part], ours.key(context)[..., part], ours.value(context)[..., part]
+        mixed, own = attention(q, k, v, causal_mask(T, torch.float64)[:S], "additive", ours.u[h])
+        torch.testing.assert_close(weights[:, h], own, atol=EXACT, rtol=0)
+        heads.append(mixed)
+    torch.testing.assert_close(out, ours.out(torch.cat(heads, -1)), atol=EXACT, rtol=0)
+    torch.testing.assert_close(
+        ours.fused(x, context, causal_mask(T, torch.float64)[:S]), out, atol=EXACT, rtol=0
+    )
+    torch.testing.assert_close(
+        ours.fused(x, is_causal=True), ours(x, mask=causal_mask(S, torch.float64)).out, atol=EXACT, rtol=0
+    )
+
+
+def test_scores_are_dot_or_additive_and_only_the_second_has_a_vector() -> None:
+    q, k, v = normal(S, 8, seed=1), normal(T, 8, seed=2), normal(T, 3, seed=3)
+    for score, u in (("additive", None), ("dot", q[0])):
+        with pytest.raises(HeedfulError, match="vector u"):
+            attention(q, k, v, None, score, u)
+    for use in (lambda: attention(q, k, v, None, "cosine"), lambda: MultiHeadAttention(D, H, score="cosine")):
+        with pytest.raises(HeedfulError, match="no score 'cosine'"):
+            use()
 
 
 def torch_twin(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
@@ -112,7 +165,7 @@ def test_multi_head_against_torch(cross: bool, masked: bool) -> None:
     source = context if cross else x
     allowed = torch.rand(S, source.shape[1], generator=torch.Generator().manual_seed(7)) > 0.5
     allowed[:, 0] = True
-    mask = additive(allowed) if masked else None
+    mask = additive_mask(allowed) if masked else None
     want, want_weights = theirs(x, source, source, attn_mask=mask, average_attn_weights=False)
     out, weights = ours(x, context if cross else None, mask)
     torch.testing.assert_close(weights, want_weights, atol=SINGLE, rtol=0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from heedful.nn import (
     GPT2,
     GPT2Config,
-    additive,
+    additive_mask,
     attention,
     causal,
     causal_mask,
@@ -92,7 +92,7 @@ def test_e5_a_constant_on_the_allowed_entries_is_harmless() -> None:
 
 def test_e5_the_last_line_of_the_slide_drops_the_scale() -> None:
     q, k, v = qkv()
-    dropped = (q @ k.T + additive(causal(T), torch.float64)).softmax(-1)
+    dropped = (q @ k.T + additive_mask(causal(T), torch.float64)).softmax(-1)
     assert (dropped - attention(q, k, v, causal_mask(T, torch.float64)).weights).abs().max() > 0.1
 
 

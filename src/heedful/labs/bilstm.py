@@ -24,6 +24,7 @@ from heedful.debate.batches import Rows
 from heedful.debate.training import fit
 from heedful.errors import HeedfulError
 from heedful.models import load
+from heedful.nn.attention import additive_scores
 from heedful.nn.mixing import Mixing, OneLayerOutput
 from heedful.nn.train import TrainConfig
 
@@ -100,7 +101,8 @@ class BiLSTM(nn.Module):
         if attention_mask is None:
             attention_mask = torch.ones(inputs_embeds.shape[:2])
         h = self.states(self.drop(inputs_embeds), attention_mask)
-        scores = self.query(self.keys(h).tanh())[..., 0]  # (B, T)
+        keys = self.keys(h)  # (B, T, d); the query of every text is zero
+        scores = additive_scores(torch.zeros_like(keys[:, :1]), keys, self.query.weight[0])[:, 0]  # (B, T)
         alpha = scores.masked_fill(attention_mask == 0, -torch.inf).softmax(-1)[:, None]  # (B, 1, T)
         alpha, mixed = self.mix(alpha, h, self.unit, attention_mask)
         return OneLayerOutput(self.out(self.drop(mixed[:, 0])), alpha)

@@ -1,15 +1,17 @@
 """The reference transformer: readable in one sitting; tests hold it equal to the production one.
 
-Read in this order: attention, embeddings, blocks, gpt2, mixing, one_layer, train, bpe, decode.
+Read in this order: attention, embeddings, blocks, gpt2, transformer, mixing, one_layer, train, bpe, decode.
 """
 
 from heedful.nn.attention import (
     Attended,
     MultiHeadAttention,
-    additive,
+    additive_mask,
+    additive_scores,
     attention,
     causal,
     causal_mask,
+    dot_scores,
     single_query,
     visible,
 )
@@ -21,6 +23,7 @@ from heedful.nn.gpt2 import GPT2, GPT2Config
 from heedful.nn.mixing import Mixes, Mixing, OneLayerOutput
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
+from heedful.nn.transformer import Maps, Transformer, TransformerConfig
 
 __all__ = [
     "BPE",
@@ -32,6 +35,7 @@ __all__ = [
     "Block",
     "Embeddings",
     "GPT2Config",
+    "Maps",
     "Mixes",
     "Mixing",
     "MultiHeadAttention",
@@ -40,12 +44,16 @@ __all__ = [
     "OneLayerOutput",
     "SoLU",
     "TrainConfig",
-    "additive",
+    "Transformer",
+    "TransformerConfig",
+    "additive_mask",
+    "additive_scores",
     "attention",
     "beam_search",
     "causal",
     "causal_mask",
     "decay_groups",
+    "dot_scores",
     "fit",
     "gelu",
     "gelu_tanh",

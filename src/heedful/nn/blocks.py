@@ -79,6 +79,7 @@ ACTIVATIONS: dict[str, Callable[[int], Callable[[Tensor], Tensor]]] = {  # name 
     "gelu": lambda _: partial(F.gelu, approximate="tanh"),
     "gelu-exact": lambda _: F.gelu,
     "relu": lambda _: F.relu,
+    "silu": lambda _: F.silu,
     "solu": lambda _: solu,
     "solu-ln": SoLU,
 }

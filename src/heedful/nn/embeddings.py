@@ -13,14 +13,17 @@ from torch import Tensor, nn
 from heedful.errors import HeedfulError
 
 
-def sinusoids(length: int, width: int) -> Float[Tensor, "T d"]:
-    """Sine on even, cosine on odd coordinates, base 10000."""
+def sinusoids(length: int, width: int, halves: bool = False) -> Float[Tensor, "T d"]:
+    """Sine on even, cosine on odd coordinates, base 10000; with `halves` all sines first, then the cosines
+    (the same codes in the order that Marian, XLM and others use)."""
     position = torch.arange(length, dtype=torch.float64)[:, None]  # (T, 1)
     even = torch.arange(0, width, 2, dtype=torch.float64)  # 2i
     rate = 10000.0 ** (-even / width)  # (ceil(d / 2),)
     codes = torch.zeros(length, width, dtype=torch.float64)
     codes[:, 0::2] = torch.sin(position * rate)
     codes[:, 1::2] = torch.cos(position * rate[: width // 2])
+    if halves:
+        codes = torch.cat([codes[:, 0::2], codes[:, 1::2]], dim=1)
     return codes.float()
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
-from heedful.nn.attention import additive, causal, visible
+from heedful.nn.attention import additive_mask, causal, visible
 from heedful.nn.blocks import Block
 from heedful.nn.embeddings import check_length
 
@@ -77,7 +77,7 @@ class GPT2(nn.Module):
     ) -> Float[Tensor, "B T width"]:
         """LN(h): what the output weights read."""
         x = self.embed(ids)
-        mask = None if attention_mask is None else additive(visible(attention_mask), x.dtype)
+        mask = None if attention_mask is None else additive_mask(visible(attention_mask), x.dtype)
         for block in self.blocks:
             x = block(x, mask)
         out: Tensor = self.norm(x)
@@ -101,7 +101,7 @@ class GPT2(nn.Module):
         """The weights of every layer, by the explicit formula."""
         x, maps = self.embed(ids), []
         allowed = causal(ids.shape[1], ids.device) if attention_mask is None else visible(attention_mask)
-        mask = additive(allowed, x.dtype)
+        mask = additive_mask(allowed, x.dtype)
         for block in self.blocks:
             assert isinstance(block, Block)
             mixed, weights = block.attn(block.norm1(x), mask=mask)

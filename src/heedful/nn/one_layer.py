@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heedful.errors import HeedfulError
-from heedful.nn.attention import additive
+from heedful.nn.attention import additive_mask
 from heedful.nn.embeddings import check_length, sinusoids
 from heedful.nn.mixing import Mixing, OneLayerOutput
 
@@ -99,7 +99,7 @@ class OneLayerClassifier(nn.Module):
         towards = torch.einsum("kad,bka->bkd", self.key, query)  # W_k^T q (B, K, d_e)
         scores = towards @ e.transpose(1, 2) / math.sqrt(self.config.d_att)  # (B, K, T)
         if attention_mask is not None:
-            scores = scores + additive(attention_mask.bool(), scores.dtype)[:, None, :]
+            scores = scores + additive_mask(attention_mask.bool(), scores.dtype)[:, None, :]
         alpha = scores.softmax(-1)  # (B, K, T), sums to one over T
         alpha, mixed = self.mix(alpha, e, self.value, attention_mask)
         logits = torch.einsum("kco,bko->bkc", self.readout, mixed).mean(1)  # heads averaged (B, classes)
