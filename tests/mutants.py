@@ -1072,6 +1072,49 @@ MUTANTS = (
         "logits.masked_fill(logits <= worst, -math.inf)",
         "nn/test_decode.py",
     ),
+    # labs with a known truth
+    Mutant(
+        "alignment: the row after the one that predicts",
+        "labs/aligning.py",
+        "layer.mean(1)[torch.arange(many), torch.arange(many)]",
+        "layer.mean(1)[torch.arange(many), (torch.arange(many) + 1) % many]",
+        "labs/test_alignment.py",
+    ),
+    Mutant(
+        "alignment: gradients of the wrong stack",
+        "labs/aligning.py",
+        "grad_cross=tuple(g[cross])",
+        "grad_cross=tuple(g[own])",
+        "labs/test_alignment.py",
+    ),
+    Mutant(
+        "toy language: an adjective owes its ending to itself",
+        "labs/toy_language.py",
+        "start + 1, noun))",
+        "start + 1, start + 1))",
+        "labs/test_alignment.py",
+    ),
+    Mutant(
+        "stories: the first sentence about the person is the fact",
+        "labs/stories.py",
+        "np.flatnonzero(who == asked)[-1]",
+        "np.flatnonzero(who == asked)[0]",
+        "labs/test_supporting_fact.py",
+    ),
+    Mutant(
+        "stories: the question reaches sentences read alone",
+        "labs/stories.py",
+        "alone: Tensor = self.alone(s).tanh()",
+        "alone: Tensor = self.alone(s + self.question(some)[:, None]).tanh()",
+        "labs/test_supporting_fact.py",
+    ),
+    Mutant(
+        "supporting-fact: weights never move",
+        "labs/supporting_fact.py",
+        "said = model.read(moved, h).argmax(-1)",
+        "said = model.read(alpha.expand_as(moved), h).argmax(-1)",
+        "labs/test_supporting_fact.py",
+    ),
     # attention atlas
     Mutant(
         "atlas: maps of the wrong layer",

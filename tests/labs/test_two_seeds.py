@@ -16,8 +16,8 @@ def numpy_state() -> bytes:
 
 # Ten seconds and more a seed: of these the quick suite runs one seed, the slow one both.
 DEAR = {
-    "decoding", "dyck", "head-pruning", "histogram", "monosemanticity", "not-explanation",
-    "not-not-explanation", "sanity-checks", "solu",
+    "alignment", "decoding", "dyck", "head-pruning", "histogram", "monosemanticity", "not-explanation",
+    "not-not-explanation", "sanity-checks", "solu", "supporting-fact",
 }  # fmt: skip
 
 
@@ -55,5 +55,5 @@ def test_the_labs_of_the_course_are_all_there() -> None:
         "attention-by-hand", "bpe", "decoding", "gradient-theorem", "lime-theorem", "exact-shapley",
         "anchors-theory", "disagreement", "histogram", "dyck", "not-explanation", "not-not-explanation",
         "head-pruning", "gold-features", "sensitivity", "roar", "sanity-checks", "superposition", "solu",
-        "monosemanticity", "bias", "choose-the-classifier", "errata",
+        "monosemanticity", "bias", "choose-the-classifier", "errata", "alignment", "supporting-fact",
     }  # fmt: skip

@@ -1,0 +1,244 @@
+"""A translation whose true alignment is known: which method finds the source word of a target word?
+
+A transformer (heedful.nn.Transformer) learns to translate a toy language in which word order and word forms
+change by rule (heedful.labs.toy_language), until it translates sentences it trains on. Then every target word
+is explained (heedful.labs.aligning): cross-attention, the classic source x target map; rollout; Chefer's
+rules for encoder-decoders; removal of source words; beside the diagonal and random scores.
+
+What must hold: only one source word knows what a target word means, and for some words one other knows their
+ending. Removal has to find one of these. Cross-attention may find the first, as the decoder reads the word
+somewhere; of the second it need not say anything, as the encoder may have carried the ending over before the
+decoder looks. Intervals are over sentences, models averaged.
+
+Bahdanau et al. 2015 (the map); Vaswani et al. 2017; Abnar & Zuidema 2020; Chefer et al. 2021; Och & Ney 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.debate.seeds import over_both
+from heedful.intervals import UNIT, mean_of
+from heedful.labs.aligning import (
+    CHEFER,
+    DIAGONAL,
+    MEAN,
+    METRICS,
+    RANDOM,
+    REMOVAL,
+    ROLLOUT,
+    exact,
+    explained,
+    measured,
+)
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.means import claim_mean
+from heedful.labs.toy_language import Language, Pair, language, rows, sentences
+from heedful.nn.train import TrainConfig, fit
+from heedful.nn.transformer import Transformer, TransformerConfig
+from heedful.types import Floats
+from heedful.view.charts import Group, bars
+from heedful.view.matrix import Matrix, matrices
+
+SOLVED = 0.99  # share of training sentences translated without a mistake
+ROUNDS = 12  # of training, at most
+SHOWN = {MEAN: "cross-attention", ROLLOUT: "rollout", CHEFER: "Chefer's rules", REMOVAL: "removal"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    train: int  # sentences
+    test: int
+    texts: int  # explained, the first of the test
+    models: int  # each with a language of its own
+    steps: int  # of a round of training
+    width: int
+
+
+FULL = Sizes(8000, 500, 80, 4, 250, 64)
+FAST = Sizes(4000, 300, 30, 1, 250, 48)
+
+
+@dataclass(frozen=True, eq=False)
+class Translator:
+    """A trained model and its language; all languages have the same source sentences."""
+
+    model: Transformer
+    words: Language
+    test: list[Pair]
+    steps: int  # of training
+    right: Floats  # (n,) 1 where a test sentence is translated without a mistake
+
+
+@lab(
+    "alignment",
+    title="Word alignment: attention, rollout, Chefer's rules and removal beside the truth",
+    minutes=3.0,
+    cite="Bahdanau et al. 2015; Vaswani et al. 2017; Chefer, Gur & Wolf 2021",
+)
+def alignment(run: LabRun) -> None:
+    sizes = FAST if run.fast else FULL
+    models = []
+    for number in range(sizes.models):
+        run.progress(number, sizes.models, "training")
+        models.append(trained(1000 * run.seed + number, run.seed, sizes))
+    tell_translation(run, models, sizes)
+    found = measures(run, models, sizes)
+    tell_found(run, found)
+    claim_found(run, found)
+    draw_map(run, models[0])
+
+
+def trained(seed: int, data: int, sizes: Sizes) -> Translator:
+    """Round by round until it translates what it trains on; test sentences have no say."""
+    words = language(seed)
+    pairs = sentences(words, sizes.train + sizes.test, data)
+    source, target = rows(pairs, words.vocabulary)
+    config = TransformerConfig(len(words.vocabulary), 24, 2, 4, sizes.width, 2 * sizes.width, dropout=0.0)
+    model, rng = Transformer(config, seed), torch.Generator().manual_seed(seed)
+
+    def loss(_: int) -> Tensor:
+        pick = torch.randint(sizes.train, (64,), generator=rng)
+        return model.loss(source[pick], target[pick])
+
+    train = TrainConfig(sizes.steps, 64, 3e-3, warmup=40, weight_decay=0.01, seed=seed, progress=False)
+    steps = 0
+    while steps < ROUNDS * sizes.steps:
+        steps += len(fit(model, loss, train))
+        if exact(model, source[:500], target[:500]).double().mean() >= SOLVED:
+            break
+    held = slice(sizes.train, None)
+    right = exact(model, source[held], target[held]).double().numpy()
+    return Translator(model, words, pairs[held], steps, right)
+
+
+def tell_translation(run: LabRun, models: list[Translator], sizes: Sizes) -> None:
+    pair = models[0].test[0]
+    run.say(
+        f"""A sentence: "{" ".join(pair.source)}" is "{" ".join(pair.target)}". Verbs go last, adverbs first,
+        adjectives follow their noun, prepositions become postpositions, articles vanish; nouns end by case
+        and number, adjectives by the gender of their noun, verbs by the number of their subject.
+        {sizes.train} sentences to train on, {sizes.test} others to test; {len(models)} language(s), with a
+        transformer of two encoder and two decoder layers each."""
+    )
+    table = [(i + 1, each.steps, *_flat(each.right)) for i, each in enumerate(models)]
+    columns = ("language", "steps", "test sentences without a mistake", "at least", "at most")
+    run.table("Translation", columns, table)
+    value, low, high = _flat(np.mean([each.right for each in models], 0))
+    run.claim(
+        "The models translate nearly all test sentences without a mistake.",
+        value=value, interval=(low, high), holds=low > 0.9,
+    )  # fmt: skip
+
+
+def _flat(shares: Floats) -> tuple[float, float, float]:
+    """(mean, 95 %) over sentences (n,); where all are 0 or all are 1 the interval is exact, not empty."""
+    value, span = over_both(shares[None], UNIT)
+    return value, *span
+
+
+Found = Mapping[str, Floats]  # method -> (sentences, METRICS), models averaged
+
+
+def measures(run: LabRun, models: list[Translator], sizes: Sizes) -> Found:
+    rng = np.random.default_rng(run.seed)
+    every: dict[str, list[list[tuple[float, ...]]]] = {}
+    for number, each in enumerate(models):
+        lines: dict[str, list[tuple[float, ...]]] = {}
+        for pair in each.test[: sizes.texts]:
+            for name, scores in explained(each.model, each.words, pair, rng).items():
+                lines.setdefault(name, []).append(measured(scores, pair, rng))
+        for name, values in lines.items():
+            every.setdefault(name, []).append(values)
+        run.progress(number + 1, len(models), "explaining")
+    return {name: np.mean(values, 0) for name, values in every.items()}
+
+
+def tell_found(run: LabRun, found: Found) -> None:
+    table = []
+    for name, values in found.items():
+        right, low, high = _flat(values[:, 0])
+        table.append((name, right, low, high, *(float(np.nanmean(values[:, m])) for m in (1, 2, 3))))
+    columns = ("method", "right", "at least", "at most", *METRICS[1:])
+    run.table("The source word of each target word", columns, table)
+    run.say(
+        """right: the best source word is the one translated. AER: alignment error rate, in which the word
+        that decides an ending is no mistake. AP: average precision. ending: where another word decides the
+        ending, it is the best of the words left; one in about eight by chance."""
+    )
+    groups = []
+    for name, values in found.items():
+        spans = [_flat(values[:, 0]), _flat(values[np.isfinite(values[:, 3]), 3])]
+        parts = ([span[i] for span in spans] for i in range(3))
+        groups.append(Group(name, *parts))
+    run.figure(
+        "found",
+        bars(
+            groups, ["the word translated", "the word that decides the ending"], "share found", "Words found"
+        ),
+        "Share of target words for which each method finds the source word, with 95 % intervals.",
+    )
+
+
+def claim_found(run: LabRun, found: Found) -> None:
+    right = {name: values[:, 0] for name, values in found.items()}
+    possible = 2 * (1 - found[REMOVAL][:, 1]) - right[REMOVAL]  # AER = 1 - (right + possible) / 2
+    value, low, high = _flat(np.round(possible, 9).clip(0, 1))  # less what rounding adds
+    run.claim(
+        "Removal nearly always points to the word translated or to the word that decides the ending: nothing"
+        " else in the sentence knows of the target word.",
+        value=value, interval=(low, high), holds=low > 0.8,
+        against=float(right[REMOVAL].mean()), control="to the word translated",
+    )  # fmt: skip
+    claim_mean(
+        run,
+        "Cross-attention, averaged over heads and layers, finds the word translated more than twice as often"
+        " as random scores do.",
+        right[MEAN] - 2 * right[RANDOM], above=0.0, against=0.0, control="twice as often",
+    )  # fmt: skip
+    weakest = min((MEAN, CHEFER, REMOVAL), key=lambda name: right[name].mean())
+    blind = max((DIAGONAL, RANDOM), key=lambda name: right[name].mean())
+    claim_mean(
+        run,
+        "The weakest of cross-attention, Chefer's rules and removal finds more words than the better of"
+        " random scores and the diagonal.",
+        right[weakest] - right[blind], above=0.0, against=0.0, control="as many",
+    )  # fmt: skip
+    endings = found[REMOVAL][:, 3] - found[MEAN][:, 3]
+    claim_mean(
+        run,
+        "Removal finds the word that decides an ending more often than cross-attention does: the decoder need"
+        " not look there, as the encoder has carried the ending over.",
+        endings[np.isfinite(endings)], above=0.0,
+        against=0.0, control="as often",
+    )  # fmt: skip
+    gap, (low, high) = mean_of(right[MEAN] - right[ROLLOUT])
+    fewer = "fewer" if low > 0 else "no fewer"
+    run.say(
+        f"""Rollout finds {fewer} words than the mean cross-attention here (difference {gap:.2f}, {low:.2f} to
+        {high:.2f}). That is not claimed, as it changes from training to training. Layers differ, too: often
+        the last one alone is the best map, and nothing but the truth says so."""
+    )
+
+
+def draw_map(run: LabRun, one: Translator) -> None:
+    """The longest of the first test sentences."""
+    pair = max(one.test[:20], key=lambda each: len(each.source))
+    scores = explained(one.model, one.words, pair, np.random.default_rng(run.seed))
+    marked = [(row, link) for row, link in enumerate(pair.links)]
+    maps = []
+    for name, title in SHOWN.items():
+        positive = np.clip(scores[name], 0, None)
+        shares = positive / np.maximum(positive.sum(1, keepdims=True), 1e-12)
+        maps.append(Matrix(title, shares.tolist(), pair.target, pair.source, marked))
+    run.figure(
+        "map",
+        matrices(maps, "Target words (rows) by source words (columns)"),
+        "What each target word (row) was made of, by source word (column): share of the row. The outline is"
+        " the word it translates. For Chefer's rules and removal, negative scores count as nothing.",
+    )

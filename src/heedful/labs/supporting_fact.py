@@ -1,0 +1,359 @@
+"""Does attention point to the supporting fact, and does the answer survive other attention?
+
+Small readers answer "Where is Sandra?" about a story of moves; the fact that decides is known. In one reader
+a state is one sentence's ("alone"), in the other every state has read the story and the question ("asked").
+Both are trained with attention of their own and with uniform attention, which points to nothing.
+
+    pointed    the sentence with the largest weight is the fact; beside the last sentence, and 1 / n
+    follows    attention in a random order: the answer is the place of the sentence that now weighs most
+    survives   all weight on one other sentence: the answer stays the same
+    removed    fall of the answer's probability without a sentence; what matters most by that is the fact
+
+Where sentences are read alone, the answer has to come through the weights: attention that points elsewhere
+gives another answer, unless the sentence there names the same place. Where states have read the question, the
+weights may say nothing: a reader with uniform attention answers as well, and removal still finds the fact.
+
+Weston et al. 2015 (bAbI, task 1); Jain & Wallace 2019; Wiegreffe & Pinter 2019 (uniform attention).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heedful.debate.permuted import permuted
+from heedful.debate.seeds import over_both
+from heedful.intervals import UNIT, Interval
+from heedful.labs.frame import LabRun, lab
+from heedful.labs.stories import ENCODERS, Reader, ReaderConfig, Stories, stories, uniform, without
+from heedful.nn.train import TrainConfig, fit
+from heedful.types import Floats
+from heedful.view.charts import Group, bars
+from heedful.view.panels import Panel, heat
+
+RIGHT = 0.97  # share of answers that counts as solved
+ROUNDS = 20  # of training, at most
+ORDERS = 20  # random orders of each story's attention
+MOSTLY, SELDOM = 0.85, 0.15  # of stories or sentences
+
+
+@dataclass(frozen=True)
+class Sizes:
+    longest: int  # sentences of a story
+    train: int
+    test: int
+    models: int  # of each kind
+    steps: int  # of a round
+
+
+FULL = Sizes(10, 20_000, 500, 3, 500)
+FAST = Sizes(6, 12_000, 400, 1, 150)
+
+
+@lab(
+    "supporting-fact",
+    title="Attention and the supporting fact: where it points, and whether the answer needs it",
+    minutes=3.0,
+    cite="Weston et al. 2015; Jain & Wallace 2019; Wiegreffe & Pinter 2019",
+)
+def supporting_fact(run: LabRun) -> None:
+    sizes = FAST if run.fast else FULL
+    data = stories(sizes.train, sizes.longest, 2 * run.seed)
+    test = stories(sizes.test, sizes.longest, 2 * run.seed + 1)
+    run.say(
+        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on and {len(test)} others to test;
+        one reads: {". ".join(test.text(0)).capitalize()}? The supporting fact is the last sentence that names
+        the person."""
+    )
+    kinds = [(encoder, flat) for encoder in ENCODERS for flat in (False, True)]
+    models: dict[tuple[str, bool], list[Reader]] = {kind: [] for kind in kinds}
+    for number in range(sizes.models):
+        for kind, some in models.items():
+            run.progress(sum(map(len, models.values())), 4 * sizes.models, "training")
+            some.append(trained(kind, data, sizes, 1000 * run.seed + number))
+    tell_answers(run, models, test)
+    tell_pointed(run, models, test)
+    own = {encoder: models[encoder, False] for encoder in ENCODERS}
+    tell_other(run, own, test, torch.Generator().manual_seed(run.seed))
+    tell_removed(run, models, test)
+    draw(run, models, test)
+
+
+def trained(kind: tuple[str, bool], data: Stories, sizes: Sizes, seed: int) -> Reader:
+    """Round by round until it answers right what it trains on; test stories have no say. Sentences read alone
+    under uniform attention cannot be answered (the question does not reach the answer): one round."""
+    encoder, flat = kind
+    model = Reader(ReaderConfig(encoder, longest=sizes.longest, uniform=flat), seed)
+    rng = torch.Generator().manual_seed(seed)
+
+    def loss(_: int) -> Tensor:
+        batch = data.pick(torch.randint(len(data), (64,), generator=rng))
+        return nn.functional.cross_entropy(model(batch), batch.answer)
+
+    config = TrainConfig(sizes.steps, 64, 1e-2, warmup=20, weight_decay=0.01, seed=seed, progress=False)
+    for _ in range(1 if (encoder, flat) == ("alone", True) else ROUNDS):
+        fit(model, loss, config)
+        if right(model, data.pick(slice(2000))).mean() >= RIGHT:
+            break
+    return model.requires_grad_(False)
+
+
+def right(model: Reader, some: Stories) -> Floats:
+    """(N,) 1 where the answer is right."""
+    with torch.no_grad():
+        said = model(some).argmax(1)
+    return np.asarray((said == some.answer).double().numpy())
+
+
+def over(values: Sequence[Floats], limits: Interval = UNIT) -> tuple[float, Interval]:
+    """(mean, 95 %) of (models, stories), over both; two models say too little of models: over stories."""
+    rows = np.stack(values)
+    return over_both(rows if len(rows) > 2 else rows.mean(0, keepdims=True), limits)
+
+
+# --- answers -----------------------------------------------------------------------------------------------
+
+
+def named(kind: tuple[str, bool]) -> str:
+    return f"{kind[0]}, {'uniform' if kind[1] else 'own'} attention"
+
+
+def tell_answers(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+    shares = {kind: [right(model, test) for model in some] for kind, some in models.items()}
+    rows = [(named(kind), value, *span) for kind, each in shares.items() for value, span in [over(each)]]
+    run.table("Test stories answered right", ("reader", "share", "at least", "at most"), rows)
+    for encoder in ENCODERS:
+        value, span = over(shares[encoder, False])
+        run.claim(
+            f"With attention of its own, the reader {encoder!r} answers nearly every question right.",
+            value=value, interval=span, holds=span[0] > 0.9,
+        )  # fmt: skip
+    value, span = over(shares["asked", True])
+    alone = over(shares["alone", True])
+    run.claim(
+        "With uniform attention, the reader whose states have read the question still answers most right.",
+        value=value, interval=span, holds=span[0] > MOSTLY,
+        against=alone[0], control="sentences read alone, uniform attention",
+    )  # fmt: skip
+    run.claim(
+        "With uniform attention over sentences read alone the question cannot reach the answer: less than"
+        " two thirds are right.",
+        value=alone[0], interval=alone[1], holds=alone[1][1] < 2 / 3,
+    )  # fmt: skip
+
+
+# --- where attention points --------------------------------------------------------------------------------
+
+
+def pointed(model: Reader, some: Stories) -> tuple[Floats, Floats]:
+    """((N,) whether the largest weight is on the fact, (N,) weight of the fact); ties share the point."""
+    with torch.no_grad():
+        alpha = model.attend(some)[0]
+    at = alpha.gather(1, some.fact[:, None])
+    best = alpha == alpha.amax(1, keepdim=True)
+    hit = best.gather(1, some.fact[:, None])[:, 0] / best.sum(1)
+    return hit.double().numpy(), at[:, 0].double().numpy()
+
+
+def tell_pointed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+    many = test.real.sum(1)
+    last = (test.fact == many - 1).double().numpy()
+    rows: list[tuple[object, ...]] = []
+    for kind, some in models.items():
+        hits, weights = zip(*(pointed(model, test) for model in some), strict=True)
+        value, span = over(hits)
+        rows.append((named(kind), value, *span, over(weights)[0]))
+        if not kind[1]:
+            run.claim(
+                f"The largest weight of the reader {kind[0]!r} is on the supporting fact in most stories.",
+                value=value, interval=span, holds=span[0] > MOSTLY,
+                against=float(last.mean()), control="the last sentence",
+            )  # fmt: skip
+    rows.append(("always the last sentence", *_flat(over([last])), float(last.mean())))
+    chance = (1 / many).double().numpy()
+    rows.append(("a random sentence", *_flat(over([chance])), float(chance.mean())))
+    columns = ("reader", "largest weight on the fact", "at least", "at most", "weight of the fact")
+    run.table("Does attention point to the supporting fact?", columns, rows)
+
+
+def _flat(found: tuple[float, Interval]) -> tuple[float, float, float]:
+    return found[0], *found[1]
+
+
+# --- other attention ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Other:
+    """What other attention does to a reader's answers, one number per story; nan where there is none."""
+
+    changed: Floats  # share of random orders that change the answer
+    follows: Floats  # share of random orders whose answer is the place where the largest weight landed
+    flat: Floats  # 1 where uniform attention keeps the answer
+    same: Floats  # all weight on another sentence that names the same place: share that keeps the answer
+    different: Floats  # the same for sentences that name another place
+
+
+def other(model: Reader, some: Stories, rng: torch.Generator) -> Other:
+    with torch.no_grad():
+        alpha, h = model.attend(some)
+        own = model.read(alpha, h).argmax(1)  # (N,)
+        noise = torch.rand(ORDERS, *alpha.shape, generator=rng)
+        moved = permuted(alpha, some.real, noise)  # (ORDERS, N, n)
+        said = model.read(moved, h).argmax(-1)  # (ORDERS, N)
+        landed = some.place.gather(
+            1, moved.argmax(-1).T
+        ).T  # (ORDERS, N) place of the sentence that weighs most
+        flat = model.read(uniform(some), h).argmax(1) == own
+        each = torch.eye(alpha.shape[1])[:, None].expand(-1, len(some), -1)  # all weight on sentence j
+        kept = (model.read(each, h).argmax(-1) == own).T  # (N, n)
+    elsewhere = some.real & (torch.arange(alpha.shape[1]) != some.fact[:, None])
+    same = elsewhere & (some.place == some.answer[:, None])
+    return Other(
+        (said != own).double().mean(0).numpy(),
+        (said == landed).double().mean(0).numpy(),
+        flat.double().numpy(),
+        _share(kept, same),
+        _share(kept, elsewhere & ~same),
+    )
+
+
+def _share(hits: Tensor, where: Tensor) -> Floats:
+    """(N,) share of `hits` among the sentences `where`; nan for a story without one."""
+    return ((hits & where).sum(1) / where.sum(1)).double().numpy()
+
+
+def tell_other(
+    run: LabRun, models: Mapping[str, Sequence[Reader]], test: Stories, rng: torch.Generator
+) -> None:
+    found = {encoder: [other(model, test, rng) for model in some] for encoder, some in models.items()}
+    rows: list[tuple[object, ...]] = []
+    labels = {
+        "changed": "answers that a random order of the weights changes",
+        "follows": "random orders whose answer is the place where the largest weight landed",
+        "flat": "answers that uniform weights keep",
+        "same": "all weight on another sentence with the same place: answers kept",
+        "different": "all weight on a sentence with another place: answers kept",
+    }
+    for name, label in labels.items():
+        rows += [(encoder, label, *_flat(_of(each, name))) for encoder, each in found.items()]
+    run.table("Other attention in the same reader", ("reader", "of", "share", "at least", "at most"), rows)
+    alone = {name: _of(found["alone"], name) for name in labels}
+    run.claim(
+        "Sentences read alone: the answer follows the weights. In a random order of them it is mostly the"
+        " place of the sentence that now weighs most.",
+        value=alone["follows"][0], interval=alone["follows"][1], holds=alone["follows"][1][0] > 0.75,
+        against=1 - alone["changed"][0], control="the answer stays what it was",
+    )  # fmt: skip
+    run.claim(
+        "Sentences read alone: all weight on another sentence keeps the answer where that sentence names the"
+        " same place.",
+        value=alone["same"][0], interval=alone["same"][1], holds=alone["same"][1][0] > MOSTLY,
+        against=alone["different"][0], control="where it names another place",
+    )  # fmt: skip
+    run.claim(
+        "Sentences read alone: where it names another place, the answer is lost.",
+        value=alone["different"][0], interval=alone["different"][1], holds=alone["different"][1][1] < SELDOM,
+    )  # fmt: skip
+    run.say(
+        """So attention that is far from the reader's own and gives the same answer does exist, but not
+        anywhere: it has to land on a sentence with the same place. That other attention keeps an answer shows
+        that the fact was not the only sentence to read the answer from, not that weights mean nothing."""
+    )
+
+
+def _of(found: Sequence[Other], name: str) -> tuple[float, Interval]:
+    """Over models and the stories that have a number (the same stories for all)."""
+    rows = np.stack([getattr(one, name) for one in found])
+    return over(list(rows[:, np.isfinite(rows).all(0)]))
+
+
+# --- removal -----------------------------------------------------------------------------------------------
+
+
+def removed(model: Reader, some: Stories) -> Floats:
+    """(N, n) fall of the probability of the answer given without each sentence; -inf where there is none."""
+    with torch.no_grad():
+        own = model(some).softmax(1)
+        best = own.argmax(1, keepdim=True)
+        falls = torch.full(some.real.shape, -torch.inf)
+        for j in range(falls.shape[1]):
+            there = some.real[:, j]
+            less = without(some.pick(there), torch.full((int(there.sum()),), j))
+            falls[there, j] = (own.gather(1, best)[there] - model(less).softmax(1).gather(1, best[there]))[
+                :, 0
+            ]
+    return falls.double().numpy()
+
+
+def tell_removed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+    rows: list[tuple[object, ...]] = []
+    fact = test.fact.numpy()
+    index = np.arange(len(fact))
+    for kind in (("alone", False), ("asked", False), ("asked", True)):
+        falls = [removed(model, test) for model in models[kind]]
+        hits = [(fall.argmax(1) == fact).astype(float) for fall in falls]
+        value, span = over(hits)
+        others = [np.where(np.arange(fall.shape[1]) == fact[:, None], -np.inf, fall) for fall in falls]
+        largest = over([np.clip(np.max(fall, 1), 0, 1) for fall in others])[0]
+        mean = over([fall[index, fact] for fall in falls], (-1.0, 1.0))[0]
+        rows.append((named(kind), value, *span, mean, largest))
+        run.claim(
+            f"Removal, {named(kind)}: the sentence whose removal costs the answer most is the supporting"
+            " fact, in most stories.",
+            value=value, interval=span, holds=span[0] > 0.7,
+            against=float((1 / test.real.sum(1)).mean()), control="a random sentence",
+        )  # fmt: skip
+    columns = ("reader", "largest fall is the fact's", "at least", "at most", "fall without the fact")
+    run.table("Does removal point to the supporting fact?", (*columns, "largest fall without another"), rows)
+    run.say(
+        """Removal finds the fact in all readers that answer right, also where attention is uniform and points
+        nowhere. It misses where an older sentence about the person, which then decides, names the same place:
+        without the fact the answer stays, and rightly so."""
+    )
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+    groups = []
+    for kind in (("alone", False), ("asked", False), ("asked", True)):
+        parts = (
+            over([pointed(model, test)[0] for model in models[kind]]),
+            over(
+                [
+                    (removed(model, test).argmax(1) == test.fact.numpy()).astype(float)
+                    for model in models[kind]
+                ]
+            ),
+        )
+        low, high = [p[1][0] for p in parts], [p[1][1] for p in parts]
+        groups.append(Group(named(kind), [p[0] for p in parts], low, high))
+    run.figure(
+        "found",
+        bars(groups, ["attention", "removal"], "share of stories", "The supporting fact found"),
+        "Share of test stories in which the largest weight, or the largest fall by removal, is the fact's.",
+    )
+    longest = int(test.real.sum(1).argmax())
+    row = test.pick(slice(longest, longest + 1))
+    many = int(row.real.sum())
+    panels = []
+    for kind in (("alone", False), ("asked", False), ("asked", True)):
+        with torch.no_grad():
+            alpha = models[kind][0].attend(row)[0][0, :many].tolist()
+        fall = np.clip(removed(models[kind][0], row)[0, :many], 0, 1).tolist()
+        panels.append(Panel(kind[0] + (", uniform" if kind[1] else ""), list(zip(alpha, fall, strict=True))))
+    lines = test.text(longest)
+    run.figure(
+        "story",
+        heat(
+            panels, "One story: attention (left) and fall by removal (right), sentence by sentence", columns=3
+        ),
+        f"Rows are the sentences of one story: {'; '.join(lines[:-1])}. Asked: {lines[-1]}? The fact is"
+        f" number {int(row.fact[0]) + 1}. Left: attention; right: fall of the answer without it.",
+    )
