@@ -1110,7 +1110,7 @@ MUTANTS = (
     ),
     Mutant(
         "supporting-fact: weights never move",
-        "labs/supporting_fact.py",
+        "labs/story_measures.py",
         "said = model.read(moved, h).argmax(-1)",
         "said = model.read(alpha.expand_as(moved), h).argmax(-1)",
         "labs/test_supporting_fact.py",

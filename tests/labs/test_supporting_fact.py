@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from heedful.errors import HeedfulError
+from heedful.labs import story_measures as measures
 from heedful.labs import supporting_fact as lab
 from heedful.labs.frame import LabRun
 from heedful.labs.report import Claim
@@ -134,20 +135,20 @@ TEST = stories(200, 7, 9)
 
 def test_other_attention_of_a_reader_by_rule() -> None:
     rng = torch.Generator().manual_seed(0)
-    found = lab.other(Made("fact"), TEST, rng)
+    found = measures.other(Made("fact"), TEST, rng)
     assert found.follows.min() == 1.0
     assert np.nanmin(found.same) == 1.0
     assert np.nanmax(found.different) == 0.0
     others = [(TEST.place[row][TEST.real[row]] != TEST.answer[row]).double().mean() for row in range(200)]
     assert found.changed.mean() == pytest.approx(float(np.mean(others)), abs=0.04)  # 4 errors of 4,000 draws
-    deaf = lab.other(Made("fact", deaf=True), TEST, rng)
+    deaf = measures.other(Made("fact", deaf=True), TEST, rng)
     assert deaf.changed.max() == 0.0
     assert np.nanmin(deaf.different) == 1.0
 
 
 def test_removal_of_a_reader_by_rule_finds_the_fact_unless_the_answer_stays_without_it() -> None:
     model, fact = Made("fact"), TEST.fact.numpy()
-    falls = lab.removed(model, TEST)
+    falls = measures.removed(model, TEST)
     stays = (model(without(TEST, TEST.fact)).argmax(1) == TEST.answer).numpy()
     assert 0 < stays.sum() < 60
     assert (falls.argmax(1) == fact)[~stays].all()
@@ -195,6 +196,6 @@ def test_training_learns_and_repeats_itself() -> None:
     data = stories(2000, 4, 1)
     models = [lab.trained(("alone", False), data, sizes, 5) for _ in range(2)]
     assert torch.equal(models[0].u, models[1].u)
-    assert lab.right(models[0], stories(200, 4, 2)).mean() > 0.9
+    assert measures.right(models[0], stories(200, 4, 2)).mean() > 0.9
     flat = lab.trained(("alone", True), data, sizes, 5)
-    assert lab.right(flat, stories(200, 4, 2)).mean() < 0.7
+    assert measures.right(flat, stories(200, 4, 2)).mean() < 0.7

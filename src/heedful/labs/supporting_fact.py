@@ -25,19 +25,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.debate.permuted import permuted
 from heedful.debate.seeds import over_both
 from heedful.intervals import UNIT, Interval
 from heedful.labs.frame import LabRun, lab
-from heedful.labs.stories import ENCODERS, Reader, ReaderConfig, Stories, stories, uniform, without
+from heedful.labs.stories import ENCODERS, Reader, ReaderConfig, Stories, stories
+from heedful.labs.story_measures import Other, other, pointed, removed, right
 from heedful.nn.train import TrainConfig, fit
 from heedful.types import Floats
 from heedful.view.charts import Group, bars
-from heedful.view.panels import Panel, heat
+from heedful.view.matrix import Matrix, matrices
 
 RIGHT = 0.97  # share of answers that counts as solved
 ROUNDS = 20  # of training, at most
-ORDERS = 20  # random orders of each story's attention
+READ = (("alone", False), ("asked", False), ("asked", True))  # readers that can answer: encoder, uniform
 MOSTLY, SELDOM = 0.85, 0.15  # of stories or sentences
 
 
@@ -51,7 +51,7 @@ class Sizes:
 
 
 FULL = Sizes(10, 20_000, 500, 3, 500)
-FAST = Sizes(6, 12_000, 400, 1, 150)
+FAST = Sizes(5, 12_000, 400, 1, 150)
 
 
 @lab(
@@ -102,13 +102,6 @@ def trained(kind: tuple[str, bool], data: Stories, sizes: Sizes, seed: int) -> R
     return model.requires_grad_(False)
 
 
-def right(model: Reader, some: Stories) -> Floats:
-    """(N,) 1 where the answer is right."""
-    with torch.no_grad():
-        said = model(some).argmax(1)
-    return np.asarray((said == some.answer).double().numpy())
-
-
 def over(values: Sequence[Floats], limits: Interval = UNIT) -> tuple[float, Interval]:
     """(mean, 95 %) of (models, stories), over both; two models say too little of models: over stories."""
     rows = np.stack(values)
@@ -149,16 +142,6 @@ def tell_answers(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]
 # --- where attention points --------------------------------------------------------------------------------
 
 
-def pointed(model: Reader, some: Stories) -> tuple[Floats, Floats]:
-    """((N,) whether the largest weight is on the fact, (N,) weight of the fact); ties share the point."""
-    with torch.no_grad():
-        alpha = model.attend(some)[0]
-    at = alpha.gather(1, some.fact[:, None])
-    best = alpha == alpha.amax(1, keepdim=True)
-    hit = best.gather(1, some.fact[:, None])[:, 0] / best.sum(1)
-    return hit.double().numpy(), at[:, 0].double().numpy()
-
-
 def tell_pointed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
     many = test.real.sum(1)
     last = (test.fact == many - 1).double().numpy()
@@ -185,46 +168,6 @@ def _flat(found: tuple[float, Interval]) -> tuple[float, float, float]:
 
 
 # --- other attention ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Other:
-    """What other attention does to a reader's answers, one number per story; nan where there is none."""
-
-    changed: Floats  # share of random orders that change the answer
-    follows: Floats  # share of random orders whose answer is the place where the largest weight landed
-    flat: Floats  # 1 where uniform attention keeps the answer
-    same: Floats  # all weight on another sentence that names the same place: share that keeps the answer
-    different: Floats  # the same for sentences that name another place
-
-
-def other(model: Reader, some: Stories, rng: torch.Generator) -> Other:
-    with torch.no_grad():
-        alpha, h = model.attend(some)
-        own = model.read(alpha, h).argmax(1)  # (N,)
-        noise = torch.rand(ORDERS, *alpha.shape, generator=rng)
-        moved = permuted(alpha, some.real, noise)  # (ORDERS, N, n)
-        said = model.read(moved, h).argmax(-1)  # (ORDERS, N)
-        landed = some.place.gather(
-            1, moved.argmax(-1).T
-        ).T  # (ORDERS, N) place of the sentence that weighs most
-        flat = model.read(uniform(some), h).argmax(1) == own
-        each = torch.eye(alpha.shape[1])[:, None].expand(-1, len(some), -1)  # all weight on sentence j
-        kept = (model.read(each, h).argmax(-1) == own).T  # (N, n)
-    elsewhere = some.real & (torch.arange(alpha.shape[1]) != some.fact[:, None])
-    same = elsewhere & (some.place == some.answer[:, None])
-    return Other(
-        (said != own).double().mean(0).numpy(),
-        (said == landed).double().mean(0).numpy(),
-        flat.double().numpy(),
-        _share(kept, same),
-        _share(kept, elsewhere & ~same),
-    )
-
-
-def _share(hits: Tensor, where: Tensor) -> Floats:
-    """(N,) share of `hits` among the sentences `where`; nan for a story without one."""
-    return ((hits & where).sum(1) / where.sum(1)).double().numpy()
 
 
 def tell_other(
@@ -275,29 +218,13 @@ def _of(found: Sequence[Other], name: str) -> tuple[float, Interval]:
 # --- removal -----------------------------------------------------------------------------------------------
 
 
-def removed(model: Reader, some: Stories) -> Floats:
-    """(N, n) fall of the probability of the answer given without each sentence; -inf where there is none."""
-    with torch.no_grad():
-        own = model(some).softmax(1)
-        best = own.argmax(1, keepdim=True)
-        falls = torch.full(some.real.shape, -torch.inf)
-        for j in range(falls.shape[1]):
-            there = some.real[:, j]
-            less = without(some.pick(there), torch.full((int(there.sum()),), j))
-            falls[there, j] = (own.gather(1, best)[there] - model(less).softmax(1).gather(1, best[there]))[
-                :, 0
-            ]
-    return falls.double().numpy()
-
-
 def tell_removed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
     rows: list[tuple[object, ...]] = []
     fact = test.fact.numpy()
     index = np.arange(len(fact))
-    for kind in (("alone", False), ("asked", False), ("asked", True)):
+    for kind in READ:
         falls = [removed(model, test) for model in models[kind]]
-        hits = [(fall.argmax(1) == fact).astype(float) for fall in falls]
-        value, span = over(hits)
+        value, span = over([by_removal(model, test) for model in models[kind]])
         others = [np.where(np.arange(fall.shape[1]) == fact[:, None], -np.inf, fall) for fall in falls]
         largest = over([np.clip(np.max(fall, 1), 0, 1) for fall in others])[0]
         mean = over([fall[index, fact] for fall in falls], (-1.0, 1.0))[0]
@@ -317,20 +244,20 @@ def tell_removed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]
     )
 
 
+def by_removal(model: Reader, some: Stories) -> Floats:
+    """(N,) 1 where the largest fall is the fact's."""
+    return np.asarray(removed(model, some).argmax(1) == some.fact.numpy(), dtype=float)
+
+
 # --- figures -----------------------------------------------------------------------------------------------
 
 
 def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
     groups = []
-    for kind in (("alone", False), ("asked", False), ("asked", True)):
+    for kind in READ:
         parts = (
             over([pointed(model, test)[0] for model in models[kind]]),
-            over(
-                [
-                    (removed(model, test).argmax(1) == test.fact.numpy()).astype(float)
-                    for model in models[kind]
-                ]
-            ),
+            over([by_removal(model, test) for model in models[kind]]),
         )
         low, high = [p[1][0] for p in parts], [p[1][1] for p in parts]
         groups.append(Group(named(kind), [p[0] for p in parts], low, high))
@@ -339,21 +266,28 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test:
         bars(groups, ["attention", "removal"], "share of stories", "The supporting fact found"),
         "Share of test stories in which the largest weight, or the largest fall by removal, is the fact's.",
     )
-    longest = int(test.real.sum(1).argmax())
-    row = test.pick(slice(longest, longest + 1))
-    many = int(row.real.sum())
-    panels = []
-    for kind in (("alone", False), ("asked", False), ("asked", True)):
+    chosen = telling(test)
+    row = test.pick(slice(chosen, chosen + 1))
+    many, fact = int(row.real.sum()), int(row.fact[0])
+    values: list[list[float]] = []
+    for kind in READ:
         with torch.no_grad():
-            alpha = models[kind][0].attend(row)[0][0, :many].tolist()
-        fall = np.clip(removed(models[kind][0], row)[0, :many], 0, 1).tolist()
-        panels.append(Panel(kind[0] + (", uniform" if kind[1] else ""), list(zip(alpha, fall, strict=True))))
-    lines = test.text(longest)
+            values.append(models[kind][0].attend(row)[0][0, :many].tolist())
+        values.append(np.clip(removed(models[kind][0], row)[0, :many], 0, 1).tolist())
+    names = [f"{kind[0]}{', uniform' * kind[1]}: {by}" for kind in READ for by in ("attention", "removal")]
+    *lines, question = test.text(chosen)
+    marked = [(fact, column) for column in range(len(names))]
+    table = Matrix(f"{question}?", list(zip(*values, strict=True)), lines, names, marked)
     run.figure(
         "story",
-        heat(
-            panels, "One story: attention (left) and fall by removal (right), sentence by sentence", columns=3
-        ),
-        f"Rows are the sentences of one story: {'; '.join(lines[:-1])}. Asked: {lines[-1]}? The fact is"
-        f" number {int(row.fact[0]) + 1}. Left: attention; right: fall of the answer without it.",
+        matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
+        "One story, sentence by sentence: attention, and the fall of the answer's probability without the"
+        " sentence, in three readers. The outline is the supporting fact.",
     )
+
+
+def telling(some: Stories) -> int:
+    """A long story whose fact is not its last sentence and follows another move of the same person."""
+    older = (some.person == some.asked[:, None]) & (some.place != some.answer[:, None])
+    good = older.any(1) & (some.fact < some.real.sum(1) - 1)
+    return int((some.real.sum(1) + some.words.shape[1] * good).argmax())
