@@ -32,3 +32,7 @@ def test_everything_is_inside_the_picture() -> None:
     for x, y in re.findall(r'<rect [^>]*?x="([\d.]+)" y="([\d.]+)"', svg):
         assert 0 <= float(x) <= width - CELL
         assert 0 <= float(y) <= height - CELL
+    turned = re.findall(r'translate\(([\d.]+) ([\d.]+)\) rotate\(-55\)">([^<]+)<', svg)
+    for x, y, name in turned:  # 6.6 a letter, 55 degrees up
+        assert float(x) + 6.6 * len(name) * 0.57 <= width
+        assert float(y) - 6.6 * len(name) * 0.82 >= 14, "below the map's name"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from heedful.view.plots import image
 from heedful.view.sections import esc
 
-CELL, LETTER, GAP, HEAD = 20.0, 6.6, 26.0, 24.0
-TURN = 55  # degrees of the names above
+CELL, LETTER, GAP, HEAD = 20.0, 6.6, 14.0, 24.0
+TURN, UP, ASIDE = 55, 0.82, 0.58  # degrees of the names above, their sine and cosine
+LEAST = 640.0  # width of a picture: a page stretches it to its own, letters and all
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,16 @@ class Matrix:
 def matrices(maps: Sequence[Matrix], title: str, across: int = 2) -> str:
     """Maps side by side, `across` in a line; all have the same room."""
     left = LETTER * max(len(name) for one in maps for name in one.rows) + 10
-    top = HEAD + 0.85 * LETTER * max(len(name) for one in maps for name in one.columns) + 12
-    wide = left + CELL * max(len(one.columns) for one in maps) + GAP
+    top = HEAD + UP * LETTER * max(len(name) for one in maps for name in one.columns) + 12
+    ends = [
+        CELL * (j + 0.6) + ASIDE * LETTER * len(name) for one in maps for j, name in enumerate(one.columns)
+    ]
+    wide = left + max(ends) + GAP
     high = top + CELL * max(len(one.rows) for one in maps) + GAP
     drawn: list[str] = []
     for number, one in enumerate(maps):
         drawn += _drawn(one, wide * (number % across) + left, high * (number // across) + top, top)
-    return image(wide * min(across, len(maps)), high * -(-len(maps) // across), title, drawn)
+    return image(max(LEAST, wide * min(across, len(maps))), high * -(-len(maps) // across), title, drawn)
 
 
 def _drawn(one: Matrix, x: float, y: float, top: float) -> Iterator[str]:
