@@ -123,8 +123,8 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: Sizes) -> Non
         f"""A sentence: "{" ".join(pair.source)}" is "{" ".join(pair.target)}". Verbs go last, adverbs first,
         adjectives follow their noun, prepositions become postpositions, articles vanish; nouns end by case
         and number, adjectives by the gender of their noun, verbs by the number of their subject.
-        {sizes.train} sentences to train on, {sizes.test} others to test; {len(models)} language(s), with a
-        transformer of two encoder and two decoder layers each."""
+        {sizes.train} sentences to train on, {sizes.test} others to test; every model is a
+        transformer of two encoder and two decoder layers and has a target language of its own."""
     )
     table = [(i + 1, each.steps, *_flat(each.right)) for i, each in enumerate(models)]
     columns = ("language", "steps", "test sentences without a mistake", "at least", "at most")
