@@ -77,27 +77,17 @@ class Stories:
 
 def stories(count: int, longest: int, seed: int) -> Stories:
     """Of three to `longest` sentences; the person asked about is one of those named, all alike."""
-    rng = np.random.default_rng(seed)
-    words = np.zeros((count, longest, 5), dtype=np.int64)
-    rows = []
-    for story in words:
-        many = int(rng.integers(SHORTEST, longest + 1))
-        who, how, where = (rng.integers(len(some), size=many) for some in (PEOPLE, MOVES, PLACES))
-        story[:many] = np.stack(
-            [
-                who + 1,
-                how + ID[MOVES[0]],
-                np.full(many, ID["to"]),
-                np.full(many, ID["the"]),
-                where + ID[PLACES[0]],
-            ],
-            1,
-        )
-        asked = int(rng.choice(np.unique(who)))
-        fact = int(np.flatnonzero(who == asked)[-1])
-        rows.append((asked, int(where[fact]), fact))
-    asked_, answer, fact_ = torch.tensor(rows).T
-    return Stories(torch.from_numpy(words), asked_, answer, fact_)
+    rng, shape = np.random.default_rng(seed), (count, longest)
+    real = np.arange(longest) < rng.integers(SHORTEST, longest + 1, (count, 1))  # (N, n)
+    who, how, where = (rng.integers(len(some), size=shape) for some in (PEOPLE, MOVES, PLACES))
+    moves = (who + 1, how + ID[MOVES[0]], np.full(shape, ID["to"]), np.full(shape, ID["the"]))
+    words = np.stack([*moves, where + ID[PLACES[0]]], 2) * real[:, :, None]
+    there = (who[:, :, None] == np.arange(len(PEOPLE))) & real[:, :, None]  # (N, n, people)
+    asked = np.where(there.any(1), rng.random((count, len(PEOPLE))), -1.0).argmax(1)
+    mine = there[np.arange(count), :, asked]  # (N, n) sentences about the person asked about
+    fact = longest - 1 - mine[:, ::-1].argmax(1)  # the last of them
+    answer = where[np.arange(count), fact]
+    return Stories(*map(torch.from_numpy, (words, asked, answer, fact)))
 
 
 def without(some: Stories, sentence: Tensor) -> Stories:

@@ -50,8 +50,8 @@ class Sizes:
     steps: int  # of a round
 
 
-FULL = Sizes(10, 20_000, 500, 3, 500)
-FAST = Sizes(5, 12_000, 400, 1, 150)
+FULL = Sizes(10, 100_000, 500, 3, 500)
+FAST = Sizes(5, 50_000, 400, 1, 150)
 
 
 @lab(
@@ -65,7 +65,7 @@ def supporting_fact(run: LabRun) -> None:
     data = stories(sizes.train, sizes.longest, 2 * run.seed)
     test = stories(sizes.test, sizes.longest, 2 * run.seed + 1)
     run.say(
-        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on and {len(test)} others to test;
+        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on and {len(test)} drawn anew to test;
         one reads: {". ".join(test.text(0)).capitalize()}? The supporting fact is the last sentence that names
         the person."""
     )
