@@ -64,9 +64,10 @@ def supporting_fact(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
     data = stories(sizes.train, sizes.longest, 2 * run.seed)
     test = stories(sizes.test, sizes.longest, 2 * run.seed + 1)
+    *lines, question = test.text(0)
     run.say(
-        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on and {len(test)} drawn anew to test;
-        one reads: {". ".join(test.text(0)).capitalize()}? The supporting fact is the last sentence that names
+        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on, {len(test)} new ones to test.
+        One reads: {". ".join(lines)}. Asked: {question}? The supporting fact is the last sentence that names
         the person."""
     )
     kinds = [(encoder, flat) for encoder in ENCODERS for flat in (False, True)]
