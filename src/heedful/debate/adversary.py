@@ -11,19 +11,19 @@ As published: K log-weights from uniform + 3 N(0, 1), far from the model's own a
 Departures, meant to favour the adversary: larger steps that get smaller, and a price of a changed answer that
 follows each candidate instead of 500 for all (heedful.debate.climb); the best feasible candidate ever seen
 counts, not the last; an infeasible one is drawn back towards the model's own attention, where nothing
-changes, until it is feasible; and from there a second climb begins. What is reported was run again by itself.
+changes, until it is feasible; and from there, and from the model's own attention, the search goes on along
+the weights that keep the answer (heedful.debate.follow). What is reported was run again by itself.
 It is still a lower bound. How far the search had settled is told: the share of the distance that came in the
-last quarter of its steps. If that is large, or if no start ended feasible, a small distance may be the
-search's fault: in lower layers of random toy language models five times the steps then found 0.59 of the
-highest JSD where the default had 0.004. Where starts ended feasible they found at most a fifth more.
+last quarter of its rounds. If that is large, more steps find more.
 
 Beside it: the highest JSD any weights could have (all on the least-attended word), and the best of R random
 weights, feasible without any search. A text counts as one with an adversary if its distance is above both
 that best random one and a tenth of that highest. A high value says the attention seen is not the only one
 that gives this answer; it does not say the model could be trained to it.
 
-Cost: at most (1.5 steps + 25) (K + 1) + R forwards and 1.5 steps (K + 1) backwards a layer and text, about
-two thirds of it where both climbs run out of patience; layers share passes.
+Cost: at most steps (K + 3.75) + 2 R + 12 K + 122 forwards and steps K + (0.15 steps + 1) m backwards a layer
+and text, m the axes of the answer: 1 for two labels, at most 32. Less where patience ends; layers share
+passes.
 Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 2019.
 """
 
@@ -39,9 +39,10 @@ from torch import Tensor
 
 from heedful.debate.asking import TOKENS, ask
 from heedful.debate.cases import Case, Cases
-from heedful.debate.climb import Best, Ground, Search, climb, climb_again, drawn_back, starts
+from heedful.debate.climb import Best, Ground, Search, climb, drawn_back, starts
 from heedful.debate.divergence import LN2, jsd
 from heedful.debate.findings import Finding, plain
+from heedful.debate.follow import follow
 from heedful.debate.movable import Movable, movable
 from heedful.debate.permuted import permuted
 from heedful.debate.shown import Shown, layer_name, shown
@@ -64,7 +65,7 @@ class Adversary:
     reached: Floats  # (N, L) share of the starts that ended feasible by themselves, before being drawn back
     words: Floats  # (N, L) share of the attention that is on words, which is what can move
     shown: Floats  # (N, L) JSD of head-averaged attention over words, from where the answer is read
-    late: Floats  # (N, L) share of the distance that came in the last quarter of the steps
+    late: Floats  # (N, L) share of the distance that came in the last quarter of the rounds
     search: Search
     cost: Cost
 
@@ -181,27 +182,18 @@ def searched(ground: Ground, search: Search, rng: torch.Generator) -> tuple[Best
     chance, best = Best(ground, search.epsilon), Best(ground, search.epsilon)
     with torch.no_grad():
         drawn = [_random(layer, search.draws, rng) for layer in ground.layers]
-        chance.offer(drawn, ground.changes(drawn))
+        changes = ground.changes(drawn)
+        chance.offer(drawn, changes)
         best.take(chance)
     with torch.inference_mode(False), torch.enable_grad():
         last = climb(ground, best, search, rng)
     with torch.no_grad():
         reached = [float((moved <= search.epsilon).double().mean()) for moved in ground.changes(last)]
-        corners = [layer.farthest()[None] for layer in ground.layers]
-        back = _back(ground, best, [torch.cat(pair) for pair in zip(last, corners, strict=True)])
-    with torch.inference_mode(False), torch.enable_grad():
-        last = climb_again(ground, best, search, back)
-    with torch.no_grad():
-        _back(ground, best, last)
+        back = drawn_back(ground, last, search.epsilon)
+        best.offer(back, ground.changes(back))
+        follow(ground, best, search, back, list(zip(drawn, changes, strict=True)), rng)
         best.verify()
     return best, chance, reached
-
-
-def _back(ground: Ground, best: Best, ends: list[Tensor]) -> list[Tensor]:
-    """The ends of a climb drawn back until they are feasible, and offered."""
-    back = drawn_back(ground, ends, best.epsilon)
-    best.offer(back, ground.changes(back))
-    return back
 
 
 def _random(layer: Movable, count: int, rng: torch.Generator) -> Tensor:

@@ -26,9 +26,7 @@ from heedful.models.attending import Seen
 NOISE = 3.0  # standard deviation of the starts
 DEARER, CHEAPER, PRICES = 1.1, 0.9, (1e-3, 1e3)  # what a step does to a candidate's price, and its limits
 RARE = 1e-3  # added to probabilities below strain's line: rare answers do not count for more than that
-FLOOR = 1e-4  # smallest share of a word where a second climb begins: of zero there is no logarithm
 END = 0.05  # of the rate, at the last step
-SECOND, SECOND_RATE = 0.5, 0.5  # of the steps and of the rate, in the second climb
 BISECTIONS = 10
 
 
@@ -60,16 +58,22 @@ class Ground:
 
     def pulled(self, candidates: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The same, and the strain, (n,)."""
+        found = self.answers(candidates)
+        changes = [self.cases.apart(some, self.answer).cpu() for some in found]
+        return changes, [(self.residuals(some) ** 2).sum(-1).cpu() for some in found]
+
+    def answers(self, candidates: Sequence[Tensor]) -> list[Tensor]:
+        """Of each layer's candidates (n, H, Q, T), the answers (n, C)."""
         counts = [len(some) for some in candidates]
         found = ask(self.cases, self.case, sum(counts), self._put(candidates, counts))
-        apart = self.cases.apart(found, self.answer).cpu()
-        return list(torch.split(apart, counts)), list(torch.split(self._strain(found).cpu(), counts))
+        return list(torch.split(found, counts))
 
-    def _strain(self, found: Tensor) -> Tensor:
-        squares = (found - self.answer) ** 2  # (n, C)
+    def residuals(self, found: Tensor) -> Tensor:
+        """(n, C): how answers differ from the model's own; the sum of squares is the strain."""
+        gaps = found - self.answer
         if self.cases.model.kind == "regression":
-            return squares.sum(-1)
-        return (squares / (self.answer + RARE)).sum(-1) / 4
+            return gaps
+        return gaps / (2 * (self.answer + RARE).sqrt())
 
     def _put(self, candidates: Sequence[Tensor], counts: Sequence[int]) -> Change:
         firsts = {f.layer: sum(counts[:i]) for i, f in enumerate(self.layers)}
@@ -103,7 +107,7 @@ class Best:
         self.distance = [0.0] * len(ground.layers)
         self.change = [0.0] * len(ground.layers)
         self.rested = [0] * len(ground.layers)  # offers of something feasible since the last better one
-        self.history: list[list[float]] = []  # distances after each step of the search
+        self.history: list[list[float]] = []  # distances after each round of heedful.debate.follow
 
     def take(self, other: Best) -> None:
         """Begin with what another has found."""
@@ -127,7 +131,7 @@ class Best:
         return all(layer.stuck or rested >= patience for layer, rested in pairs)
 
     def late(self) -> list[float]:
-        """Share of each layer's distance that came in the last quarter of the steps: near 0 if settled."""
+        """Share of each layer's distance that came in the last quarter of the rounds: near 0 if settled."""
         before = self.history[-(len(self.history) // 4) - 1]
         pairs = zip(before, self.distance, strict=True)
         return [max(0.0, 1 - then / now) if now > 0 else 0.0 for then, now in pairs]
@@ -156,13 +160,6 @@ def climb(ground: Ground, best: Best, search: Search, rng: torch.Generator) -> l
     return _ascend(ground, best, search, [starts(layer, search.starts, rng) for layer in ground.layers])
 
 
-def climb_again(ground: Ground, best: Best, search: Search, found: Sequence[Tensor]) -> list[Tensor]:
-    """From feasible weights (n, H, Q, T) of each layer, fewer and smaller steps; returns the last ones."""
-    shorter = replace(search, steps=max(1, round(SECOND * search.steps)), rate=SECOND_RATE * search.rate)
-    shares = [layer.over_words(some) for layer, some in zip(ground.layers, found, strict=True)]
-    return _ascend(ground, best, shorter, [share.clamp_min(FLOOR).log() for share in shares])
-
-
 def _ascend(ground: Ground, best: Best, search: Search, begin: Sequence[Tensor]) -> list[Tensor]:
     """Adam on log-weights (n, H, Q, T) of each layer, until the steps or the patience end."""
     logs = [some.clone().requires_grad_() for some in begin]
@@ -176,7 +173,6 @@ def _ascend(ground: Ground, best: Best, search: Search, begin: Sequence[Tensor])
         changes, strains = ground.pulled(candidates)
         with torch.no_grad():
             best.offer(candidates, changes)
-            best.history.append(list(best.distance))
         if best.over(search.patience):
             break
         loss = torch.zeros((), dtype=torch.float64)

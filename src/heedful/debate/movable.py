@@ -38,8 +38,8 @@ class Movable:
         return weights * self.free / self.mass.clamp_min(1e-30)
 
     def apart(self, some: Tensor, others: Tensor) -> Tensor:
-        """(...): mean JSD over heads and rows."""
-        each = jsd(self.over_words(some), self.over_words(others))  # (..., H, Q)
+        """(...): mean JSD over heads and rows, in float64: it is a small difference of large terms."""
+        each = jsd(self.over_words(some.double()), self.over_words(others.double()))  # (..., H, Q)
         return (each.mean(-2) * self.importance).sum(-1)
 
     def farthest(self) -> Tensor:
