@@ -4,14 +4,16 @@
 
 It is defined for ReLU networks alone, and it fails sanity checks: randomising the upper layers hardly changes
 it (Adebayo et al. 2018), since stopping negative gradients mostly reconstructs the input. For comparison.
-Cost: one forward + backward. Needs: gradients and ReLU modules. Springenberg et al. 2015.
+Every ReLU counts, a module's or a function's (torch.relu, clamp(min=0)), in place or not. One that is written
+in another way (torch.where, x * (x > 0), maximum) or runs in scripted code keeps its plain gradient.
+Cost: one forward + backward. Needs: gradients and ReLUs. Springenberg et al. 2015.
 """
 
 from __future__ import annotations
 
 from heedful.explainers.paths import embeds_read
 from heedful.models.base import Model
-from heedful.models.scoped import guided
+from heedful.models.guided_relu import GuidedRelu
 from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Target
 
@@ -29,8 +31,7 @@ def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
     explanations of random networks look alike.
     """
     read = embeds_read(model, x, target)  # (T + W, d)
-    assert model.module is not None  # capability "relu"
-    with guided(model.module):
+    with GuidedRelu():
         values, grads = model.gradients(x, target, read[None])
     scores = (grads[0].double() * read.double()).sum(-1).cpu().numpy()
     return Attribution.over(x, model.written(target), target, scores, output=float(values[0]))

@@ -31,7 +31,7 @@ CAPABILITIES = {
     "gradients": "gradients with respect to the token embeddings",
     "attentions": "attention weights",
     "generate": "text generation",
-    "relu": "ReLU modules",
+    "relu": "ReLUs",
     "values": "one stack of layers whose attention goes through transformers' attention switch",
     "edits": "an attention whose weights can be changed as it runs: transformers' attention switch",
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",

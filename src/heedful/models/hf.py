@@ -21,6 +21,7 @@ from heedful.errors import HeedfulError
 from heedful.models.attending import Edit, Sites, attending, find_sites
 from heedful.models.base import Attended, Inputs, Output
 from heedful.models.decoding import generation_settings
+from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.lrp import RelevanceRules, relevances
 from heedful.models.prefix import after, first, plain
@@ -29,7 +30,6 @@ from heedful.models.scoped import (
     eager_attention,
     first_broken_layer,
     hooked,
-    relus,
     seeded,
     untouched,
 )
@@ -204,8 +204,7 @@ class HFBackend:
                 found = self.forward_after(after(whole, None, 4)[0], first(past, 4, 2))
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
             return False
-        close = torch.finfo(found.dtype).eps ** 0.5
-        return torch.allclose(found, expected, rtol=close, atol=close * float(expected.abs().max()))
+        return _same(found, expected)
 
     def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
         """One pass in eager attention with a graph from the embeddings and attention weights on."""
@@ -282,8 +281,7 @@ class HFBackend:
                     same = self.model(**self._arguments(inputs))[0]
             except (HeedfulError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 return {}
-        close = torch.finfo(plain.dtype).eps ** 0.5
-        return found if torch.allclose(same, plain, rtol=close, atol=close * float(plain.abs().max())) else {}
+        return found if _same(same, plain) else {}
 
     def attending(self, edit: Edit) -> AbstractContextManager[None]:
         if not self.sites:
@@ -308,13 +306,14 @@ class HFBackend:
             found.add("rows")
         with torch.inference_mode(False), torch.enable_grad():
             try:
-                out = self.traced(inputs)
+                with GuidedRelu() as rule:  # counts ReLUs
+                    out = self.traced(inputs)
             except (HeedfulError, AttributeError, RuntimeError, TypeError, ValueError):
                 return frozenset(found)
             maps = (*out.attentions, *out.cross)
             grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
         if grads[0] is not None:
-            found |= {"gradients", "relu"} if relus(self.model) else {"gradients"}
+            found |= {"gradients", "relu"} if rule.calls else {"gradients"}
         if maps and any(grad is not None for grad in grads[1:]):
             found.add("attentions")
         if (
@@ -363,8 +362,7 @@ class HFBackend:
                 found = self.forward(padded)[0]
             except (ValueError, RuntimeError):
                 return True
-        close = torch.finfo(found.dtype).eps ** 0.5  # far above rounding, far below another token's answer
-        return not torch.allclose(found, expected, rtol=close, atol=close * float(expected.abs().max()))
+        return not _same(found, expected)
 
     def special_id(self, name: str) -> int | None:
         """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
@@ -457,6 +455,13 @@ def in_turn(*changes: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, T
         return left.pop(0)(output) if left else None
 
     return change
+
+
+def _same(some: Tensor, others: Tensor) -> bool:
+    """Equal but for rounding: far above it, far below another token's answer. In float64, too, transformers
+    takes softmax and rotary positions in float32."""
+    close = max(torch.finfo(dtype).eps for dtype in (some.dtype, torch.float32)) ** 0.5
+    return torch.allclose(some, others, rtol=close, atol=close * float(others.abs().max()))
 
 
 def _switched(before: str) -> tuple[str, ...]:

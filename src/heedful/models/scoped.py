@@ -3,6 +3,10 @@
 transformers installs capture hooks on the first `output_attentions=True` call and leaves them behind, so
 `untouched` puts hooks, train/eval modes, attention settings and even new attributes back, whatever happens
 inside. Parameters are never written, gradients are taken with `torch.autograd.grad`, which stores nothing.
+
+Float64 models of transformers take their softmax in float32, where the mask's -1.8e308 is -inf: a row that
+sees nothing (the first of a decoder whose first token is hidden) would be NaN, and with it every answer.
+Inside, such scores count as the smallest float32, as in a float32 model; other rows stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +17,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+SOFTMAX = {nn.functional.softmax, torch.softmax, Tensor.softmax}
 _HOOK_TABLES = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -36,8 +42,11 @@ def untouched(module: nn.Module) -> Iterator[nn.Module]:
     settings = [(config, config._attn_implementation_internal) for config in _attention_configs(module)]
     for part in parts:
         part["training"] = False  # not module.eval(), which a class may override
+    first = next(module.parameters(), None)
+    double = first is not None and first.dtype == torch.float64
     try:
-        yield module
+        with _FiniteSoftmax() if double else nullcontext():
+            yield module
     finally:
         for part, (mode, names, hooks) in zip(parts, before, strict=True):
             part["training"] = mode
@@ -49,6 +58,19 @@ def untouched(module: nn.Module) -> Iterator[nn.Module]:
                     part[name].update(hooks.get(name, {}))
         for config, implementation in settings:
             config._attn_implementation_internal = implementation
+
+
+class _FiniteSoftmax(TorchFunctionMode):
+    """softmax(x, dtype=float32) of float64 scores: what is below the smallest float32 counts as that."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        narrow = func in SOFTMAX and kwargs.get("dtype") == torch.float32
+        if narrow and args and args[0].dtype == torch.float64:
+            args = (args[0].clamp_min(torch.finfo(torch.float32).min), *args[1:])
+        return func(*args, **kwargs)
 
 
 def _attention_configs(module: nn.Module) -> list[Any]:
@@ -104,24 +126,6 @@ def hooked(module: nn.Module, hook: Callable[[nn.Module, Any, Any], Any]) -> Ite
         yield
     finally:
         handle.remove()
-
-
-@contextmanager
-def guided(module: nn.Module) -> Iterator[None]:
-    """Negative gradients are stopped at the output of every ReLU module, for the length of the block."""
-
-    def stop(_module: nn.Module, _args: Any, output: Tensor) -> None:
-        if output.requires_grad:
-            output.register_hook(lambda grad: grad.clamp_min(0))  # type: ignore[no-untyped-call]
-
-    with ExitStack() as stack:
-        for part in relus(module):
-            stack.enter_context(hooked(part, stop))
-        yield
-
-
-def relus(module: nn.Module) -> list[nn.Module]:
-    return [part for part in module.modules() if isinstance(part, nn.ReLU)]
 
 
 def first_broken_layer(module: nn.Module, run: Callable[[], object]) -> str | None:

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from heedful.errors import HeedfulError
 from heedful.models.attending import Edit, Seen, Site
 from heedful.models.base import Attended, Inputs, Output
+from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import UNLIMITED, fingerprint
-from heedful.models.scoped import first_broken_layer, hooked, relus, untouched
+from heedful.models.scoped import first_broken_layer, hooked, untouched
 from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
 
@@ -173,10 +174,11 @@ class TorchBackend:
     def _offers(self) -> frozenset[str]:
         ids = torch.tensor([self.tokenizer("a b", verbose=False)["input_ids"]])
         with torch.inference_mode(False), torch.enable_grad():
-            out = self.traced(Inputs(ids, torch.ones_like(ids)))
+            with GuidedRelu() as rule:
+                out = self.traced(Inputs(ids, torch.ones_like(ids)))
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
         found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
-        found |= {"relu"} if relus(self.module) else set()
+        found |= {"relu"} if rule.calls else set()
         found |= {"edits"} if isinstance(self.module, Mixes) else set()
         found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
         return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
