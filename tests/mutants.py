@@ -287,10 +287,39 @@ MUTANTS = (
     ),
     Mutant(
         "guided backprop: negative gradients pass",
-        "models/scoped.py",
-        "lambda grad: grad.clamp_min(0)",
-        "lambda grad: grad.clone()",
+        "models/guided_relu.py",
+        "grad.clamp_min(0), 0.0)",
+        "grad, 0.0)",
         "explainers/test_guided.py",
+    ),
+    Mutant(
+        "guided backprop: functional ReLUs keep their gradient",
+        "models/guided_relu.py",
+        "RELUS = {functional.relu, torch.relu, Tensor.relu}",
+        "RELUS = {functional.relu, Tensor.relu}",
+        "explainers/test_guided.py",
+    ),
+    Mutant(
+        "guided backprop: a ReLU in place changes nothing",
+        "models/guided_relu.py",
+        "x.copy_(out) if in_place else out",
+        "out",
+        "explainers/test_guided.py",
+    ),
+    # precision
+    Mutant(
+        "float64: rounding of the softmax hides that attention can be edited",
+        "models/hf.py",
+        "for dtype in (some.dtype, torch.float32)) ** 0.5",
+        "for dtype in (some.dtype,)) ** 0.5",
+        "models/test_precision.py",
+    ),
+    Mutant(
+        "float64: a row that sees nothing is NaN",
+        "models/scoped.py",
+        "with _FiniteSoftmax() if double else nullcontext():",
+        "with nullcontext():",
+        "models/test_precision.py",
     ),
     # attention
     Mutant(
@@ -1314,6 +1343,20 @@ MUTANTS = (
         "debate/test_adversary.py",
     ),
     Mutant(
+        "adversary: steps forget what the answer costs",
+        "debate/linear_steps.py",
+        "z = logs - scale * torch.einsum",
+        "z = logs - 0 * scale * torch.einsum",
+        "debate/test_linear_steps.py",
+    ),
+    Mutant(
+        "adversary: follows without looking at the answer",
+        "debate/follow.py",
+        "(jacobian.double().cpu() * layer.mass * layer.free).flatten(2, 3)",
+        "(0 * jacobian.double().cpu() * layer.mass * layer.free).flatten(2, 3)",
+        "debate/test_line_search.py",
+    ),
+    Mutant(
         "adversary: special tokens dealt out too",
         "debate/movable.py",
         "free = allowed & words & (own * words)",
@@ -1361,6 +1404,20 @@ MUTANTS = (
         "if len(free) == len(adversaries):",
         "if free:",
         "debate/test_trial.py::test_the_conclusion_follows_how_far_attention_can_go",
+    ),
+    Mutant(
+        "trial: two zeros compared",
+        "debate/told.py",
+        "return abs(found.value) < SEEN and abs(found.control) < SEEN",
+        "return False",
+        "debate/test_trial.py::test_two_zeros_are_not_compared",
+    ),
+    Mutant(
+        "trial: a difference nobody sees is told",
+        "debate/told.py",
+        "return low > high and low - high >= SEEN",
+        "return low > high",
+        "debate/test_trial.py::test_shuffling_is_read_beside_a_deleted_word",
     ),
     # features: dictionaries, their training, the store, steering
     Mutant(

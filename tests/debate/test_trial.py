@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,6 @@ def test_the_conclusion_is_no_surer_than_the_interval() -> None:
 
 
 def test_a_search_that_never_kept_the_answer_is_told() -> None:
-    from dataclasses import replace
-
     found = adversary(0.05)
     lost = replace(found, extra={**found.extra, "share of starts feasible": 0.0})
     assert "longer search" in conclusion(Trial((lost,), 9))
@@ -206,16 +205,12 @@ def test_a_search_that_never_kept_the_answer_is_told() -> None:
 
 
 def test_the_conclusion_says_how_little_could_move() -> None:
-    from dataclasses import replace
-
     found = adversary(0.9)
     few = replace(found, extra={**found.extra, "attention on words": 0.3})
     assert "words get 30% of it" in conclusion(Trial((few,), 9))
 
 
 def test_heads_that_cancel_are_told() -> None:
-    from dataclasses import replace
-
     found = adversary(0.9)
     both = [replace(found, extra={**found.extra, "JSD of the heads' mean": mean}) for mean in (0.01, 0.14)]
     assert "moves by JSD 0.01 to 0.14" in conclusion(Trial(tuple(both), 9))
@@ -226,8 +221,10 @@ def test_other_tests_may_speak_against_it() -> None:
         return Finding("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
                        extra={"share significant": 0.1})  # fmt: skip
 
-    assert "no better than chance" in conclusion(Trial((adversary(0.05), ranks(-0.1)), 9))
-    assert "no better than chance" not in conclusion(Trial((adversary(0.05), ranks(0.05)), 9))
+    assert "not clearly better than chance" in conclusion(Trial((adversary(0.05), ranks(-0.1)), 9))
+    assert "better than chance" not in conclusion(Trial((adversary(0.05), ranks(0.05)), 9))
+    unknown = replace(ranks(0.1), value=math.nan, interval=(math.nan, math.nan))
+    assert "better than chance" not in conclusion(Trial((adversary(0.05), unknown), 9))
     moved = Finding("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
                     extra={"TVD": 0.01, "lambda": 1.0})  # fmt: skip
     apart = Finding("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
@@ -260,6 +257,39 @@ def test_shuffling_is_read_beside_a_deleted_word() -> None:
     assert "matters less" in said(-0.2, -0.1)
     assert "matters more" in said(0.1, 0.2)
     assert "matters" not in said(-0.1, 0.1)
+    assert "no clear difference" in said(-0.1, 0.1)
+    assert "no clear difference" in said(-0.004, -0.001)  # below what two decimals show
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-4, 2e-3])
+def test_two_zeros_are_not_compared(by_hand: Any, value: float) -> None:
+    """Answers that hang on nothing, or on words by less than can be seen, though always in one direction."""
+    words = ("cat", "dog", "sat", "ran", "low", "mat", "not", "bad")
+    toy = by_hand({word: (0.2 * i, value * (1 + i % 3)) for i, word in enumerate(words)}, "cat dog")
+    rng = np.random.default_rng(41)
+    texts = [" ".join(rng.choice(words, 5)) for _ in range(7)]
+    found = heedful.trial(toy.cases.model, texts, [0, 1] * 3 + [0], **LIGHT)
+    by_test = {line.test: line.showed for line in found.statements}
+    for test in ("permutation", "uniform"):
+        assert by_test[test].endswith("neither changes the answer, so this test shows nothing here.")
+    assert "single word" not in found.verdict.split("Not shown")[1]
+    assert "neither other attention nor deleting words changes the answers" in found.conclusion
+    assert "better than chance" not in found.conclusion
+    assert "nan" not in found.verdict
+
+
+def test_an_accuracy_that_stays_does_not_go() -> None:
+    def said(own: float, moved: float) -> str:
+        lines = (
+            Finding("uniform", "uniform attention, change of the answer, layer 0", moved, (0.0, 0.3), 0.2),
+            Finding("uniform", "uniform attention, accuracy, layer 0", 0.8, (0.6, 0.9), 0.5,
+                    extra={"accuracy of the model as it is": own}),
+        )  # fmt: skip
+        return statements(Trial(lines, 9))[0].showed
+
+    assert "accuracy stays at 0.800" in said(0.8, 0.1)
+    assert "accuracy goes from 0.900 to 0.800" in said(0.9, 0.1)
+    assert "shows nothing" not in said(0.8, 0.0)  # all words deleted does change the answer
 
 
 def test_training_that_failed_says_nothing_of_attention() -> None:
@@ -314,8 +344,6 @@ def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
 
 
 def test_names_are_escaped(quick: Trial) -> None:
-    from dataclasses import replace
-
     evil = replace(quick, model={"name": "<script>alert(1)</script>"}, notes=("<img onerror=x>",))
     for html in (page(evil), evil._repr_html_()):
         assert "<script>alert" not in html

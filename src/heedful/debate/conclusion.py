@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from heedful.debate.findings import Finding
 from heedful.debate.result import Trial
-from heedful.debate.told import APART, farthest, place, short
+from heedful.debate.told import APART, above, farthest, place, short, unmoved
 from heedful.wording import listed
 
 FEW = 5  # texts, below which nothing is said of attention as a whole
@@ -21,6 +21,11 @@ def conclusion(trial: Trial) -> str:
     A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
     and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
     """
+    if _indifferent(trial):
+        return (
+            f"On these {trial.texts:,} texts neither other attention nor deleting words changes the answers: "
+            "nothing is said about attention as a whole."
+        )
     adversaries = [f for f in trial.of("adversary") if math.isfinite(f.value)]
     if not adversaries:
         return "Without adversaries that could be searched for, nothing is said about attention as a whole."
@@ -54,6 +59,12 @@ def conclusion(trial: Trial) -> str:
     return " ".join([said, *_against(trial)])
 
 
+def _indifferent(trial: Trial) -> bool:
+    """The answers hang neither on attention nor on the words: all words, or one where that was not tried."""
+    changed = [f for f in trial.of("uniform") if "change of the answer" in f.what] or trial.of("permutation")
+    return bool(changed) and all(unmoved(f) for f in changed)
+
+
 def _movable(adversaries: Sequence[Finding]) -> str:
     """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
     means = [f.extra.get("JSD of the heads' mean", math.nan) for f in adversaries]
@@ -72,12 +83,13 @@ def _against(trial: Trial) -> list[str]:
     """What other tests saw that speaks against reading attention as the reason."""
     found = []
     ranks = [f for f in trial.of("correlation") if f.what.startswith("attention and leave-one-out")]
-    if ranks and not any(f.interval[0] > 0 for f in ranks):
-        found.append("It ranks tokens no better than chance when they are left out one by one.")
+    ranks = [f for f in ranks if math.isfinite(f.value)]
+    if ranks and not any(above(f.interval[0], 0.0) for f in ranks):
+        found.append("It ranks tokens not clearly better than chance when they are left out one by one.")
     kept = [f for f in trial.of("uniform") if "prediction kept" in f.what][-1:]
     if kept and kept[0].interval[0] > 0.9:
         found.append("Uniform attention keeps nearly all predictions.")
     best, seeds = farthest(trial.of("trained adversary")), [f for f in trial.of("seeds") if f.what == APART]
-    if best is not None and seeds and best.interval[0] > seeds[0].interval[1]:
+    if best is not None and seeds and above(best.interval[0], seeds[0].interval[1]):
         found.append("Another model answers alike and looks elsewhere, further than seeds go.")
     return found

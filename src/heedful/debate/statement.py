@@ -11,9 +11,22 @@ from collections.abc import Callable, Sequence
 from heedful.debate.conclusion import conclusion
 from heedful.debate.findings import Finding
 from heedful.debate.result import Statement, Trial, by_test
-from heedful.debate.told import APART, KEPT, ends, farthest, mean_control, place, short, signed, told
+from heedful.debate.told import (
+    APART,
+    KEPT,
+    above,
+    ends,
+    farthest,
+    mean_control,
+    place,
+    short,
+    signed,
+    told,
+    unmoved,
+)
 from heedful.wording import listed
 
+NOTHING = "neither changes the answer, so this test shows nothing here"
 REFERENCE = "gradients and leave-one-out"  # the published yardstick of a correlation
 
 
@@ -47,7 +60,7 @@ def _correlation(findings: Sequence[Finding], trial: Trial) -> str:
             where = f"{place(best)}; significant in {share:.0%} of texts"
             parts.append(f"like {to} with tau {told(best)} at best ({where})")
     if not parts:
-        return "No text has two words whose ranks could be compared."
+        return "No text has ranks to compare: fewer than two words, or scores that are all the same."
     chance = short(mean_control(known))
     said = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
     reference = next((f for f in known if f.what == REFERENCE), None)
@@ -65,7 +78,7 @@ def _worse(findings: Sequence[Finding]) -> bool:
     """Attention agrees with leave-one-out clearly less than gradients do."""
     reference = next((f for f in findings if f.what == REFERENCE), None)
     own = [f for f in findings if f.what.startswith("attention and ")]
-    return reference is not None and all(f.interval[1] < reference.interval[0] for f in own)
+    return reference is not None and all(above(reference.interval[0], f.interval[1]) for f in own)
 
 
 def _permutation(findings: Sequence[Finding], trial: Trial) -> str:
@@ -73,20 +86,33 @@ def _permutation(findings: Sequence[Finding], trial: Trial) -> str:
     said = f"Shuffled attention moves the answer by {short(low.value)} ({place(low)})"
     said += "" if low is high else f" to {short(high.value)} ({place(high)})"
     said += f", where deleting one random word moves it by {short(high.control)}"
-    if high.extra.get("at most", math.nan) < 0:
+    if unmoved(high):
+        return f"{said}: {NOTHING}."
+    if above(0.0, high.extra.get("at most", math.nan)):
         said += ": the order of the weights matters less than a single word"
-    elif low.extra.get("at least", math.nan) > 0:
+    elif above(low.extra.get("at least", math.nan), 0.0):
         said += ": the order of the weights matters more than a single word"
+    elif not any(_differs(f) for f in findings):
+        said += ": no clear difference"
     together = high.extra.get("Spearman of largest weight and change", math.nan)
     if math.isfinite(together):
         said += f". Over texts, change and largest weight have a Spearman correlation of {short(together)}"
     return said + "."
 
 
+def _differs(found: Finding) -> bool:
+    """Shuffling changes the answer clearly more, or clearly less, than deleting a word."""
+    return above(found.extra.get("at least", math.nan), 0.0) or above(
+        0.0, found.extra.get("at most", math.nan)
+    )
+
+
 def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     if not known:
-        return "No text has two words between which attention could be dealt out."
+        return (
+            "No text has two words between which attention could be dealt out, and an answer that feels it."
+        )
     low, high = ends(known)
     share = max(f.extra["share of texts with an adversary"] for f in known)
     feasible = max(f.extra["share of starts feasible"] for f in known)
@@ -108,18 +134,21 @@ def _uniform(findings: Sequence[Finding], trial: Trial) -> str:
     right = [f for f in findings if "accuracy" in f.what][-1:]
     said = f"With uniform attention the answer moves by {told(changed)}"
     said += f" (with all words deleted: {short(changed.control)})"
+    if unmoved(changed):
+        return f"{said}: {NOTHING}."
     said += f"; the prediction stays in {kept[0].value:.0%} of the texts" if kept else ""
     if right:
         own = right[0].extra["accuracy of the model as it is"]
-        said += f"; accuracy goes from {own:.3f} to {right[0].value:.3f} (most frequent label: "
-        said += f"{right[0].control:.3f})"
+        now = right[0].value
+        moved = f"goes from {own:.3f} to {now:.3f}" if f"{own:.3f}" != f"{now:.3f}" else f"stays at {own:.3f}"
+        said += f"; accuracy {moved} (most frequent label: {right[0].control:.3f})"
     return said + "."
 
 
 def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
     by_name = {f.what.removeprefix("accuracy, "): f for f in findings if f.unit == "accuracy"}
     free, lost = by_name["trained freely"], by_name["lost without attention"]
-    if not free.interval[0] > free.control:
+    if not above(free.interval[0], free.control):
         return (
             f"Models of this kind, trained again, did not clearly learn the task (accuracy {told(free)}, "
             f"majority class {short(free.control)}): nothing is seen of what attention is worth to them."
@@ -128,7 +157,7 @@ def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
         f"Trained again freely, models of this kind reach an accuracy of {told(free)} (this model: "
         f"{short(free.extra['this model'])}); with uniform attention they lose {told(lost)}"
     )
-    if lost.interval[0] > 0:
+    if above(lost.interval[0], 0.0):
         return said + ": attention helps them."
     return said + ": at this budget it is not seen that they need it."
 
@@ -153,7 +182,7 @@ def _second(findings: Sequence[Finding], trial: Trial) -> str:
     seeds = next((f for f in trial.of("seeds") if f.what == APART), None)
     if seeds is None:
         return said + "."
-    clear = best.interval[0] > seeds.interval[1]
+    clear = above(best.interval[0], seeds.interval[1])
     return (
         said + f", {'further' if clear else 'not clearly further'} than two seeds are apart ({told(seeds)})."
     )
@@ -166,7 +195,7 @@ def _guide(findings: Sequence[Finding], trial: Trial) -> str:
     better = [
         name
         for name in ("shuffled", "uniform")
-        if (gap := by_name.get(f"model rather than {name}")) is not None and gap.interval[0] > 0
+        if (gap := by_name.get(f"model rather than {name}")) is not None and above(gap.interval[0], 0.0)
     ]
     if better:
         return said + f" This model's weights help more than {listed(better)} ones."

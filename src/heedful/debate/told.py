@@ -9,12 +9,23 @@ from heedful.debate.findings import Finding
 
 APART = "attention of two seeds apart"
 KEPT = 0.05  # mean TVD up to which a trained adversary kept the answers
+SEEN = 0.005  # smallest difference that two decimals show: below it, none is spoken of
 
 
 def ends(findings: Sequence[Finding]) -> tuple[Finding, Finding]:
     """The smallest and the largest value; the same finding if there is one."""
     ordered = sorted(findings, key=lambda f: f.value if math.isfinite(f.value) else 0.0)
     return ordered[0], ordered[-1]
+
+
+def above(low: float, high: float) -> bool:
+    """The lower end of one number is above the upper end of another, by a difference that can be seen."""
+    return low > high and low - high >= SEEN
+
+
+def unmoved(found: Finding) -> bool:
+    """Neither what was done nor its control changes the answer: two zeros, which compare nothing."""
+    return abs(found.value) < SEEN and abs(found.control) < SEEN
 
 
 def place(found: Finding) -> str:
