@@ -875,11 +875,33 @@ MUTANTS = (
         "evidence/test_rationales.py",
     ),
     Mutant(
-        "rationales: any letter marks a word",
+        "rationales: white space marks a word",
         "evidence/rationales.py",
-        "hits >= least * len(visible)",
-        "hits >= 0 * least",
+        " if not x.text[i].isspace()}",
+        "}",
         "evidence/test_rationales.py",
+    ),
+    Mutant(
+        "rationales: a word needs all of its tokens",
+        "evidence/rationales.py",
+        "any(i in marked for t in positions for i in range(*x.offsets[t]))",
+        "all(i in marked for t in positions for i in range(*x.offsets[t]))",
+        "evidence/test_rationales.py",
+    ),
+    # labels
+    Mutant(
+        "labels: a number is a position although names are numbers",
+        "labels.py",
+        "key == found[1] and any(WHOLE.fullmatch(own) for own in keys)",
+        "False",
+        "test_labels.py",
+    ),
+    Mutant(
+        'labels: "1.0" is no position',
+        "labels.py",
+        r"(\d+)(\.0*)?",
+        r"(\d+)()",
+        "test_labels.py",
     ),
     # metrics that explain again
     Mutant(

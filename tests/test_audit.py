@@ -20,7 +20,7 @@ from heedful.auditing.folder import RunFolder
 from heedful.auditing.result import verdict_of
 from heedful.auditing.settings import Settings, settle
 from heedful.auditing.source import Row
-from heedful.auditing.weighing import Shard, marked, weigh_shard
+from heedful.auditing.weighing import Shard, weigh_shard
 from heedful.evidence.summary import pools_of, summarise
 from heedful.evidence.verdict import judge
 from heedful.evidence.weigh import Score, weigh
@@ -369,19 +369,6 @@ def test_progress_counts_every_row(model: Any, tmp_path: Path) -> None:
     told.clear()
     run(model, tmp_path, progress=lambda *found: told.append(found), **given)
     assert told == [(4, 6, 4), (6, 6, 6)]
-
-
-def test_rationales_by_word_by_space_and_by_character(model: Any) -> None:
-    x = model.encode("it's good, really good")
-    words = [x.text[start:end] for start, end in x.word_spans]
-    assert words == ["it's", "good", ",", "really", "good"]
-    assert marked([0, 1, 0, 0, 1], x, "word") == [False, True, False, False, True]
-    assert marked([0, 1, 0, 1], x, "word") == [False, True, True, False, True], "good, is one between spaces"
-    assert marked([[5, 7]], x, "word") == [False, True, False, False, False]
-    assert marked([], x, "word") == [False] * 5
-    for wrong in ([1, 0], "good", 3, [[1, 2, 3]], [0.5] * 5):
-        with pytest.raises(HeedfulError, match="rationale"):
-            marked(wrong, x, "word")
 
 
 def test_a_rationale_that_does_not_fit_is_told(model: Any, tmp_path: Path) -> None:

@@ -26,30 +26,6 @@ def generator(spec: Any) -> Target:
     )
 
 
-@pytest.mark.parametrize(
-    ("wish", "index"), [("negative", 0), ("POSITIVE", 1), ("Mixed", 2), ("mixed", 3), (2, 2), ("3", 3)]
-)
-def test_labels(wish: Any, index: int) -> None:
-    assert targets.label_index(wish, LABELS) == index
-
-
-@pytest.mark.parametrize(
-    "wish", ["MIXED", "nope", "", "-1", "4", 4, -1, 1.0, True, "²", "١٢", "--1", None, [1]]
-)
-def test_wrong_labels_are_refused(wish: Any) -> None:
-    with pytest.raises(HeedfulError, match="negative, positive"):
-        targets.label_index(wish, LABELS)
-
-
-def test_a_wrong_label_gets_a_suggestion() -> None:
-    with pytest.raises(HeedfulError, match="Did you mean 'negative'"):
-        targets.label_index("negatve", LABELS)
-
-
-def test_a_label_that_is_a_number_goes_before_an_index() -> None:
-    assert targets.label_index("1", ["1", "2"]) == 0
-
-
 def test_classifier_targets() -> None:
     assert targets.for_classifier(None, "classifier", LABELS, 1) == Target("class", 1, "positive")
     assert targets.for_classifier(0, "multi-label", LABELS, 1).kind == "label"

@@ -8,11 +8,11 @@ A spec is None (the prediction itself), an index, a label, a token, "A rather th
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from heedful.errors import HeedfulError
+from heedful.labels import label_index
 from heedful.types import Encoded, Target
 
 KEYS = {"label", "contrast", "position", "given", "sequence"}
@@ -53,26 +53,6 @@ def for_classifier(spec: Any, kind: str, labels: Sequence[str], predicted: int) 
         contrast=contrast,
         contrast_label="" if contrast is None else labels[contrast],
     )
-
-
-def label_index(wish: Any, labels: Sequence[str]) -> int:
-    """A label by name (case-insensitive when that is unique) or by index."""
-    known = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-    if isinstance(wish, str):
-        exact = [i for i, label in enumerate(labels) if label == wish]
-        folded = exact or [i for i, label in enumerate(labels) if label.casefold() == wish.casefold()]
-        if len(folded) == 1:
-            return folded[0]
-        if not wish.removeprefix("-").isdecimal():
-            close = difflib.get_close_matches(wish, labels, n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
-            raise HeedfulError(f"unknown label {wish!r}", fix=f"{hint}The model's labels are: {known}")
-        wish = int(wish)
-    if isinstance(wish, bool) or not isinstance(wish, int):
-        raise HeedfulError(f"{wish!r} is no label", fix=f"The model's labels are: {known}")
-    if not 0 <= wish < len(labels):
-        raise HeedfulError(f"there is no label {wish}", f"the model has {len(labels)}, counted from 0", known)
-    return wish
 
 
 def for_generator(

@@ -56,14 +56,14 @@ def test_what_was_cut_or_is_of_no_use_is_told(shared: Any) -> None:
     long = prepare(shared("bert").model, ["the cat " * 100, TEXTS[0]])
     assert long.notes == ("1 of 2 texts were cut to what the model reads",)
     assert "not used" in prepare(shared("bert-regression").model, TEXTS, [0.7, 0.1, 0.2]).notes[0]
-    with pytest.raises(HeedfulError, match="no label"):
+    with pytest.raises(HeedfulError, match=r"unknown label 0\.7"):
         prepare(shared("bert").model, TEXTS, [0.7, 1, 0])
 
 
 def test_what_cannot_be_tried_is_refused_in_words(shared: Any) -> None:
     with pytest.raises(HeedfulError, match="one answer a text"):
         prepare(shared("t5").model, TEXTS)
-    with pytest.raises(HeedfulError, match="no label"):
+    with pytest.raises(HeedfulError, match="unknown label 'good'"):
         prepare(shared("bert").model, TEXTS, ["good", "bad", "bad"])
     with pytest.raises(HeedfulError, match="2 labels"):
         prepare(shared("bert").model, TEXTS, [0, 1])

@@ -15,7 +15,7 @@ import heedful
 from heedful.debate.conclusion import conclusion
 from heedful.debate.data import Texts
 from heedful.debate.findings import Finding
-from heedful.debate.marks import spans_in, with_marks
+from heedful.debate.marks import with_marks
 from heedful.debate.result import Trial
 from heedful.debate.statement import statements
 from heedful.debate.told import KEPT
@@ -319,14 +319,6 @@ def test_marked_texts_are_split_and_never_on_both_sides(small: Any) -> None:
     assert not rows & {tuple(row[m.bool()].tolist()) for row, m in zip(held.ids, held.mask, strict=True)}
     assert train.marks is not None
     assert int((~train.marks.any(1)).sum()) == 1  # the text nobody marked
-
-
-def test_marks_are_spans_or_one_a_word() -> None:
-    assert spans_in("a good film", [0, 1, 0]) == ((2, 6),)
-    assert spans_in("a good film", [[2, 6]]) == ((2, 6),)
-    assert spans_in("a good film", None) == ()
-    with pytest.raises(HeedfulError, match="do not fit"):
-        spans_in("a good film", [0, 1])
 
 
 # --- page ---------------------------------------------------------------------------------------------------

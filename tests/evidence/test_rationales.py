@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import heedful
 from heedful import text as textlib
 from heedful.errors import HeedfulError
-from heedful.evidence.rationales import Marked, by_unit, joined, passages, read, spans_of, telling
+from heedful.evidence.rationales import Marked, by_unit, joined, marks_of, passages, read, spans_of, telling
 
 TEXT = "the plot is dull . but , oh , what a wonderful cast ! see it"
 MARKS = [0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0]
@@ -29,14 +30,41 @@ def test_marks_of_words_become_spans() -> None:
 
 
 def test_marks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 marks for 2 words"):
+    with pytest.raises(HeedfulError, match=r"3 marks: the text has 2 words .* 0 or 1 per word"):
         spans_of("two words", [0, 1, 0])
+    for wrong in ("good", 3, [[1, 2, 3]], [0.5] * 2, [0, 2], [[True, False]], [[3, 1]], [[0, 10]], [[-1, 2]]):
+        with pytest.raises(HeedfulError, match="rationale"):
+            spans_of("two words", wrong)
+
+
+def test_marks_are_spans_or_one_per_word() -> None:
+    text = "it's good, really good"
+    assert spans_of(text, [0, 1, 0, 1]) == ((5, 10), (18, 22)), "good, is one between spaces"
+    assert spans_of(text, [False, True, False, False, True]) == ((5, 9), (18, 22)), (
+        "words as heedful cuts them"
+    )
+    assert spans_of(text, np.array([0, 1, 0, 1])) == ((5, 10), (18, 22))
+    assert spans_of(text, [[5, 7], (18, 22), [3, 3]]) == ((5, 7), (18, 22))
+    assert spans_of(text, [0, 1], units=[(0, 10), (11, 22)]) == ((11, 22),), "or one for each unit"
+    assert spans_of(text, None) == spans_of(text, []) == spans_of(text, [0] * 4) == ()
+
+
+def test_marks_of_a_text_that_was_cut_stay_where_they_are(shared: Any) -> None:
+    """Four words that are read must not take the marks of four that are not."""
+    model = shared("bert").model
+    text = "the cat, the cat, " * 20  # 80 words between spaces; 120 with commas apart
+    x = model.encode(text.strip(), "truncate")
+    units = len(x.units("word"))
+    with pytest.raises(HeedfulError, match=f"{units} marks"):
+        marks_of([1] * units, x)
+    assert marks_of([1] + [0] * 79, x) == (True,) + (False,) * (units - 1)
 
 
 def test_spans_are_joined() -> None:
     assert joined("abc def, ghi", [(4, 7), (0, 3), (5, 7), (9, 12)]) == ((0, 7), (9, 12))
-    for wrong in ((-1, 2), (2, 2), (0, 99)):
-        with pytest.raises(ValueError, match="span"):
+    assert joined("abc", [(2, 2)]) == ()
+    for wrong in ((-1, 2), (2, 1), (0, 99)):
+        with pytest.raises(HeedfulError, match="the text has 3"):
             joined("abc", [wrong])
 
 
@@ -52,18 +80,27 @@ def test_marks_by_word(model: Any) -> None:
 
 
 def test_marks_by_sentence(model: Any) -> None:
-    x = model.encode(TEXT)
-    spans = spans_of(TEXT, MARKS)
-    # 6 of 14 characters, 13 of 26, none of 5
-    assert by_unit(x, spans, "sentence") == (False, True, False)
-    assert by_unit(x, spans, "sentence", least=0.0) == (True, True, False)
-    assert by_unit(x, spans, "sentence", least=0.6) == (False, False, False)
+    assert by_unit(model.encode(TEXT), spans_of(TEXT, MARKS), "sentence") == (True, True, False)
 
 
-def test_half_a_word_is_enough_and_less_is_not(model: Any) -> None:
-    x = model.encode("abcd efgh")
-    assert by_unit(x, [(0, 2), (5, 6)]) == (True, False)
-    assert by_unit(x, [(0, 2), (5, 6)], least=0.0) == (True, True)
+def test_any_visible_character_marks_its_word(model: Any) -> None:
+    x = model.encode("abcd efgh ijkl")
+    assert by_unit(x, [(0, 1), (8, 10)]) == (True, True, False), "the blank after efgh is nothing of ijkl"
+    assert by_unit(x, [(4, 5), (9, 10)]) == (False, False, False)
+
+
+@given(spans=st.lists(st.tuples(st.integers(0, 36), st.integers(0, 36)).map(sorted), max_size=4))
+def test_a_word_is_marked_where_one_of_its_tokens_is(shared: Any, spans: list[list[int]]) -> None:
+    """And a sentence where one of its words is: no mark is lost, whatever the unit."""
+    text = "unbelievable cats sat. hello  world !"
+    for family in ("bert", "llama"):
+        x = shared(family).model.encode(text)
+        tokens, words, sentences = (marks_of(spans, x, unit) for unit in ("token", "word", "sentence"))
+        at = {t: mark for (t,), mark in zip(x.units("token"), tokens, strict=True)}
+        assert words == tuple(any(at[t] for t in ps) for ps in x.units("word"))
+        assert sentences == tuple(any(at[t] for t in ps) for ps in x.units("sentence"))
+        visible = any(not c.isspace() for a, b in spans for c in text[a:b])
+        assert any(tokens) == visible
 
 
 def test_every_tokenizer_marks_the_same_words(family: Any) -> None:

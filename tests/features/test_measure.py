@@ -17,7 +17,7 @@ import heedful
 from heedful.errors import HeedfulError
 from heedful.features.corpus import corpus, rows_at
 from heedful.features.counts import Counts
-from heedful.features.losses import label_index, next_token_loss, replacing
+from heedful.features.losses import next_token_loss, replacing
 from heedful.features.measure import measure, measure_seeds, noise
 from heedful.features.sae import SAE, Config
 from heedful.features.windows import Batch
@@ -133,8 +133,8 @@ def test_labels_and_the_models_own_answers(shared: Callable[[str], Any]):
     by_label = -float(torch.stack([one[c] for one, c in zip(logs, (1, 0, 1, 0), strict=True)]).mean())
     assert given.loss["clean"] == pytest.approx(by_label, rel=1e-5)
     assert (found.about["loss of"], given.about["loss of"]) == ("the model's own answer", "the label")
-    with pytest.raises(HeedfulError, match="no label 'sad'"):
-        label_index(family.model, "sad")
+    with pytest.raises(HeedfulError, match="unknown label 'sad'"):
+        measure(sae, family.model, TEXTS[:1], site=SITE, labels=["sad"])
 
 
 def test_figures_of_the_dictionary_by_hand(shared: Callable[[str], Any]):

@@ -13,6 +13,7 @@ from heedful.auditing.scores_file import read_scores_file
 from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.errors import HeedfulError
+from heedful.labels import label_index
 from heedful.models.base import Model
 from heedful.rows import spread
 from heedful.types import Attribution, Comparison, Encoded, Floats, Target
@@ -141,10 +142,11 @@ def _check_target(own: Any, chosen: Any, comparison: Comparison, labels: Sequenc
 
 
 def _named(target: Any, labels: Sequence[str]) -> Any:
-    """A label by its name, however it was written; anything else as it is."""
-    if isinstance(target, int) and 0 <= target < len(labels):
-        target = labels[target]
-    return target.casefold() if isinstance(target, str) else target
+    """A label by its place, however it was written; anything else as it is."""
+    try:
+        return label_index(target, labels)
+    except HeedfulError:
+        return target
 
 
 def _attribution(

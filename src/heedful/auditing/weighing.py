@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,12 +23,14 @@ from heedful.auditing.settings import Settings
 from heedful.auditing.source import Row
 from heedful.auditing.tables import KINDS, to_parquet
 from heedful.errors import HeedfulError
+from heedful.evidence.rationales import marks_of
 from heedful.evidence.weigh import Score, ceilings, weigh
+from heedful.labels import is_missing, label_index, label_indices
 from heedful.models.base import Model
 from heedful.planning import plan
 from heedful.run import Run, carry_out
 from heedful.swap import swap_words
-from heedful.types import CONTROL, Attribution, Comparison, Encoded, Floats
+from heedful.types import CONTROL, Attribution, Comparison, Floats
 from heedful.view.columns import pieces
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -111,7 +112,7 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
     run: Any = Run(model)  # each row of model input is run once, whoever asks
     before = run.spent
     groups, comparison, refused = _explained(run, row, settings, seed)
-    marks = None if row.rationale is None else marked(row.rationale, comparison.x, settings.unit)
+    marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)
     items = next(iter(groups.values()))
     if not items:
         raise HeedfulError("no method has scores for this text", "; ".join(refused.values()))
@@ -151,7 +152,7 @@ def _explained(
     groups: dict[str, list[Attribution]] = {}
     refused: dict[str, str] = {}
     target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
-    for fit in settings.fits if settings.methods else ("",):
+    for fit in (settings.methods and settings.fits) or ("",):
         made = plan(
             run.model, row.text, settings.methods or (CONTROL,), target, settings.unit, seed,
             long=settings.long, params=settings.params_for(fit), timed=False,
@@ -235,57 +236,16 @@ def _predicted(comparison: Comparison) -> str:
 
 
 def _judged(label: Any, comparison: Comparison, labels: Sequence[str]) -> tuple[str | None, bool | None]:
-    """The label as given, and whether the model agrees; None where it names none of the model's labels."""
-    if label is None or (isinstance(label, float) and math.isnan(label)):
-        return None, None
-    names = {str(index): name for index, name in enumerate(labels)} | {name.lower(): name for name in labels}
-    given = str(label).strip().lower()
-    known = names.get(given) or names.get(_whole(label))
-    return str(label), None if known is None else known == _predicted(comparison)
+    """The label as given, and whether the model agrees; None where it names none of the model's labels.
 
-
-def _whole(label: Any) -> str:
-    """1, 1.0, "1.0" and True are label 1; what is no whole number is itself."""
-    try:
-        number = float(label)
-    except (TypeError, ValueError, OverflowError):
-        return ""
-    return str(int(number)) if number.is_integer() else ""
-
-
-def marked(rationale: Any, x: Encoded, unit: str) -> list[bool]:
-    """What people marked, by unit.
-
-    One mark (true, false, 1, 0) a unit or a word between spaces, or a list of [start, end] characters; a unit
-    is marked when any of its characters is.
+    A model with several labels agrees when the one it puts first is among those given.
     """
-    spans = [(min(x.offsets[p][0] for p in ps), max(x.offsets[p][1] for p in ps)) for ps in x.units(unit)]
-    given = list(rationale) if isinstance(rationale, Sequence | np.ndarray) else []
-    if given and all(isinstance(mark, int | np.integer | np.bool_) and mark in (0, 1) for mark in given):
-        if len(given) == len(spans):
-            return [bool(mark) for mark in given]
-        words = _between_spaces(x.text)
-        if len(given) != len(words):
-            raise HeedfulError(
-                f"the rationale has {len(given)} marks",
-                f"the text has {len(spans)} {unit}s, and {len(words)} words between spaces",
-            )
-        given = [span for span, mark in zip(words, given, strict=True) if mark]
-    if not isinstance(rationale, Sequence | np.ndarray) or not all(map(_is_span, given)):
-        raise HeedfulError(
-            "the rationale cannot be read", fix="Give one 0 or 1 a word, or [start, end] spans"
-        )
-    return [any(start < end_of and begin < end for begin, end_of in given) for start, end in spans]
-
-
-def _is_span(mark: Any) -> bool:
-    return isinstance(mark, Sequence) and len(mark) == 2 and all(isinstance(at, int) for at in mark)
-
-
-def _between_spaces(text: str) -> list[tuple[int, int]]:
-    found, at = [], 0
-    for word in text.split():
-        start = text.index(word, at)
-        at = start + len(word)
-        found.append((start, at))
-    return found
+    if is_missing(label):
+        return None, None
+    if len(labels) < 2:  # a value, not a choice
+        return str(label), None
+    read = label_indices if comparison.model["kind"] == "multi-label" else lambda *one: (label_index(*one),)
+    try:
+        return str(label), _predicted(comparison) in [labels[i] for i in read(label, labels)]
+    except HeedfulError:
+        return str(label), None

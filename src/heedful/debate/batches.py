@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.debate.cases import Cases, label_index
+from heedful.debate.cases import Cases, label_of
 from heedful.errors import HeedfulError
 from heedful.evidence.rationales import Marked, by_unit
 from heedful.models.base import Inputs
@@ -57,7 +57,7 @@ def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = 
         raise HeedfulError("there are no training texts", fix="Give texts with their labels to train on")
     if len(texts) != len(labels):
         raise HeedfulError(f"{len(labels)} labels were given for {len(texts)} training texts")
-    truth = [label_index(model, label) for label in labels]
+    truth = [label_of(model, label) for label in labels]
     if any(label is None for label in truth):
         raise HeedfulError("a training text has no label", fix="Leave texts without a label out")
     most = min(length, model.window or length)
@@ -95,7 +95,7 @@ def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: i
         raise HeedfulError("there are no marked texts")
     most = min(length, model.window or length)
     found = [shortened(model.encode(item.text, long="truncate"), most, "truncate") for item in items]
-    data = of_encoded(found, [label_index(model, label) for label in labels], model)
+    data = of_encoded(found, [label_of(model, label) for label in labels], model)
     marks = torch.zeros_like(data.special)
     for row, (x, item) in enumerate(zip(found, items, strict=True)):
         for (position,), mark in zip(x.units("token"), by_unit(x, item.spans, "token"), strict=True):

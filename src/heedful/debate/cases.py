@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.labels import is_missing, label_index
 from heedful.models.base import missing
 from heedful.types import Encoded, Floats, Progress
 
@@ -79,7 +80,7 @@ def prepare(
     if isinstance(texts, str):
         raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
     texts = list(texts)
-    given = [None] * len(texts) if labels is None else [label_index(model, label) for label in labels]
+    given = [None] * len(texts) if labels is None else [label_of(model, label) for label in labels]
     if len(given) != len(texts):
         raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts")
     read: list[tuple[Encoded, Any, int | None]] = []
@@ -118,16 +119,6 @@ def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tu
     return Cases(model, tuple(found), scale, notes)
 
 
-def label_index(model: Any, label: Any) -> int | None:
-    """A label's index, from its name, its index, or None for unknown."""
-    if label is None or model.kind not in LABELLED:
-        return None
-    if isinstance(label, str) and label in model.labels:
-        return int(model.labels.index(label))
-    try:
-        index = int(label) if float(label).is_integer() else -1
-    except (TypeError, ValueError):
-        index = -1
-    if 0 <= index < len(model.labels):
-        return index
-    raise HeedfulError(f"{label!r} is no label of {model.name}", f"it has {', '.join(model.labels)}")
+def label_of(model: Any, label: Any) -> int | None:
+    """What people say of a text, as a position; None where they say nothing, or the model has no labels."""
+    return None if is_missing(label) or model.kind not in LABELLED else label_index(label, model.labels)

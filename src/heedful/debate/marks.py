@@ -9,8 +9,7 @@ from heedful.debate import batches
 from heedful.debate.batches import Rows
 from heedful.debate.data import Texts
 from heedful.errors import HeedfulError
-from heedful.evidence.rationales import Marked, joined, spans_of
-from heedful.types import Span
+from heedful.evidence.rationales import Marked, spans_of
 
 HELD_OUT = 5  # every fifth marked text is not trained on
 
@@ -21,7 +20,7 @@ def with_marks(model: Any, given: Texts, length: int) -> tuple[Rows, Rows]:
         raise HeedfulError("texts with marks need labels, too", fix="Give train=(texts, labels, rationales)")
     every = list(zip(given.texts, given.labels, given.rationales, strict=True))
     marked = [
-        (Marked(text, spans), label) for text, label, marks in every if (spans := spans_in(text, marks))
+        (Marked(text, spans), label) for text, label, marks in every if (spans := spans_of(text, marks))
     ]
     if len(marked) < 2 * HELD_OUT:
         raise HeedfulError(f"{len(marked)} texts have marks", "too few to train on some and test on others")
@@ -29,7 +28,7 @@ def with_marks(model: Any, given: Texts, length: int) -> tuple[Rows, Rows]:
     away = {item.text for item, _ in held}  # a text that stands twice is not trained on either
     rest = [pair for pair in marked if pair[0].text not in away]
     train, test = (_rows(model, part, length) for part in (rest, held))
-    plain = [(text, label) for text, label, marks in every if not spans_in(text, marks) and text not in away]
+    plain = [(text, label) for text, label, marks in every if not spans_of(text, marks) and text not in away]
     if plain:
         texts, labels = ([pair[k] for pair in plain] for k in (0, 1))
         train = batches.joined(batches.rows(model, texts, labels, length), train)
@@ -38,17 +37,3 @@ def with_marks(model: Any, given: Texts, length: int) -> tuple[Rows, Rows]:
 
 def _rows(model: Any, pairs: Sequence[tuple[Marked, Any]], length: int) -> Rows:
     return batches.marked(model, [item for item, _ in pairs], [label for _, label in pairs], length)
-
-
-def spans_in(text: str, marks: Any) -> tuple[Span, ...]:
-    """Marked characters: from spans, or from a 0 or 1 for every word between white space; () for none."""
-    if marks is None or not len(marks):
-        return ()
-    try:
-        if isinstance(marks[0], Sequence):
-            return joined(text, marks)
-        return spans_of(text, marks)
-    except (TypeError, ValueError) as error:
-        raise HeedfulError(
-            "marks that do not fit their text", str(error), "Give 0 or 1 a word, or [start, end] spans"
-        ) from None

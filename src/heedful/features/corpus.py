@@ -20,6 +20,7 @@ from torch import Tensor
 from heedful.auditing.source import Columns, open_source
 from heedful.errors import HeedfulError
 from heedful.features.windows import Batch, Cut, Texts, Window, batches, cut_for, open_texts, windows
+from heedful.labels import is_missing
 from heedful.models.base import Inputs
 from heedful.models.sites import read
 
@@ -86,7 +87,7 @@ def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -
         yield from ((text, None) for text in Texts(open_texts(texts, text_column)).each())
         return
     for row in open_source(texts, labels, columns=Columns(text_column, label_column)).rows():
-        if isinstance(row.text, str) and row.text.strip() and row.label is not None and not row.broken:
+        if isinstance(row.text, str) and row.text.strip() and not is_missing(row.label) and not row.broken:
             yield row.text, row.label
 
 

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.errors import HeedfulError
 from heedful.features.corpus import Corpus, Progress, inputs_of
 from heedful.features.counts import Figure, ratio
 from heedful.features.sae import SAE
 from heedful.features.windows import Batch
+from heedful.labels import label_index
 from heedful.models.sites import changing
 from heedful.types import Floats
 
@@ -108,7 +108,7 @@ class _Targets:
         self.lm = model.kind == "causal-lm"
         self.given = None
         if not self.lm and found.labels is not None:
-            self.given = torch.tensor([label_index(model, label) for label in found.labels])
+            self.given = torch.tensor([label_index(label, model.labels) for label in found.labels])
         starts = np.cumsum([0, *(len(batch.ids) for batch in found.batches)])
         self.spans = [slice(int(a), int(b)) for a, b in pairwise(starts)]
         self.own: dict[int, Tensor] = {}  # batch -> answers; the clean pass comes first
@@ -134,13 +134,3 @@ def next_token_loss(logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     spread = torch.zeros(wanted.shape, dtype=torch.float64)
     spread[wanted] = flat.double()
     return spread.sum(1), wanted.sum(1).double()
-
-
-def label_index(model: Any, label: Any) -> int:
-    """A class by name or number."""
-    names = list(model.labels)
-    if str(label) in names:
-        return names.index(str(label))
-    if str(label).strip().isdigit() and int(label) < len(names):
-        return int(label)
-    raise HeedfulError(f"{model.name} has no label {label!r}", fix=f"It has: {', '.join(names)}")

@@ -27,6 +27,7 @@ from heedful.errors import HeedfulError
 from heedful.features.corpus import activations, corpus, site_of
 from heedful.features.counts import Figure, ratio
 from heedful.features.sae import SAE
+from heedful.labels import label_classes
 from heedful.notebook import Shown
 from heedful.types import Floats
 
@@ -88,21 +89,20 @@ def probe(
             for x, keep in zip(seen[where], batch.keep, strict=True):
                 raw.append(x[keep].double().mean(0).numpy())
                 codes.append((sae.encode(x[keep]) * lengths).double().mean(0).numpy())
-    given = [str(label) for label in found.labels or ()]
-    return probed(np.array(codes), np.array(raw), given, ks, seed, found.notes)
+    return probed(np.array(codes), np.array(raw), found.labels or (), ks, seed, found.notes)
 
 
 def probed(
     codes: Floats,
     raw: Floats,
-    labels: Sequence[str],
+    labels: Sequence[Any],
     ks: Sequence[int],
     seed: int,
     notes: tuple[str, ...] = (),
 ) -> Probed:
-    """codes (n, F), raw (n, d), one label a row."""
-    names = tuple(sorted(set(labels)))
-    y = np.array([names.index(label) for label in labels])
+    """codes (n, F), raw (n, d), one label per row; they need not be labels of the model."""
+    names, numbers = label_classes(labels)
+    y = np.array(numbers)
     halves = halved(y, seed)
     if len(names) < 2 or min(np.bincount(y)) < 2:
         raise HeedfulError("probing needs two labels, each on two texts or more", f"there are {names}")

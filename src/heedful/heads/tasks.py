@@ -23,8 +23,8 @@ import numpy as np
 
 from heedful.errors import HeedfulError
 from heedful.heads.ablation import Anatomy, Head, Means, check_how, masks, replacing
+from heedful.labels import is_missing, label_index, label_indices
 from heedful.rows import CHUNK_TOKENS, halving
-from heedful.targets import label_index
 from heedful.types import Encoded, Floats, Progress, Target
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def prepare(
     cases, left = [], []
     for number, (text, label) in enumerate(zip(texts, given, strict=True)):
         try:
-            if label is None and labels is not None:
+            if labels is not None and is_missing(label):
                 raise HeedfulError("it has no label")
             x = model.encode(text, long=long)
             cases.append(_case(model, x, label))
@@ -128,11 +128,11 @@ def _case(model: Any, x: Encoded, label: Any) -> Case:
 def _labelled(model: Any, label: Any) -> tuple[float, ...]:
     if model.kind == "classifier":
         return (float(label_index(label, model.labels)),)
+    if model.kind == "multi-label":
+        yes = label_indices(label, model.labels)
+        return tuple(float(i in yes) for i in range(len(model.labels)))
     several = label.split(",") if isinstance(label, str) else label
     several = list(several) if isinstance(several, Iterable) else [several]
-    if model.kind == "multi-label":
-        yes = {label_index(one.strip() if isinstance(one, str) else one, model.labels) for one in several}
-        return tuple(float(i in yes) for i in range(len(model.labels)))
     try:
         values = tuple(map(float, several))
     except (TypeError, ValueError):
