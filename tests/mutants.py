@@ -888,6 +888,35 @@ MUTANTS = (
         "all(i in marked for t in positions for i in range(*x.offsets[t]))",
         "evidence/test_rationales.py",
     ),
+    # what to type again
+    Mutant(
+        "reproduce: parameters are dropped",
+        "view/repeat.py",
+        'options += [("--param", params)]',
+        "options += []",
+        "test_reproduce.py::test_an_explanation_made_in_python_gets_a_command",
+    ),
+    Mutant(
+        "reproduce: one option is dropped",
+        "cli/typed.py",
+        'OUTPUTS = frozenset(["html",',
+        'OUTPUTS = frozenset(["seed", "html",',
+        "test_reproduce.py::test_generate_says_how_to_make_it_again",
+    ),
+    Mutant(
+        "reproduce: of an option that is repeated the last alone",
+        "command_line.py",
+        "for one in value if isinstance(value, list | tuple) else [value]:",
+        "for one in value[-1:] if isinstance(value, list | tuple) else [value]:",
+        "test_reproduce.py::test_steer_says_how_to_make_it_again",
+    ),
+    Mutant(
+        "reproduce: a text that looks like an option is one",
+        "command_line.py",
+        '[*before, *words, "--", argument] if argument[:1] == "-" else [*before, argument, *words]',
+        "[*before, argument, *words]",
+        "test_reproduce.py",
+    ),
     # labels
     Mutant(
         "labels: a number is a position although names are numbers",

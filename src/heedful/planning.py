@@ -30,6 +30,7 @@ from heedful.models.base import Model, require
 from heedful.notebook import Shown
 from heedful.registry import Explainer, Rows
 from heedful.rows import checked_operator
+from heedful.targets import as_mapping
 from heedful.types import Encoded, Target
 from heedful.wording import DEAR
 
@@ -173,6 +174,8 @@ def plan(
     settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
     settings |= {} if draws is None else {"draws": _checked_draws(draws)}
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
+    settings |= {"methods": None if methods is None else [entry.name for entry in chosen]}
+    settings |= {"evidence": list(metrics), **_spelled(text, target)}
     if not isinstance(text, str | Encoded):
         settings["text"] = text  # a pair or a chat, which the joined text does not tell
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
@@ -184,6 +187,14 @@ def plan(
     if not timed or made.seconds <= LONG or budget is not None:
         return made
     return replace(made, seconds_a_row=_in_a_batch(made))
+
+
+def _spelled(text: Any, target: Any) -> dict[str, Any]:
+    """The target as it was given; which of the two came as objects that no command can spell."""
+    objects = [
+        name for name, given in (("text", text), ("target", target)) if isinstance(given, Encoded | Target)
+    ]
+    return {"objects": objects} if objects else {"target": as_mapping(target) or None}
 
 
 def _check_numbers(seed: Any, budget: Any) -> None:

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -191,6 +192,8 @@ def explain(
         long=long, params=params, evidence=evidence, draws=draws, timed=False,
     )  # fmt: skip
     found = carry_out(made, progress, keep_partial, run)
+    if isinstance(model, str | Path):  # a name by which it is loaded again
+        found = replace(found, settings={**found.settings, "source": str(model)})
     return found if features is None or not found.attributions else with_features(found, run.model, features)
 
 

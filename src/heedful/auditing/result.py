@@ -53,6 +53,11 @@ class Audit:
     better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
     made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
 
+    @property
+    def command(self) -> str | None:
+        """What to type for the same audit, where it was made on the command line."""
+        return self.made.get("command")
+
     def __repr__(self) -> str:
         where = f" in {str(self.folder)!r}" if self.folder else ""
         return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
@@ -101,6 +106,7 @@ class Audit:
         found |= {"verdict": {**asdict(self.verdict), "said": self.verdict.sentences}}
         found |= {name: getattr(self, name) for name in KEPT}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
+        found |= {"command": self.command} if self.command else {}
         return {name: plain(value) for name, value in found.items()}
 
     def to_html(self, path: str | Path) -> Path:

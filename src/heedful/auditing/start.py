@@ -53,6 +53,7 @@ class _Audit:
         shard: int = SHARD,
         address: str | None = None,
         workers: int | None = None,
+        command: str | None = None,
         progress: Progress | None = None,
     ) -> Audit:
         """Explain every text with every method, weigh the explanations, and say which to use.
@@ -77,6 +78,7 @@ class _Audit:
         limit       so many rows at most, drawn at random from all (from a generator: the first)
         shard       texts written together; the most that a kill can lose
         workers     ray: how many; None: one a CPU
+        command     what was typed for this audit, kept with it and shown; nothing depends on it
         progress    called with (rows done, rows in all or None, rows done before)
         """
         from heedful.models import load as load_model
@@ -108,7 +110,7 @@ class _Audit:
         _check_rationales(settings, source)
         if outside is not None and source.again:
             check_usable(outside, loaded, in_random_order(source, seed), settings)
-        work = Work(loaded, source, settings, outside)
+        work = Work(loaded, source, settings, outside, command)
         return run_audit(
             work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
         )
@@ -125,6 +127,7 @@ class Work:
     source: Source
     settings: Settings
     outside: Outside | None = None  # scores from elsewhere
+    command: str | None = None  # what was typed for it
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,7 @@ def _made(work: Work, settings: Settings) -> dict[str, Any]:
     return {
         "name": work.model.name, "settings": settings.to_dict(), "model": facts,
         "source": work.source.facts() | (work.outside.facts() if work.outside else {}), "versions": software,
+        **({"command": work.command} if work.command else {}),
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from heedful.cli.serve import serve
 from heedful.cli.steer import steer
 from heedful.cli.threads import wait_passively
 from heedful.cli.trial import trial
+from heedful.cli.typed import typed
 from heedful.cli.zoo import app as zoo_app
 from heedful.errors import HeedfulError
 
@@ -123,9 +124,16 @@ def explain(
     }
     wish = Wish(
         model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle,
-        evidence, draws, features,
+        evidence, draws, features, typed(**_spelled(said)),
     )  # fmt: skip
     command(wish, out, dry_run)
+
+
+def _spelled(said: Any) -> dict[str, str]:
+    """What was read, by the argument and the option that would give it; a chat is known by its file."""
+    if isinstance(said, str):
+        return {"text": said}
+    return {"text": said[0], "pair": said[1]} if isinstance(said, tuple) else {}
 
 
 @app.command()
@@ -166,7 +174,8 @@ def generate(
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     chosen = get_args(o.Strategies) if every else (strategy,)
     asked = Why(why or [], unit, operator, budget)
-    wish = Wish(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle)
+    line = typed(prompt=said)
+    wish = Wish(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle, line)
     command(wish, as_json, quiet)
 
 

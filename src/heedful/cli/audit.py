@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.io import Say, calm, console, note, put_json, working, write
+from heedful.cli.io import Say, calm, console, note, put_json, reproduce, working, write
+from heedful.cli.typed import typed
 
 option, argument = typer.Option, typer.Argument
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
@@ -114,7 +115,7 @@ def audit(
             else:
                 found = heedful.audit(
                     source, file, out=out, engine=engine, shard=shard, address=address, workers=workers,
-                    progress=_progress(say), **chosen,
+                    command=typed(), progress=_progress(say), **chosen,
                 )  # fmt: skip
     except KeyboardInterrupt:  # when the bar is gone
         note("stopped: the same command goes on from here")
@@ -137,6 +138,7 @@ def audit(
         show(found, console())
     if not quiet:
         note(f"wrote {html or out / 'report.html'}")
+    reproduce(found.command, quiet)
 
 
 def _names(given: list[str] | None) -> list[str] | None:

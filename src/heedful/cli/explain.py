@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 import heedful
 from heedful import registry
 from heedful.cli.io import announce, calm, console, duration, note, put_json, working, write
+from heedful.command_line import param_value
 from heedful.errors import HeedfulError
 from heedful.inside import with_features
 from heedful.planning import Plan, plan
@@ -50,6 +50,7 @@ class Wish:
     evidence: bool = False
     draws: int | None = None
     features: str | None = None  # a dictionary
+    command: str | None = None  # what to type for the same
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
         )  # fmt: skip
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
+    given |= {"command": wish.command} if wish.command else {}
+    given |= {"allow_pickle": True} if wish.allow_pickle else {}
     return replace(made, settings={**made.settings, **given})
 
 
@@ -172,7 +175,7 @@ def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:
         if not (equals and dot and name):
             raise HeedfulError(f"cannot read --param {setting}", fix="Write METHOD.NAME=VALUE")
         registry.get(method)
-        found.setdefault(method, {})[name] = _value(value)
+        found.setdefault(method, {})[name] = param_value(value)
     return found
 
 
@@ -186,14 +189,6 @@ def removing(operator: str | None, names: list[str]) -> dict[str, dict[str, Any]
             "--operator was given, but none of these methods removes anything", ", ".join(names)
         )
     return {name: {"operator": operator} for name in removers}
-
-
-def _value(text: str) -> Any:
-    """A number, true, false or null as JSON has it; anything else is a string."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def show(comparison: Comparison, form: str, full: bool) -> None:

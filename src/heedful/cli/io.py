@@ -38,6 +38,12 @@ def note(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def reproduce(command: str | None, quiet: bool) -> None:
+    """The last line beside a result: what makes the same again."""
+    if command and not quiet:
+        note(f"Reproduce this: {command}")
+
+
 def put_json(data: Any) -> None:
     """Exactly one JSON document on stdout; ASCII where the terminal's encoding is not UTF-8."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"

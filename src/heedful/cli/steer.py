@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
-from heedful.cli.io import calm, console, note, put_json, read_text, working, write
+from heedful.cli.io import calm, console, note, put_json, read_text, reproduce, working, write
+from heedful.cli.typed import typed
 from heedful.errors import HeedfulError
 
 option = o.option
@@ -81,7 +81,7 @@ def steer(
         "texts": texts, "sweep": sweep, "more": prompts, "prompts": [said, *_lines(prompts)],
         "towards": towards, "away": away,
         "strength": strength, "site": site, "threshold": threshold, "max_new_tokens": max_new_tokens,
-        "strategy": strategy, "seed": seed,
+        "strategy": strategy, "seed": seed, "command": typed(prompt=said),
     }  # fmt: skip
     _check(wish)
     calm()
@@ -105,6 +105,7 @@ def steer(
         (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(found, console())
     if html and not quiet:
         note(f"wrote {html}")
+    reproduce(wish["command"], quiet)
 
 
 # --- what was asked for ------------------------------------------------------------------------------
@@ -223,27 +224,8 @@ def _told(model: Any, wish: dict[str, Any], found: Any) -> Any:
             fires = told.fires_on(model, sae, chosen, texts, site=wish["site"])
             settings["fires on"] = {str(feature): told.quoted(tokens) for feature, tokens in fires.items()}
             notes = (*(told.sentence(*one) for one in fires.items()), *notes)
-    settings["command"] = _command(wish)
+    settings["command"] = wish["command"]
     return replace(found, model=facts, settings=settings, notes=notes)
-
-
-def _command(wish: dict[str, Any]) -> str:
-    """What to type for the same result; --html is left to the reader."""
-    words = ["heedful", "steer", wish["prompts"][0], "--model", wish["model"]]
-    for name in ("sae", "texts", "sweep", "more", "towards", "away", "site"):
-        words += [f"--{'prompts' if name == 'more' else name}", str(wish[name])] if wish[name] else []
-    for feature, value in wish["features"].items():
-        words += ["--feature", f"{feature}={value}"]
-    places = wish["positions"]
-    settled = {
-        "positions": places if isinstance(places, str) else ",".join(map(str, places)),
-        **{name: wish[name] for name in ("strength", "threshold", "max_new_tokens", "strategy", "seed")},
-    }
-    defaults = {"positions": "all", "strength": 1.0, "threshold": 0.0, "max_new_tokens": 40,
-                "strategy": "greedy", "seed": 0}  # fmt: skip
-    for name, value in settled.items():
-        words += [f"--{name.replace('_', '-')}", str(value)] if value != defaults[name] else []
-    return shlex.join(words)
 
 
 def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:

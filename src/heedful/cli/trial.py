@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,8 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.audit import File, LabelColumn, Limit, RationaleColumn, TextColumn
-from heedful.cli.io import calm, console, form, note, put_json, working, write
+from heedful.cli.io import calm, console, form, note, put_json, reproduce, working, write
+from heedful.cli.typed import typed
 
 option = typer.Option
 TESTS = "Repeat it, or separate by commas. Default: all that can be held."
@@ -98,6 +100,8 @@ def trial(
             permutations=permutations, epsilon=epsilon, starts=starts, climb=climb, seeds=seeds, steps=steps,
             length=length, long=long, seed=seed, progress=say,
         )  # fmt: skip
+    command = typed()
+    found = replace(found, settings={**found.settings, "command": command})
     if html:
         from heedful.view.trial_page import page
 
@@ -116,6 +120,7 @@ def trial(
         for written in (html, save):
             if written:
                 note(f"wrote {written}")
+    reproduce(command, quiet)
     if found.interrupted:
         raise typer.Exit(130)
 

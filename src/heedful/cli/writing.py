@@ -11,7 +11,7 @@ import typer
 import heedful
 from heedful import registry
 from heedful.cli.explain import removing
-from heedful.cli.io import announce, console, note, put_json, working
+from heedful.cli.io import announce, console, note, put_json, reproduce, working
 from heedful.errors import HeedfulError
 from heedful.models.continuation import steps
 from heedful.planning import plan
@@ -44,6 +44,7 @@ class Wish:
     why: Why
     seed: int
     allow_pickle: bool
+    command: str | None = None  # what to type for the same
 
 
 def command(wish: Wish, as_json: bool, quiet: bool = False) -> None:
@@ -69,11 +70,13 @@ def command(wish: Wish, as_json: bool, quiet: bool = False) -> None:
     }
     if as_json:
         given = {"model": model.facts(), "prompt": wish.prompt, "seed": wish.seed, "options": wish.options}
+        given |= {"command": wish.command}
         why = {"why": [step.to_dict() for step in found], "interrupted": stopped} if wish.why.methods else {}
         put_json({**given, "continuations": texts, **why})
     else:
         show_continuations(texts)
         show_why(found)
+    reproduce(wish.command, quiet)
     if stopped:
         note(f"interrupted at token {len(found) + 1} of {len(ids)}: those before are explained")
         raise typer.Exit(130)

@@ -25,7 +25,7 @@ from heedful.view.audit_summary import (
     wide_spread,
 )
 from heedful.view.html import cell, document
-from heedful.view.sections import esc, hue, level, part, table
+from heedful.view.sections import again, esc, hue, level, part, table
 from heedful.view.summary import signed
 
 
@@ -185,7 +185,9 @@ def _errors(audit: Audit, size: int) -> str:
 
 def _made(audit: Audit, size: int) -> str:
     rows = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in _facts(audit))
-    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>', size)
+    return part(
+        "made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{again(audit.command)}', size
+    )
 
 
 def _facts(audit: Audit) -> Iterator[tuple[str, str]]:

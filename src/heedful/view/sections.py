@@ -315,9 +315,17 @@ def made(comparison: Comparison, size: int) -> str:
     shown = [(name, f"{value:,}" if isinstance(value, int) and name != "seed" else value)
              for name, value in facts if value not in (None, "")]  # fmt: skip
     rows = "".join(f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in shown)
-    blocks = [("Command line", repeat.command(comparison)), ("Python", repeat.python(comparison))]
+    code = again(repeat.command(comparison), repeat.python(comparison), "interrupted" in settings)
+    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
+
+
+def again(command: str | None, python: str | None = None, interrupted: bool = False) -> str:
+    """What to type for the same result."""
+    blocks = [("Command line", command), ("Python", python)]
     code = "".join(
         f'<div class="code"><p class="bar">{name}</p><pre dir="ltr">{esc(text)}</pre></div>'
         for name, text in blocks if text
     )  # fmt: skip
-    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
+    stopped = "This run was interrupted; what is below runs to the end." if interrupted and code else ""
+    lead = f"Reproduce this. {stopped}".strip() if code else ""
+    return f'<p class="lead">{lead}</p>{code}' if code else ""

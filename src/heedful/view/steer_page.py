@@ -9,7 +9,7 @@ from typing import Any
 from heedful.features.swept import BROKEN, Point, Side, Sides, Sweep
 from heedful.view.html import cell, document
 from heedful.view.plots import Series, scatter
-from heedful.view.sections import esc, part, table
+from heedful.view.sections import again, esc, part, table
 from heedful.view.steer_terminal import row, short
 
 STYLE = (
@@ -112,9 +112,7 @@ def made(model: Mapping[str, Any], settings: Mapping[str, Any], size: int) -> st
             continue
         facts += _facts(name, value) if isinstance(value, Mapping) else [(NAMED.get(name, name), value)]
     rows = "".join(f"<dt>{esc(n)}</dt><dd>{esc(_plain(n, v))}</dd>" for n, v in facts if v not in (None, ""))
-    code = ""
-    if command := settings.get("command"):
-        code = f'<div class="code"><p class="bar">Command line</p><pre dir="ltr">{esc(command)}</pre></div>'
+    code = again(settings.get("command"))
     return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
 
 

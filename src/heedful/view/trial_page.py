@@ -11,7 +11,7 @@ from heedful.debate.result import Statement, Trial, by_test, by_unit
 from heedful.view import trial_plots
 from heedful.view.html import cell, document
 from heedful.view.plots import Line, forest
-from heedful.view.sections import esc, part, table
+from heedful.view.sections import again, esc, part, table
 
 
 def page(trial: Trial) -> str:
@@ -104,13 +104,14 @@ def _refused(trial: Trial, size: int) -> str:
 
 def _made(trial: Trial, size: int) -> str:
     rows = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in _facts(trial))
-    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>', size)
+    code = again(trial.settings.get("command"), interrupted=trial.interrupted)
+    return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
 
 
 def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
     for given in (trial.model, trial.settings):
         for name, value in given.items():
-            if shown := _plain(value):
+            if name != "command" and (shown := _plain(value)):
                 yield name, shown
 
 
