@@ -35,6 +35,12 @@ say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says 
 methods take a pass a token, or many more, and run only when named. Each has a page with its formula, its
 cost, when it lies, and whom to cite.
 
+Scores and standard errors have the unit of the output: multiply it by a constant, and they are multiplied
+by it; add a constant, and they stay. Ranks, rules and shares of attention have no unit: `anchors`,
+`attention-…`, `random`, `search`, `value-zeroing`. `chefer` and `chefer-lrp` multiply gradients through the
+layers and add up powers of the unit: with two layers or more they scale in no simple way, and their order
+may change with it.
+
 | method | says | signed | needs |
 |---|---|---|---|
 """
@@ -48,6 +54,14 @@ the methods. The others explain again, other texts or other models, and cost as 
 *Verdict*: the family through which the metric takes part in the verdict of an audit; the others are shown
 beside it. A metric says nothing (has no value) where it is not defined: `plausibility` without marks,
 `completeness` of a method without a baseline.
+
+*Unit*: multiply the output by a constant, and the metrics of the verdict are multiplied by it; all others
+stay. Add a constant, and no metric changes: each is made of differences of outputs. What does depend on the
+unit, or on where zero lies, by definition: the control of `completeness` (random scores have size 1,
+whatever the output's unit); the sentence that there is little to explain (less than 0.01 of a logit, or a
+thousandth of any other output); `anchors` of a multi-label model (a logit above 0); and everything, if the
+target is a probability, which has bounds of its own. `tests/test_unit_of_output.py` holds every metric to
+this.
 
 `gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.evidence`) need a data set
 or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).

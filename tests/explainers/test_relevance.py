@@ -137,9 +137,10 @@ def test_order_of_layers(shared: Any) -> None:
 
 
 def test_normalised() -> None:
-    assert normalised(torch.eye(3, dtype=torch.float64)).tolist() == np.eye(3).tolist()  # 0 / 0 is 0
-    r = torch.tensor([[2.0, 3.0], [0.0, 1.0]], dtype=torch.float64)
-    assert normalised(r).tolist() == [[1.25, 0.75], [0.0, 1.0]]
+    assert normalised(torch.zeros(3, 3, dtype=torch.float64)).tolist() == np.eye(3).tolist()  # 0 / 0 is 0
+    gained = torch.tensor([[1.0, 3.0], [0.0, 0.0]], dtype=torch.float64)
+    for unit in (1.0, 2.0**-60):
+        assert normalised(unit * gained).tolist() == [[1.25, 0.75], [0.0, 1.0]]
 
 
 def test_no_gradient_no_relevance(shared: Any) -> None:

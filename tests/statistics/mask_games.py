@@ -95,6 +95,30 @@ def sparse(d: int, count: int, order: int, seed: int) -> Game:
     return Game("sparse", d, f, **{"lime": limit, "kernel-shap": lime_limit.shapley_of_coins(coin_means, d)})
 
 
+def factors(d: int, sigma: float, seed: int) -> Game:
+    """The product of log-normal factors of the words that are there: a few texts have most of it."""
+    rng = np.random.default_rng(seed)
+    factor = np.exp(sigma * rng.standard_normal(d))
+
+    def coin_means(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        each = 1 - p[:, None] + p[:, None] * factor  # (P, d)
+        mean = each.prod(1)
+        return mean, mean[:, None] / each * factor, mean[:, None] / each
+
+    limit = lime_limit.limit_of_coins(coin_means, float(factor.prod()), d, NU)[1]
+    exact = {"lime": limit, "kernel-shap": lime_limit.shapley_of_coins(coin_means, d)}
+    return Game("factors", d, lambda keep: np.where(keep, factor, 1.0).prod(1), **exact)
+
+
+def threes(d: int, count: int, seed: int) -> Game:
+    """Interactions of three words, +1 where an even number of them is gone, else -1."""
+    rng = np.random.default_rng(seed)
+    t, values = 2.0 * masks(d) - 1, np.zeros(2**d)
+    for size in rng.standard_normal(count):
+        values += size * t[:, rng.choice(d, 3, replace=False)].prod(1)
+    return table("threes", values)
+
+
 def heads(d: int, sharpness: float, seed: int, count: int = 3) -> Game:
     """One-layer attention, the mean of random heads; sharpness is the spread of the attention scores."""
     rng, games = np.random.default_rng(seed), []
@@ -130,11 +154,18 @@ def ends(game: Game) -> tuple[float, float]:
 
 def ours(game: Game, method: str, rows: int, precision: float, seed: int) -> Found:
     """The default estimators, through the code that the explainers run."""
+    return ours_with_notes(game, method, rows, precision, seed)[0]
+
+
+def ours_with_notes(
+    game: Game, method: str, rows: int, precision: float, seed: int
+) -> tuple[Found, tuple[str, ...]]:
     pairs = sampling.pairs_for(None, game.d, rows, NU, seed)
     if method == "lime":
-        return lime._adjusted(game, pairs, game.d, rows, precision, NU)[:2]
-    found, _ = kernel_shap._solve(game, pairs, ends(game), rows, precision, game.d)
-    return found.values, found.stderr
+        values, stderr, _, notes = lime._adjusted(game, pairs, game.d, rows, precision, NU)
+        return (values, stderr), notes
+    found, notes = kernel_shap._solve(game, pairs, ends(game), rows, precision, game.d)
+    return (found.values, found.stderr), notes
 
 
 def published_lime(game: Game, rows: int, seed: int, alpha: float = 0.0) -> np.ndarray:

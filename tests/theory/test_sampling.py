@@ -91,11 +91,12 @@ def test_fit_is_weighted_least_squares_and_certain_rows_add_no_error() -> None:
     rng = np.random.default_rng(0)
     design, values, weights = rng.standard_normal((41, 4)), rng.standard_normal(41), rng.random(41) + 0.1
     drawn = np.zeros(20)
-    found, stderr = sampling.fit(design, values, weights, drawn)
+    fitted = sampling.fit(design, values, weights, drawn)
+    found, stderr = fitted.coefficients, fitted.stderr
     gram = design.T * weights @ design
     np.testing.assert_allclose(found, np.linalg.solve(gram, design.T @ (weights * values)), atol=1e-12)
     assert (stderr > 0).all()
-    np.testing.assert_array_equal(sampling.fit(design, values, weights, np.ones(20))[1], 0)
+    np.testing.assert_array_equal(sampling.fit(design, values, weights, np.ones(20)).stderr, 0)
     clustered = np.zeros((4, 4))  # without leverage correction and Student, by hand
     errors = weights * (values - design @ found)
     for g in range(20):
@@ -108,7 +109,7 @@ def test_fit_is_weighted_least_squares_and_certain_rows_add_no_error() -> None:
 def test_fit_of_lower_rank_has_least_norm() -> None:
     keep, drawn = Pairs(6, np.ones(3), seed=0).first(12)
     design = keep - keep.mean(1, keepdims=True)
-    found, _ = sampling.fit(design, keep @ np.arange(6.0), np.ones(24), drawn)
+    found = sampling.fit(design, keep @ np.arange(6.0), np.ones(24), drawn).coefficients
     assert found.sum() == pytest.approx(0, abs=1e-12)
 
 
@@ -118,8 +119,8 @@ def test_pairs_are_one_observation() -> None:
     hits = []
     for _ in range(200):
         y = np.repeat(rng.standard_normal(30), 2)
-        found, stderr = sampling.fit(np.ones((60, 1)), y, np.ones(60), np.zeros(30))
-        hits.append(abs(found[0]) < 1.96 * stderr[0])
+        found = sampling.fit(np.ones((60, 1)), y, np.ones(60), np.zeros(30))
+        hits.append(abs(found.coefficients[0]) < 1.96 * found.stderr[0])
     assert 0.90 < np.mean(hits) < 0.99  # sd 0.015; treated as 60 rows it would be 0.83
 
 
@@ -203,7 +204,7 @@ def test_blended_controls_explain_nothing(pairs: int) -> None:
     if pairs == 127:
         share = keep.mean(1, keepdims=True)
         for h in found.blended.T:  # the constrained fit of h, whose values at both ends are its own line's
-            slopes, _ = sampling.fit(keep - share, h, weights, drawn)
+            slopes = sampling.fit(keep - share, h, weights, drawn).coefficients
             np.testing.assert_allclose(slopes - slopes.mean(), 0, atol=1e-10)
 
 

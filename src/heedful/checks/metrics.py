@@ -87,12 +87,14 @@ def truth(model: Model, x: Encoded, target: Target) -> Attribution:
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
     from heedful.evidence.faithfulness import Ends
+    from heedful.evidence.shares import rounding_step
     from heedful.evidence.subject import unit_scores
 
     plan = bench.metric.run(unit_scores(item, item.x.units("word")), rng)
     edges = np.repeat([[True], [False]], plan.keep.shape[1], axis=1)
     values = bench.model.rows(bench.x, bench.target, np.concatenate([edges, plan.keep]), "delete")
-    return float(plan.finish(values[2:], Ends(float(values[0]), float(values[1]))))
+    ends = Ends(float(values[0]), float(values[1]), rounding_step(bench.model, values))
+    return float(plan.finish(values[2:], ends))
 
 
 def _asked(

@@ -4,10 +4,11 @@
     sensitivity-axiom   share of units that break it: taken out, they change f under every operator, and
                         score zero (missed); or they change f under none, and score (dummy)         low
 
-A change counts above ZERO of the outputs' size, a score above ZERO of the largest. `completeness` sums the
-scores of all tokens, special ones and those already written too, and is said of methods that name their base
-or promise to be complete; of the control, and of a promise without a base, the base is the text with every
-word removed. Of all others it says nothing: nan. It is the one metric here that minds the size of scores.
+A change counts above ZERO of the largest and above rounding, a score above ZERO of the largest.
+`completeness` sums the scores of all tokens, special ones and those already written too, and is said of
+methods that name their base or promise to be complete; of the control, and of a promise without a base, the
+base is the text with every word removed. Of all others it says nothing: nan. It is the one metric here that
+minds the size of scores.
 
 Random scores are never zero: they cannot miss a unit, and so pass the first half of sensitivity. The axiom is
 necessary, not sufficient, and the control beside the value shows it.
@@ -27,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful import registry
+from heedful.evidence.shares import rounding_step
 from heedful.evidence.subject import Subject
 from heedful.models import load
 from heedful.models.base import Model
@@ -79,20 +81,21 @@ def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
 
 
 def effects(subject: Subject) -> tuple[Floats, float]:
-    """((operators, d) the change when a unit goes, the size of the outputs)."""
+    """((operators, d) the change when a unit goes, the largest change that counts as none)."""
     item, d = subject.item, len(subject.scores)
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])
     ask = subject.model.rows
     # not by swap: a new word has an effect of its own
     removing = [name for name in subject.model.operators if name != "swap"]
     values = np.array([ask(item.x, item.target, keep, name, subject.unit) for name in removing])
-    return np.abs(values[:, 1:] - values[:, :1]), float(np.abs(values).max())
+    changes = np.abs(values[:, 1:] - values[:, :1])
+    return changes, max(ZERO * float(changes.max(initial=0.0)), rounding_step(subject.model, values))
 
 
-def violations(scores: Floats, changes: Floats, size: float) -> tuple[Any, Any]:
+def violations(scores: Floats, changes: Floats, least: float) -> tuple[Any, Any]:
     """Two masks (d,): units that always change the output and score zero, units that never do and score."""
     silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
-    idle = changes <= ZERO * size  # (operators, d)
+    idle = changes <= least  # (operators, d)
     return ~idle.any(0) & silent, idle.all(0) & ~silent
 
 

@@ -113,7 +113,8 @@ def twins(model: Model, x: Encoded, target: Target, seed: int = 0) -> Twins:
             continue
         try:
             other = copy.model()
-            gap = float(np.abs(outputs(other, x, target) - wanted).max() / max(1.0, np.abs(wanted).max()))
+            apart = float(np.abs(outputs(other, x, target) - wanted).max())
+            gap = apart / max(float(np.abs(wanted).max()), np.finfo(float).tiny)
         except (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
             left_out[name] = f"the changed model does not run: {error}"
             continue

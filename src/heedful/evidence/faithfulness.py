@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from heedful.evidence.shares import merged_scores
+from heedful.evidence.shares import merged, merged_scores
 from heedful.models.base import Masks
 from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
@@ -44,10 +44,11 @@ ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 @dataclass(frozen=True)
 class Ends:
-    """f(x) and f(nothing)."""
+    """f(x) and f(nothing), and how far outputs may differ by rounding alone."""
 
     full: float
     empty: float
+    step: float = 0.0
 
 
 Finish = Callable[[Floats, Ends], float]
@@ -148,10 +149,10 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     When it lies: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
     zero.
     """
-    size = np.abs(scores)
+    size = merged_scores(np.abs(scores))
 
     def finish(values: Floats, ends: Ends) -> float:
-        loss = np.square(ends.full - values)
+        loss = merged(np.abs(ends.full - values), ends.step)  # in the order of the squares
         if len(size) < 2 or np.ptp(size) == 0 or np.ptp(loss) == 0:
             return 0.0  # an order without differences agrees with none
         return float(stats.spearmanr(size, loss).statistic)
@@ -176,8 +177,8 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
 
     def finish(values: Floats, ends: Ends) -> float:
         change = np.abs(ends.full - values)
-        scale = max(abs(ends.full), abs(ends.empty), float(np.abs(values).max(initial=0.0)))
-        return float(np.mean(silent != (change <= ZERO * scale)))
+        largest = max(abs(ends.full - ends.empty), float(change.max(initial=0.0)))
+        return float(np.mean(silent != (change <= max(ZERO * largest, ends.step))))
 
     return Plan(_one_out(len(scores)), finish)
 

@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import ranked
+from heedful.evidence.shares import merged_scores
 from heedful.evidence.subject import Subject
 from heedful.notebook import Shown
 from heedful.registry import metric
@@ -93,6 +94,7 @@ def plausibility_iou(subject: Subject, rng: np.random.Generator) -> float:
 
 def average_precision(scores: Floats, marks: Marks) -> float:
     """sum over distinct scores, highest first, of (recall gained there) * (precision from there up)."""
+    scores = merged_scores(scores)
     order = np.argsort(-scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))  # the last unit of each score
     hits = np.cumsum(marks[order])[ends]

@@ -44,6 +44,7 @@ from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.evidence.copies import can_copy, copied
 from heedful.evidence.robustness import own_seed
+from heedful.evidence.shares import merged_scores
 from heedful.evidence.subject import Again, Subject, unit_scores
 from heedful.models import load
 from heedful.models.base import Model
@@ -139,7 +140,8 @@ def compared(name: str, scores: Floats, others: Floats) -> Stage:
 
 
 def correlation(a: Floats, b: Floats) -> float:
-    """Spearman's; 0 where one of them has no order."""
+    """Spearman's; 0 where one of them has no order. What differs by rounding alone is a tie."""
+    a, b = merged_scores(a), merged_scores(b)
     return float(stats.spearmanr(a, b).statistic) if np.ptp(a) and np.ptp(b) else 0.0
 
 

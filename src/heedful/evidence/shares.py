@@ -12,12 +12,14 @@ Cost: B^2 comparisons per text and cell. Nothing is run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import rankdata
 
+from heedful.models.base import Model
 from heedful.types import Floats
 
 VALUE_STEP = 1e-9  # of the range of a text's values: smaller differences are none
@@ -86,6 +88,16 @@ def output_step(outputs: Floats, bits: int | None = None) -> float:
         bits = SINGLE_BITS if single else DOUBLE_BITS
     steps = HALF_ROUNDING if bits < SINGLE_BITS else ROUNDING
     return steps * largest * 2.0**-bits
+
+
+def rounding_step(model: Model, outputs: Floats) -> float:
+    """`output_step` of a model's own numbers; of a function their precision is not known."""
+    weights = None if model.module is None else next(model.module.parameters(), None)
+    if weights is None or not weights.is_floating_point():
+        return output_step(outputs)
+    import torch
+
+    return output_step(outputs, 1 - round(math.log2(torch.finfo(weights.dtype).eps)))
 
 
 def merged(values: Floats, step: float) -> Floats:

@@ -14,7 +14,6 @@ run once, rows of like length together.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,7 @@ import numpy as np
 from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import Ends, Plan
-from heedful.evidence.shares import merged, output_step
+from heedful.evidence.shares import merged, rounding_step
 from heedful.evidence.subject import Again, CannotExplainAgainError, Subject, unit_scores
 from heedful.models.base import Model, missing
 from heedful.notebook import Shown
@@ -129,13 +128,13 @@ def _removed(
     vectors += random_scores(rng, len(groups), draws)
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
-    ends, values, step = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
+    ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
     at, found = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
         at_rows = [next(at) for _ in group]
         results = [plan.finish(v, ends) for plan, v in zip(group, at_rows, strict=True)]
         if metric.family:  # in the unit of the output
-            results = merged(np.array(results), step).tolist()
+            results = merged(np.array(results), ends.step).tolist()
         best = metric.best
         if best is None:
             best = max(results) if metric.better == "high" else min(results)
@@ -173,8 +172,8 @@ def ceilings(
 
 def _run(
     model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Plan]
-) -> tuple[Ends, list[Floats], float]:
-    """f(x) and f(nothing), the values of each plan's rows, all asked for at once, and their rounding step."""
+) -> tuple[Ends, list[Floats]]:
+    """f(x) and f(nothing), and the values of each plan's rows, all asked for at once."""
     d = plans[0].keep.shape[1]
     edges = np.repeat([[True], [False]], d, axis=1)
     keep = np.concatenate([edges, *(plan.keep for plan in plans)])
@@ -182,18 +181,8 @@ def _run(
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
     if not np.isfinite(values).all():
         raise HeedfulError(f"{model.name} gives infinite or no numbers when words are removed by {operator}")
-    ends = Ends(float(values[0]), float(values[1]))
-    return ends, np.split(values, cuts[:-1])[1:], output_step(values, _bits(model))
-
-
-def _bits(model: Model) -> int | None:
-    """Precision of the model's numbers, digits in binary; None: not known, as of a function."""
-    weights = None if model.module is None else next(model.module.parameters(), None)
-    if weights is None or not weights.is_floating_point():
-        return None
-    import torch
-
-    return 1 - round(math.log2(torch.finfo(weights.dtype).eps))
+    ends = Ends(float(values[0]), float(values[1]), rounding_step(model, values))
+    return ends, np.split(values, cuts[:-1])[1:]
 
 
 def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:

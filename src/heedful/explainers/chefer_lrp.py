@@ -37,8 +37,8 @@ def cam(grad: Tensor, relevance: Tensor) -> Tensor:
 
 def rolled(cams: list[Tensor]) -> Tensor:
     """(T, T): (I + cam^N) ... (I + cam^1) - I."""
-    eye = torch.eye(len(cams[0]), dtype=cams[0].dtype, device=cams[0].device)
-    return reduce(lambda below, layer: (eye + layer) @ below, cams, eye) - eye
+    # without I, beside which small cams would lose their digits: (I + cam)(I + C) - I = cam + C + cam C
+    return reduce(lambda below, layer: layer + below + layer @ below, cams)
 
 
 def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor, ...]:

@@ -9,7 +9,8 @@ interactions of even order; below six rows a word, independent ones), stratified
 adjustment (heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run
 once; pairs by the kernel's own weights, most of them with one or two words gone, had up to twice the error
 variance. The sum is exact in any case. Rows double until the relative standard error |stderr| / |scores| is
-at most `precision`, or `samples` rows are run.
+at most `precision`, or `samples` rows are run. A note says "interval not reliable" where the residuals do not
+bear one (heedful.theory.doubt).
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 `shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
@@ -71,7 +72,7 @@ def kernel_shap(
 
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     pairs = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
-    found, note = _solve(ask, pairs, (everything, nothing), rows, precision, d)
+    found, notes = _solve(ask, pairs, (everything, nothing), rows, precision, d)
     return Attribution.over(
         x,
         written,
@@ -81,7 +82,7 @@ def kernel_shap(
         params={"operator": operator, "samples": rows},
         output=everything,
         base=nothing,
-        notes=(note,),
+        notes=notes,
     )
 
 
@@ -92,11 +93,11 @@ def _solve(
     rows: int,
     precision: float,
     d: int,
-) -> tuple[Estimate, str]:
-    """The estimate and a note on how sampling ended; ends are f(1) and f(0)."""
+) -> tuple[Estimate, tuple[str, ...]]:
+    """The estimate and notes on how sampling ended; ends are f(1) and f(0)."""
     if pairs is None:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
-        return found, sampling.verdict(found, precision, 0)
+        return found, sampling.notes(found, precision, 0)
     read = sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
@@ -106,7 +107,7 @@ def _solve(
 
     start = most if precision == 0 else max(32, 2 * d)
     found = sampling.until_precise(estimated, start, most, precision)
-    return found, sampling.verdict(found, precision, most)
+    return found, sampling.notes(found, precision, most)
 
 
 def shapley_law(d: int) -> Floats:
@@ -122,9 +123,10 @@ def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floa
     weights = sampling.law_weights(keep, shapley_law(d))
     share = keep.mean(1)
     design = keep - share[:, None]  # its columns sum to zero, so the fit of least norm does, too
-    rest = values - ends[1] - gap * share  # what an even split leaves over
+    values = values - ends[1]
+    rest = values - gap * share  # what an even split leaves over
     controls = None
     if (drawn < 1).any():
         controls = adjust.controls(keep, values, weights, drawn, adjust.shapley_lines)
-    found, stderr = sampling.fit(design, rest, weights, drawn, controls)
-    return Estimate(found + gap / d, stderr, len(drawn))
+    found = sampling.fit(design, rest, weights, drawn, controls)
+    return sampling.estimate_of(found, found.coefficients + gap / d, found.stderr, keep, drawn)

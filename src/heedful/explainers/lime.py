@@ -12,6 +12,7 @@ variant="adjusted" aims at the same b without ridge and selection, with far fewe
 regression adjustment (heedful.theory.adjust). It doubles its rows until the relative standard error
 |stderr| / |scores| is at most `precision`, or `samples` rows are run; with 2^d rows allowed, it is exact.
 Words that were already written after the text are removed, and scored, like those of the text.
+A note says "interval not reliable" where the residuals do not bear one (heedful.theory.doubt).
 With bag=True a word is removed wherever it stands, and its score is shared by its places.
 Cost: rows, as many as it takes. Needs: rows.
 
@@ -76,10 +77,10 @@ def lime(
     rows = sampling.rows_allowed(model, rows, d, "lime")
     ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
-        values, stderr, output, note = _published(ask, d, rows, bandwidth, features, seed)
+        values, stderr, output, notes = _published(ask, d, rows, bandwidth, features, seed)
     else:
         pairs = sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
-        values, stderr, output, note = _adjusted(ask, pairs, d, rows, precision, bandwidth)
+        values, stderr, output, notes = _adjusted(ask, pairs, d, rows, precision, bandwidth)
     units = removable(x, written, unit)
     groups = [[t for u in places_of for t in units[u]] for places_of in places]
     return Attribution.over(
@@ -90,7 +91,7 @@ def lime(
         spread(stderr, groups, read(x, written)),
         params={"operator": operator, "samples": rows},
         output=output,
-        notes=(note,) if note else (),
+        notes=notes,
     )
 
 
@@ -123,7 +124,7 @@ def _ask(
     return model.rows(x, target, each, operator, unit)
 
 
-Answer = tuple[Floats, Floats, float, str]  # scores, standard errors, f(x), a note
+Answer = tuple[Floats, Floats, float, tuple[str, ...]]  # scores, standard errors, f(x), notes
 
 
 def _adjusted(
@@ -131,7 +132,7 @@ def _adjusted(
 ) -> Answer:
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if pairs is None:  # a line through two points
-        return np.full(d, everything - nothing), np.zeros(d), everything, ""
+        return np.full(d, everything - nothing), np.zeros(d), everything, ()
     read = sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
@@ -141,7 +142,7 @@ def _adjusted(
 
     start = max(32, 2 * d) if precision else most
     found = sampling.until_precise(estimated, start, most, precision)
-    return found.values, found.stderr, everything, sampling.verdict(found, precision, most)
+    return found.values, found.stderr, everything, sampling.notes(found, precision, most)
 
 
 def estimate(
@@ -149,17 +150,17 @@ def estimate(
 ) -> Estimate:
     """LIME's limit from pairs of rows (n, d), their values, the value with no word, and the share of its
     stratum each pair's stratum has drawn."""
-    d = keep.shape[1]
-    keep = np.concatenate([keep, np.zeros((1, d), dtype=bool)])  # s = d: one row, always run
-    values = np.append(values, nothing)
+    d, pairs = keep.shape[1], keep
+    keep = np.concatenate([pairs, np.zeros((1, d), dtype=bool)])  # s = d: one row, always run
+    values = np.append(values, nothing) - nothing  # a constant in f would only cost digits
     law = lime_limit.size_law(d, nu)
     law[d] = 0.0  # LIME never draws the text itself
     weights = sampling.law_weights(keep, law)
     design, controls = np.column_stack([np.ones(len(keep)), keep]), None
     if (drawn < 1).any():
         controls = adjust.controls(keep, values, weights, drawn, partial(adjust.lime_lines, nu=nu))
-    found, stderr = sampling.fit(design, values, weights, drawn, controls)
-    return Estimate(found[1:], stderr[1:], len(drawn))
+    found = sampling.fit(design, values, weights, drawn, controls)
+    return sampling.estimate_of(found, found.coefficients[1:], found.stderr[1:], pairs, drawn)
 
 
 def _published(ask: sampling.Ask, d: int, rows: int, nu: float, features: int, seed: int) -> Answer:
@@ -168,7 +169,7 @@ def _published(ask: sampling.Ask, d: int, rows: int, nu: float, features: int, s
     scores, stderr = published_fit(keep, values, features, nu)
     left_out = f"; {d - features} words were not selected and got 0" if d > features else ""
     note = f"standard errors are of the ridge coefficients, given the selected words{left_out}"
-    return scores, stderr, float(values[0]), note
+    return scores, stderr, float(values[0]), (note,)
 
 
 def published_masks(d: int, rows: int, rng: np.random.Generator) -> Masks:
@@ -183,7 +184,7 @@ def published_fit(
 ) -> tuple[Floats, Floats]:
     """(coefficients, standard errors), each (d,), of the lime package: select words, then Ridge(alpha=1)."""
     weights = lime_limit.row_weights(keep, nu) if keep.shape[1] else np.ones(len(keep))
-    data = keep.astype(np.float64)
+    data, values = keep.astype(np.float64), values - values[0]  # a constant in f would only cost digits
     chosen = _selected(data, values, weights, features)
     scores, stderr = np.zeros(keep.shape[1]), np.zeros(keep.shape[1])
     scores[chosen], stderr[chosen] = _ridge(data[:, chosen], values, weights, 1.0)

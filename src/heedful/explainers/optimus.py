@@ -31,11 +31,13 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heedful.evidence.shares import merged, rounding_step
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.types import Attribution, Encoded, Floats, Target, Trace
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused
+HARMONIC = 8  # above sum 1 / rank of 1,000 tokens: rounding of an RFT in roundings of an output
 CIRCULAR = "chosen because it predicts removals best: judge it by another measure than removal"
 
 
@@ -118,7 +120,7 @@ def attention_optimus(
     ways = list(configurations(trace))
     weights = [scaled(way.scores.cpu().numpy()[places]) for way in ways]
     merits = [rft(row, values[0] - values[1:]) for row in weights]
-    best = int(np.argmax(merits))
+    best = int(np.argmax(merged(np.array(merits), HARMONIC * rounding_step(model, values))))
     scores = np.zeros(len(x))
     scores[places] = weights[best]
     chosen = {name: getattr(ways[best], name) for name in ("layers", "heads", "reading")}

@@ -35,11 +35,11 @@ def felt(maps: Tensor, grads: Tensor) -> Tensor:
     return head_mean((maps * grads).clamp_min_(0))  # in place: memory is what this costs
 
 
-def normalised(r: Tensor) -> Tensor:
-    """(N, N) -> I + row-normalise(R - I); rows that are nothing but I stay so."""
-    eye = torch.eye(len(r), dtype=r.dtype, device=r.device)
-    sums = (r - eye).sum(-1, keepdim=True)
-    return eye + torch.where(sums > 0, (r - eye) / sums.clamp_min(torch.finfo(r.dtype).tiny), 0.0)
+def normalised(gained: Tensor) -> Tensor:
+    """R - I (N, N) -> I + row-normalise(R - I); rows that gained nothing stay those of I."""
+    eye = torch.eye(len(gained), dtype=gained.dtype, device=gained.device)
+    sums = gained.sum(-1, keepdim=True)
+    return eye + torch.where(sums > 0, gained / sums.clamp_min(torch.finfo(gained.dtype).tiny), 0.0)
 
 
 def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> Tensor:
@@ -65,16 +65,14 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
         every = readout @ text
         return every[: len(trace.x)], every[written_columns(trace)]
     answer, length = trace.cross[0].shape[-2:]
-    eye = torch.eye(answer, dtype=torch.float64, device=readout.device)
-    r_aa, r_at = eye, eye.new_zeros(answer, length)
-    r_tt = text + torch.eye(length, dtype=torch.float64, device=readout.device)
+    own_gain, r_at = text.new_zeros(answer, answer), text.new_zeros(answer, length)  # R_aa - I, R_at
     own = zip(trace.decoder_attentions, trace.grad_decoder_attentions, strict=True)
     cross = zip(trace.cross, trace.grad_cross, strict=True)
     for self_pair, cross_pair in zip(own, cross, strict=True):
         bar = felt(*self_pair)
-        r_aa, r_at = r_aa + bar @ r_aa, r_at + bar @ r_at
-        r_at = r_at + normalised(r_aa).T @ felt(*cross_pair) @ normalised(r_tt)
-    return readout @ r_at, (readout @ (r_aa - eye))[written_columns(trace)]
+        own_gain, r_at = own_gain + bar + bar @ own_gain, r_at + bar @ r_at
+        r_at = r_at + normalised(own_gain).T @ felt(*cross_pair) @ normalised(text)
+    return readout @ r_at, (readout @ own_gain)[written_columns(trace)]
 
 
 @explainer(

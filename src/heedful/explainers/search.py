@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.errors import HeedfulError
+from heedful.evidence.shares import merged, rounding_step
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.rows import spread
@@ -83,10 +84,11 @@ def search(
         keep = _masks(grown, len(groups))
         values = model.rows(x, target, keep if deleting else ~keep, operator, unit)
         moved = whole - values if deleting else values - nothing
+        least = rounding_step(model, values)
         if step == 0:
-            singles = moved  # grown in unit order
+            singles = merged(moved, least)  # grown in unit order
             near = np.argsort(-singles, kind="stable").tolist()
-        orders = _best(grown, moved, beam)
+        orders = _best(grown, moved, beam, (step + 1) * least)
     order = _completed(orders[0].removed, singles)
     ranks = np.empty(len(groups))
     ranks[order] = (len(groups) - np.arange(len(groups))) / len(groups)
@@ -104,14 +106,13 @@ def search(
 
 
 def _grow(orders: list[Order], units: list[int], shortlist: int) -> list[Order]:
-    """Every order with one more of the first few units left; of two that moved the same set, the better."""
+    """Every order with one more of the first few units left; of two that moved the same set, the better,
+    which comes first."""
     best: dict[frozenset[int], Order] = {}
     for order in orders:
         for unit in [unit for unit in units if unit not in order.removed][:shortlist]:
             grown = Order((*order.removed, unit), order.area)
-            known = best.setdefault(frozenset(grown.removed), grown)
-            if grown.area > known.area:
-                best[frozenset(grown.removed)] = grown
+            best.setdefault(frozenset(grown.removed), grown)
     return list(best.values())
 
 
@@ -122,9 +123,11 @@ def _masks(orders: list[Order], count: int) -> np.ndarray:
     return keep
 
 
-def _best(orders: list[Order], drops: Floats, beam: int) -> list[Order]:
+def _best(orders: list[Order], drops: Floats, beam: int, least: float) -> list[Order]:
+    """Largest area first; areas no further apart than `least` are alike, and stay in the order given."""
     scored = [Order(order.removed, order.area + float(d)) for order, d in zip(orders, drops, strict=True)]
-    return sorted(scored, key=lambda order: -order.area)[:beam]
+    areas = merged(np.array([order.area for order in scored]), least)
+    return [scored[k] for k in np.argsort(-areas, kind="stable")[:beam]]
 
 
 def _completed(removed: tuple[int, ...], singles: Floats) -> list[int]:

@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from heedful.errors import HeedfulError
 
-EPS = 1e-9
+EPS = 1e-9  # of the largest denominator of a layer: less is never divided by
 SAME = {"layer_norm", "gelu", "relu", "tanh", "softmax", "dropout"}
 TIMES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
 PLUS = {"add", "__add__", "__radd__"}
@@ -36,8 +36,9 @@ ROUTES = {
 
 
 def safe_divide(a: Tensor, b: Tensor) -> Tensor:
-    """a / b, nothing where b is zero, and never by less than 1e-9."""
-    return torch.where(b == 0, 0.0, a / (b + torch.where(b >= 0, EPS, -EPS)))
+    """a / b, nothing where b is zero, and never by less than EPS of the largest b: b may have any unit."""
+    least = EPS * b.abs().max()
+    return torch.where(b == 0, 0.0, a / (b + torch.where(b >= 0, least, -least)))
 
 
 class _Same(Function):

@@ -103,7 +103,10 @@ def shapley_lines(bumps: Bumps) -> Floats:
 
 @dataclass(frozen=True)
 class Controls:
-    """h of each row (n, 0 to 3): by a surrogate that never saw its pair, and what stands for its stratum."""
+    """h of each row (n, 0 to 3): by a surrogate that never saw its pair, and what stands for its stratum.
+
+    Columns are near 1 in size, whatever the unit of f: a fit then finds the same rank in every unit.
+    """
 
     left_out: Floats
     blended: Floats
@@ -127,7 +130,14 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     left_out, mean = np.stack(found, -1)  # each (n, 3)
     share = np.append(np.repeat(drawn, 2), np.ones(len(keep) - 2 * pairs))[:, None]
     some = left_out.std(0) > SMALL * values.std()
-    return Controls(left_out[:, some], ((1 - share) * left_out + share * mean)[:, some])
+    left_out, mean = left_out[:, some], mean[:, some]
+    left_out, mean = left_out / (unit := _power_of_two(left_out)), mean / unit
+    return Controls(left_out, (1 - share) * left_out + share * mean)
+
+
+def _power_of_two(columns: Floats) -> Floats:
+    """(k,): near the size of each column; to divide by it rounds nothing."""
+    return np.ldexp(1.0, np.frexp(np.abs(columns).max(0, initial=0.0))[1])
 
 
 def least_squares(design: Floats, values: Floats, small: float = 1e-12) -> Floats:

@@ -22,7 +22,7 @@ Bell & McCaffrey 2002 (clustered standard errors in small samples).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -32,8 +32,8 @@ from scipy import special
 
 from heedful.errors import HeedfulError
 from heedful.models.base import Model
-from heedful.theory import lime_limit
-from heedful.theory.adjust import Controls, least_squares
+from heedful.theory import doubt, lime_limit
+from heedful.theory.adjust import SMALL, Controls, least_squares
 from heedful.theory.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
@@ -157,10 +157,19 @@ def law_weights(keep: Masks, law: Floats) -> Floats:
     return np.asarray((mass / np.maximum(counts, 1))[kept])
 
 
+@dataclass(frozen=True)
+class Fit:
+    """What least squares says of the design's columns."""
+
+    coefficients: Floats  # (k,)
+    stderr: Floats  # (k,)
+    left_out: Floats  # (G, 2): weighted residuals of each pair by a fit without it
+
+
 def fit(
     design: Floats, values: Floats, weights: Floats, drawn: Floats, controls: Controls | None = None
-) -> tuple[Floats, Floats]:
-    """(coefficients, standard errors) of the design's columns, beside the controls if there are any.
+) -> Fit:
+    """The design's columns, beside the controls if there are any.
 
     The first 2 len(drawn) rows are pairs; later ones are certain. A design of lower rank gets the
     coefficients of least norm.
@@ -177,14 +186,19 @@ def fit(
         moved = (controls.left_out - controls.blended) @ coefficients[columns:]
         found = found + least_squares(design * root, moved * root[:, 0], SINGULAR)
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
-    return found, _stderr(errors, pairs, back, drawn)
+    return Fit(found, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0))
+
+
+def _corrected(errors: Floats, pairs: Floats, power: float) -> Floats:
+    """(I - H_gg)^power e_g of each pair: (G, 2)."""
+    shrunk, turn = np.linalg.eigh(np.eye(2) - pairs @ pairs.transpose(0, 2, 1))
+    shrunk = np.maximum(shrunk, 1e-6)  # a pair that determines a coefficient alone
+    return np.asarray(np.einsum("gij,gj,gkj,gk->gi", turn, shrunk**power, turn, errors))
 
 
 def _stderr(errors: Floats, pairs: Floats, back: Floats, drawn: Floats) -> Floats:
     """From residuals (G, 2), the basis' rows (G, 2, rank), the way back to coefficients (k, rank): (k,)."""
-    shrunk, turn = np.linalg.eigh(np.eye(2) - pairs @ pairs.transpose(0, 2, 1))
-    shrunk = np.maximum(shrunk, 1e-6)  # a pair that determines a coefficient alone
-    errors = np.einsum("gij,gj,gkj,gk->gi", turn, shrunk**POWER, turn, errors)
+    errors = _corrected(errors, pairs, POWER)
     part = (pairs @ back.T) * np.sqrt(1 - drawn)[:, None, None]  # a row's part in each coefficient (G, 2, k)
     own = np.square(np.einsum("gi,gik->gk", errors, part)).sum(0)
     _, stratum, size = np.unique(drawn, return_inverse=True, return_counts=True)  # a share tells the stratum
@@ -208,17 +222,28 @@ def student(freedom: Floats | float) -> Floats:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores, standard errors, and the pairs they took."""
+    """Scores, standard errors, the pairs they took, and why their interval is not reliable, or ""."""
 
     values: Floats  # (d,)
     stderr: Floats  # (d,)
     pairs: int
+    doubt: str = ""
 
     @property
     def precision(self) -> float:
         """Relative standard error: norm of the standard errors / norm of the scores."""
         size, error = float(np.linalg.norm(self.values)), float(np.linalg.norm(self.stderr))
         return error / size if size else np.inf if error else 0.0
+
+
+def estimate_of(found: Fit, values: Floats, stderr: Floats, keep: Masks, drawn: Floats) -> Estimate:
+    """Scores and errors made of a fit to pairs of rows (2 len(drawn), d), and what its residuals say of them.
+    Of errors that are rounding, they say nothing."""
+    plain = Estimate(values, stderr, len(drawn))
+    if plain.precision <= SMALL:
+        return plain
+    complements = bool((keep[::2] != keep[1::2]).all())
+    return replace(plain, doubt=doubt.reason(found.left_out[drawn < 1], complements, plain.precision))
 
 
 def until_precise(estimate: Callable[[int], Estimate], start: int, most: int, precision: float) -> Estimate:
@@ -259,6 +284,11 @@ def rows_allowed(model: Model, rows: int, d: int, method: str) -> int:
         )
     budget: int | None = getattr(model, "budget", None)
     return rows if budget is None or budget < least_rows(d) else min(rows, budget)
+
+
+def notes(found: Estimate, precision: float, most: int) -> tuple[str, ...]:
+    """How sampling ended, and whether its interval is to be believed."""
+    return (verdict(found, precision, most), *([found.doubt] if found.doubt else []))
 
 
 def verdict(found: Estimate, precision: float, most: int) -> str:

@@ -1,0 +1,74 @@
+"""When an interval is not to be believed: shapes by hand, residuals against fits made anew, the note."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful import registry
+from heedful.theory import doubt, sampling
+
+
+def test_shapes_by_hand() -> None:
+    one = np.zeros((30, 2))
+    one[4, 1] = 2.0
+    assert doubt.tails(one) == pytest.approx(60), "one row has it all: as many as there are rows"
+    assert doubt.tails(np.where(np.arange(40).reshape(20, 2) % 3, 1.0, -1.0)) == pytest.approx(1)
+    assert doubt.tails(np.random.default_rng(0).standard_normal((50_000, 2))) == pytest.approx(3, abs=0.1)
+    even = np.repeat(np.random.default_rng(1).standard_normal((20, 1)), 2, axis=1)
+    assert doubt.odd(even) == 0
+    assert doubt.odd(even * [1, -1]) == pytest.approx(1)
+    both = np.concatenate([even, even * [1, -1]])
+    assert doubt.odd(both) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 1.0, 2.0**41])
+def test_reasons(factor: float) -> None:
+    bell = factor * np.random.default_rng(2).standard_normal((60, 2))
+    long = bell.copy()
+    long[7, 0] = 80 * factor
+    odd = bell[:, :1] * [1.0, -1.0]
+    assert doubt.reason(bell, True, 0.5) == ""
+    assert "a few rows hold most of the error" in doubt.reason(long, False, 0.5)
+    assert doubt.reason(long, False, 0.01) == "", "several times nothing is little"
+    assert "odd numbers" in doubt.reason(odd, True, 0.01)
+    assert doubt.reason(odd, False, 0.5) == "", "two sets drawn apart have no sign in common"
+    assert doubt.reason(odd[: doubt.FEW - 1], True, 0.5) == "", "too few to have a shape"
+    assert doubt.reason(0 * odd, True, 0.5) == ""
+
+
+def test_left_out_residuals_are_those_of_fits_without_the_pair() -> None:
+    rng = np.random.default_rng(3)
+    design, values, weights = rng.standard_normal((41, 4)), rng.standard_normal(41), rng.random(41) + 0.1
+    found = sampling.fit(design, values, weights, np.zeros(20)).left_out
+    root = np.sqrt(weights)
+    for g in range(20):
+        rest = np.delete(np.arange(41), [2 * g, 2 * g + 1])
+        line = np.linalg.lstsq(design[rest] * root[rest, None], values[rest] * root[rest], rcond=None)[0]
+        own = [2 * g, 2 * g + 1]
+        np.testing.assert_allclose(found[g], (values - design @ line)[own] * root[own], atol=1e-10)
+
+
+def words(count: int) -> str:
+    return " ".join(f"w{j}" for j in range(count))
+
+
+@pytest.mark.parametrize("method", ["lime", "kernel-shap"])
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_the_note_of_a_product_and_of_a_sum(method: str, scale: float) -> None:
+    logs = 1.25 * np.random.default_rng(4).standard_normal(40)
+    size = {f"w{j}": float(log) for j, log in enumerate(logs)}
+
+    def total(text: str) -> float:
+        return sum(size.get(word, 0.0) for word in text.split())
+
+    for f, wanted in (
+        (lambda texts: [scale * float(np.exp(total(text))) for text in texts], True),
+        (lambda texts: [scale * total(text) for text in texts], False),
+        (lambda texts: [scale * 2.5 for _ in texts], False),
+    ):
+        model = heedful.load(f)
+        x = model.encode(words(40))
+        found = registry.get(method)(model, x, model.target(x), operator="delete", samples=256)
+        assert any("interval not reliable" in note for note in found.notes) == wanted
