@@ -1165,8 +1165,8 @@ MUTANTS = (
     Mutant(
         "additive score: every head has the vector of the first",
         "nn/attention.py",
-        "(both * u[..., None, None, :])",
-        "(both * u.reshape(-1, u.shape[-1])[0])",
+        "else u[..., None, :, None]",
+        "else u[0, :, None]",
         "nn/test_attention.py",
     ),
     Mutant(

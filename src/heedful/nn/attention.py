@@ -47,7 +47,8 @@ def additive_scores(
 ) -> Float[Tensor, "*b S T"]:
     """u . tanh(q + k), for `u` (d,) or one per head (H, d)."""
     both = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))  # (*b, S, T, d)
-    return (both * u[..., None, None, :]).sum(-1)
+    column = u[:, None] if u.dim() == 1 else u[..., None, :, None]  # (d, 1), or one per head (H, 1, d, 1)
+    return (both @ column).squeeze(-1)
 
 
 def attention(
