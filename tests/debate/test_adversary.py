@@ -149,18 +149,22 @@ def test_every_layer_of_a_transformer_alone_and_its_rows(shared: Any) -> None:
     assert attention_of(family.hf) == "sdpa"
 
 
-def test_a_longer_search_hardly_finds_more(shared: Any) -> None:
-    """Far from feasible at first: 330 probabilities must stay. A search that gives up early finds 0.01 and
-    0.07 of the highest JSD here; five times the steps must not find much more than the default."""
+def test_far_from_feasible_at_first(shared: Any) -> None:
+    """330 probabilities must stay, and no random weights keep them: all that is found is the search's."""
     cases = prepare(shared("gpt2").model, ["hello world not bad at all"])
-    found, longer = (
-        adversary(cases, search=search) for search in (Search(starts=3), Search(starts=3, steps=800))
-    )
-    assert (found.random == 0).all()  # chance finds nothing: all of it is the search's
-    assert (found.distance >= 0.9 * longer.distance).all()
+    found = adversary(cases, search=Search(starts=2, steps=80))
+    assert (found.random == 0).all()
     assert (found.distance > 0.3 * found.largest).all()
     assert (found.change <= EPSILON).all()
     assert (found.late < 0.2).all()
+
+
+@pytest.mark.slow
+def test_a_longer_search_hardly_finds_more(shared: Any) -> None:
+    """Three times the steps must not find much more than the default."""
+    cases = prepare(shared("gpt2").model, ["hello world not bad at all"])
+    found, longer = (adversary(cases, search=search) for search in (Search(), Search(steps=480)))
+    assert (found.distance >= 0.9 * longer.distance).all()
 
 
 def test_patience_waits_for_a_feasible_candidate(by_hand: Any) -> None:

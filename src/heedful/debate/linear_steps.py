@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 NEWTON, SHORTER = 15, 6  # steps, and how often one is made four times shorter
+ROUNDING = 1e-15  # of the dual: what a step has to promise
 TINY = 1e-12  # smallest share that a logarithm is taken of
 
 
@@ -63,14 +64,17 @@ class Linear:
             slope = fixed - self.moved(shares) + slack[..., None] * nu / _length(nu)[..., None]
             curve = scale * self._covariance(shares, priced) + _bend(nu, slack)
             newton = torch.linalg.solve(curve, slope)
+            waiting = (newton * slope).sum(-1) > ROUNDING * value.abs()  # the others have arrived
+            if not waiting.any():
+                break
             for shorter in range(SHORTER):
                 tried = nu - newton / 4**shorter
                 there, lower = dual(tried)
-                better = lower < value
+                better = waiting & (lower < value)
                 nu, value = torch.where(better[..., None], tried, nu), torch.where(better, lower, value)
                 shares = torch.where(better[..., None, None], there, shares)
-                newton = torch.where(better[..., None], 0.0, newton)  # this one has moved
-                if better.all():
+                waiting = waiting & ~better
+                if not waiting.any():
                     break
         return shares
 
