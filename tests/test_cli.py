@@ -608,8 +608,9 @@ def test_generate_says_what_a_long_run_will_cost(
     asked = ("generate", "the cat", "--max-new-tokens", "3", "--why", "occlusion")
     assert run(*asked) == 0
     err = capsys.readouterr().err
+    again = "Reproduce this: heedful generate 'the cat' --model zoo:lm --max-new-tokens 3 --why occlusion\n"
     if patience:
-        assert err == ""
+        assert err == again
         return
     cost = [line for line in err.splitlines() if line.startswith("up to")]
     assert len(cost) == 1
@@ -643,7 +644,12 @@ def test_generate_keeps_the_tokens_that_are_finished(
     asked = ("generate", "the cat", "--max-new-tokens", "4", "--why", "occlusion")
     assert run(*asked, *(["--json"] if as_json else [])) == 130
     out, err = capsys.readouterr()
-    assert err == "interrupted at token 3 of 4: those before are explained\n"
+    again, stopped = err.splitlines()
+    assert (
+        again
+        == "Reproduce this: heedful generate 'the cat' --model zoo:lm --max-new-tokens 4 --why occlusion"
+    )
+    assert stopped == "interrupted at token 3 of 4: those before are explained"
     if as_json:
         data = json.loads(out)
         assert (len(data["why"]), data["interrupted"]) == (2, True)
