@@ -6,7 +6,7 @@
 
 Every token gets every activation with the same probability, so the expected covariance with any prediction
 is 0: a prediction can no longer profit from where examples are marked. Firings that stand side by side stay
-side by side, and a token that two examples show has one activation in both.
+side by side, but for one cut of each block, and a token that two examples show has one activation in both.
 
     p = (1 + moves whose score is at least the one seen) / (1 + moves)
 
