@@ -50,6 +50,7 @@ TEXTS = {  # 12 words and more: not all masks are run
     "reader": "mat cat the sat on the mat cat on sat the mat",
     "textbook": known.TEXT,
     "game": " ".join(f"w{j}" for j in range(14)),
+    "vote": " ".join(f"w{j}" for j in range(10)),
     "long game": " ".join(f"w{j}" for j in range(50)),
 }
 
@@ -114,8 +115,21 @@ def game(scale: float, shift: float, words: int = 14, seed: int = 5) -> Model:
     return heedful.load(f)
 
 
+def vote(scale: float, shift: float) -> Model:
+    """Two scores of opposite sign: words vote, and a few of them are needed for a majority."""
+    weights = {f"w{j}": 1.0 + j * j / 8 for j in range(10)}
+
+    def f(texts: list[str]) -> Any:
+        lead = np.array([sum(weights.get(word, 0.0) for word in text.split()) for text in texts])
+        lead = lead - 0.6 * sum(weights.values())
+        return np.column_stack([scale * lead + shift, -scale * lead + shift])
+
+    return heedful.load(f)
+
+
 MODELS: dict[str, Callable[[float, float], Model]] = {  # the quickest first
     "game": cache(game),
+    "vote": cache(vote),
     "reader": cache(reader),
     "textbook": cache(textbook),
     "shallow": cache(partial(stack, layers=1)),
@@ -127,7 +141,7 @@ CASES = [
     (name, kind)
     for name, entry in registry.explainers().items()
     for kind, model in PLAIN.items()
-    if not missing(model, entry.needs) and not (name == "anchors" and model.kind == "function")
+    if not missing(model, entry.needs) and not (name == "anchors" and len(model.labels) < 2)
 ]
 FIRST = dict(reversed(CASES))
 QUICK = [
@@ -219,7 +233,8 @@ def check_shifts(name: str, kind: str, shares: tuple[float, ...]) -> None:
         np.testing.assert_allclose(found.scores, plain.scores, rtol=0, atol=step)
         if plain.stderr is not None:
             np.testing.assert_allclose(found.stderr, plain.stderr, rtol=0, atol=step)
-        assert found.output == pytest.approx(plain.output + shift, rel=1e-12)
+        if np.isfinite(plain.output):  # of some methods it is not known
+            assert found.output == pytest.approx(plain.output + shift, rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "kind"), FIRST.items())
