@@ -75,17 +75,35 @@ def test_ridge_is_what_the_penalty_leaves() -> None:
     assert 1 - shrunk == pytest.approx(1 - lab.ridge(8, 400), rel=0.25)  # of the 400 rows drawn
 
 
-def test_five_runs_hold_for_the_exact_limit_alone(
-    diffuse: list[Case], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_hold_for_the_exact_limit_alone(diffuse: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     run = LabRun(fast=True)
-    lab.five_runs(run, {"diffuse": diffuse[0]}, 600)
+    lab.several_runs(run, {"diffuse": diffuse[0]}, 600)
     assert held(run) == [True]
     right = ratio_game.lime
     monkeypatch.setattr(ratio_game, "lime", lambda game, nu: 1.3 * right(game, nu))
     wrong = LabRun(fast=True)
-    lab.five_runs(wrong, {"diffuse": diffuse[0]}, 600)
+    lab.several_runs(wrong, {"diffuse": diffuse[0]}, 600)
     assert held(wrong) == [False]
+
+
+def test_the_farthest_word_is_outside_by_chance_in_one_of_a_thousand_seeds() -> None:
+    """Words that share their noise, some noisier than others; seeds not used elsewhere."""
+    rng = np.random.default_rng(4471)
+    limit, runs, seeds = rng.normal(0, 1, 25), 10, 4000
+    scale, shared = rng.uniform(0.1, 3, 25), rng.normal(0, 1, (seeds, runs, 1))
+    draws = limit + scale * (rng.normal(0, 1, (seeds, runs, 25)) + shared)
+    spans = [lab.farthest(each, limit)[1] for each in draws]
+    outside = sum(not low <= 0 <= high for low, high in spans)
+    assert outside <= 12  # 4 expected at most; 13 or more have a chance of 3e-4
+
+
+def test_the_farthest_word_is_the_one_that_is_wrong() -> None:
+    rng = np.random.default_rng(912)
+    draws = rng.normal(0, 1, (10, 40))
+    draws[:, 17] += 6
+    gap, (low, high) = lab.farthest(draws, np.zeros(40))
+    assert gap == pytest.approx(draws[:, 17].mean())
+    assert 0 < low < gap < high
 
 
 def test_formulas_notice_a_constant(diffuse: list[Case], zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,40 @@ def test_unevenness_is_zero_for_regular_polygons_only() -> None:
 
 def test_opposite_is_minus_one_for_pairs() -> None:
     cross = torch.cat([torch.eye(3), -torch.eye(3)])[None]
-    assert float(lab.opposite(cross)) == pytest.approx(-1.0)
-    assert float(lab.opposite(torch.eye(3)[None])) == pytest.approx(0.0)
+    assert lab.opposite(cross)[0].tolist() == pytest.approx([-1.0] * 6)
+    assert lab.opposite(torch.eye(3)[None])[0].tolist() == pytest.approx([0.0] * 3)
+
+
+def test_a_toy_is_the_best_of_its_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of several restarts is a pentagon, the others keep two features; whichever stands where."""
+    pentagon = circle(5)[0] * math.sqrt(0.8)
+    poor = torch.zeros(5, 2)
+    poor[0, 0] = poor[1, 1] = 1.0
+
+    def planted(density: torch.Tensor, *_: Any) -> lab.Toys:
+        w = poor.repeat(len(density), 1, 1)
+        for toy in range(len(density) // lab.RESTARTS):
+            w[toy * lab.RESTARTS + toy % lab.RESTARTS] = pentagon
+        return lab.Toys(w, torch.full((len(density), 5), -0.1))
+
+    monkeypatch.setattr(lab, "train", planted)
+    found = lab.best_equal(5, 2, 0.05, 5, 1, 0)
+    assert torch.equal(found, pentagon.expand(5, 5, 2))
+
+
+def test_one_feature_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean over toys would not notice: one of five toys has one pair that is bent."""
+    cross = torch.cat([torch.eye(3), -torch.eye(3)]).repeat(5, 1, 1)
+    bent = cross.clone()
+    bent[2, 0] = torch.tensor([0.98, 0.2, 0.0])
+    five = circle(5).expand(5, 5, 2)
+
+    def held(six: torch.Tensor) -> list[bool]:
+        monkeypatch.setattr(lab, "best_equal", lambda n, *_: six if n == 6 else five)
+        return list(claims(lab.shapes).values())
+
+    assert held(cross) == [True] * 4
+    assert held(bent) == [True, False, True, True]
 
 
 @pytest.mark.parametrize("r", [0.2, 0.6, 1.0])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
-Fast = Annotated[bool, o.option("--fast", help="A smaller run, within a minute.")]
+Fast = Annotated[bool, o.option("--fast", help="A smaller run, about a minute at most on a free core.")]
 Port = Annotated[int, o.option(min=0, max=65535, help="Of this machine; 0 finds a free one.")]
 Database = Annotated[Path | None, o.option(metavar="FILE", help="SQLite file of the answers; NAME.sqlite.")]
 Results = Annotated[bool, o.option("--results", help="Tell what was answered so far, and end.")]
@@ -76,7 +76,7 @@ def run(
     heedful lab run superposition --fast --seed 1 --out lab/ --html lab.html
     heedful lab run superposition --fast --json
 
-    Another seed changes the digits and not the conclusions; where it does, that is a finding.
+    Another seed changes the digits; how often it changes a conclusion is in docs/labs/index.md.
     """
     calm()
     from heedful.labs.frame import run_lab

@@ -75,7 +75,8 @@ class LabRun:
     ) -> None:
         """A sentence that held or failed, with its number.
 
-        interval   95 %, over what was drawn: seeds, instances, samples. Or `exact`: nothing was drawn
+        interval   95 %, over what was drawn: seeds, instances, samples; of a claim about every one of them
+                   their range. Or `exact`: nothing was drawn
         against    the control the number is read by; `control` says what it is
         The sentence must not hold digits that change with the seed: another seed ends in the same sentences.
         """
@@ -165,7 +166,7 @@ def run_lab(
 ) -> LabReport:
     """Run a lab: `report.holds` says whether all its claims do.
 
-    fast       a smaller run that ends within a minute
+    fast       a smaller run, about a minute at most on a free core
     out        folder for the report, its numbers and its figures
     progress   called with what is being done, how much of it and of how much
     """

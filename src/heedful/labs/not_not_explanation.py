@@ -65,7 +65,7 @@ class Size:
     kept: float  # TVD up to which an adversary keeps the answers: few sentences teach them less well
 
 
-FAST = Size(2000, 700, 70, 3, 3, (0.0, 0.05), 1.5, 0.06, 0.1)
+FAST = Size(2000, 1800, 70, 3, 3, (0.0, 0.05), 1.5, 0.06, 0.1)
 FULL = Size(6943, 1800, 250, 5, 8, (0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1), 2.0, 0.03, LIMIT)
 
 
@@ -233,12 +233,12 @@ def claim_guides(run: LabRun, led: Guided) -> None:
         ("model", "uniform", "Attention of zoo:one-layer guides better than uniform weights", None),
         ("model", "shuffled", "It guides better than the same weights in another order", None),
         ("trained", "uniform", "Weights that the network learns guide better than uniform ones", 0.005),
+        (BASE, "uniform", "Attention of the BiLSTM guides better than uniform weights", 0.012),
     ]
     unclaimed = [("model", "trained"), (BASE, "trained"), (BASE, ADVERSARY)]
-    if run.fast:  # a difference of a point or two, which few sentences cannot tell from none
-        unclaimed.append((BASE, "uniform"))
-    else:
-        claimed.append((BASE, "uniform", "Attention of the BiLSTM guides better than uniform weights", 0.012))
+    if run.fast:  # uniform weights are worse by two or three points: few networks cannot tell that from none
+        unclaimed += [(some, other) for some, other, _, _ in claimed if other == "uniform"]
+        claimed = [("model", "shuffled", "Attention of zoo:one-layer guides better than shuffled", None)]
     for some, other, sentence, recalled in claimed:
         gap, reach = led.judged[some].over(led.judged[other], F1)
         control = {"against": 0.0, "control": "no difference"}

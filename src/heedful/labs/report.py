@@ -1,8 +1,8 @@
 """What a lab leaves behind: sentences, tables, figures and claims, in the order they were made.
 
-A claim is a sentence that held or failed, with the number it rests on. Its number has a 95 % interval, or is
-exact: arithmetic, in which nothing was drawn. A report holds when all its claims do. Needs neither torch nor
-the lab: a saved report opens anywhere.
+A claim is a sentence that held or failed, with the number it rests on. Its number has a 95 % interval, or the
+range of all numbers if the sentence is about every one, or is exact: arithmetic, in which nothing was drawn.
+A report holds when all its claims do. Needs neither torch nor the lab: a saved report opens anywhere.
 """
 
 from __future__ import annotations
