@@ -1251,6 +1251,42 @@ MUTANTS = (
         "said = model.read(alpha.expand_as(moved), h).argmax(-1)",
         "labs/test_supporting_fact.py",
     ),
+    # labs
+    Mutant(
+        "claim_all: the mean decides instead of the worst",
+        "labs/means.py",
+        "holds=bool(room.min() > 0)",
+        "holds=bool(room.mean() > 0)",
+        "labs/test_means.py",
+    ),
+    Mutant(
+        "lime-theorem: the interval of one word for all words together",
+        "labs/lime_theorem.py",
+        "1 - (1 - JOINT) / d / 2",
+        "1 - (1 - JOINT) / 2",
+        "labs/test_lime_theorem.py",
+    ),
+    Mutant(
+        "superposition: the worst restart instead of the best",
+        "labs/superposition.py",
+        "view(toys, RESTARTS).argmin(1)",
+        "view(toys, RESTARTS).argmax(1)",
+        "labs/test_superposition.py",
+    ),
+    Mutant(
+        "special tokens: a word's own tokens count among those that look at it",
+        "labs/special_tokens.py",
+        "outside = np.setdiff1d(np.arange(len(seen)), places)",
+        "outside = np.arange(len(seen))",
+        "labs/test_special_tokens.py",
+    ),
+    Mutant(
+        "positive scores: a word that changes nothing counts as wrong",
+        "labs/positive_scores.py",
+        "gained[positive] < 0",
+        "gained[positive] <= 0",
+        "labs/test_positive_scores.py",
+    ),
     # attention atlas
     Mutant(
         "atlas: maps of the wrong layer",

@@ -6,9 +6,10 @@ to that truth, relative to its size where it has one; beside it that of ours. A 
 misses the truth on every instance and ours on none. Two lines, marked sound, are right as printed; a control
 stands in for a misprint there.
 
-The experiments stand in files of their own, misprints_*.py; docs/errata.md has the table. What cannot be
-computed (years, missing rows of tables, what a paper's code contains) is listed with the reason and claims
-nothing.
+The experiments stand in files of their own, misprints_*.py; docs/errata.md has the table. Two sentences that
+are about models are measured on zoo:sentiment and on a real model (special_tokens, positive_scores). What
+cannot be computed (years, missing rows of tables, what a paper's code contains) is listed with the reason and
+claims nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from heedful.labs import (
 )
 from heedful.labs.frame import LabRun, lab
 from heedful.labs.misprint import Misprint
+from heedful.labs.positive_scores import positive_scores
+from heedful.labs.special_tokens import special_tokens
+from heedful.models import zoo
 from heedful.view.plots import Line, forest
 
+REAL = "zoo:prompt-injection"
 CHECKS = (
     *misprints_lime.CHECKS,
     *misprints_scores.CHECKS,
@@ -45,9 +50,6 @@ NOT_COMPUTED = (
     ("E10", "f(x) at x_{t+1}, without a position", "an index left out computes nothing else"),
     ("E11", "an argmax of the ratio", "a place, where a number is meant"),
     ("E12", "ROAR removes 0, 10, …, 100 %", "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, recalled"),
-    ("E13", "[SEP] attention inflated by word aggregation", "a conjecture without a number. Clark et al."
-     " measured by tokens (recalled); no embedded model has such heads; heedful adds up columns and averages"
-     " rows, which leaves a special token's share"),
     ("E14", "histogram task: tied weights, identity values", "what the released code trains is in that code"),
     ("E15", "years of three papers", "NeurIPS 2023, ICLR 2015, NeurIPS 2024: bibliography"),
     ("E16", "LIME: ridge of 1, bandwidth 0.25, first row unperturbed", "facts about the official code; the"
@@ -106,6 +108,33 @@ def errata(run: LabRun) -> None:
         "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
     )
     run.table("Not computed, and not claimed", ["", "about", "why"], NOT_COMPUTED)
+    measured(run)
+
+
+def measured(run: LabRun) -> None:
+    """Two sentences of the field that are about models, not formulas: one model here, and a real one."""
+    run.say(
+        "E13. Special tokens get much attention; it was conjectured that this is because they are never split"
+        " into pieces. Then whole words would get as much, split words less, and a special token in two parts"
+        " no more than one part had."
+    )
+    names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 40), (REAL, 60, 24)]
+    ready = [each for each in names if zoo.pulled(each[0])]
+    for name, count, _ in ready:
+        run.progress(0, 1, f"special tokens of {name}")
+        special_tokens(run, name, count)
+    run.say(
+        "A critique of the field: 'positive attribution does not imply that increasing the feature increases"
+        " the output'. How often is it so? A word is increased by longer embeddings, by putting it back alone"
+        " and by not removing it from the text."
+    )
+    for name, _, count in ready:
+        run.progress(0, 1, f"positive scores on {name}")
+        positive_scores(run, name, count)
+    if run.fast:
+        run.say(f"The full run asks the real model {REAL} as well, if it was pulled.")
+    elif len(ready) < len(names):
+        run.say(f"To see both on a real model: heedful zoo pull {REAL.removeprefix('zoo:')}, and run again.")
 
 
 def formulas(each: Misprint) -> str:
