@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-real mutants lint format bench docs labs serve zoo clean
+.PHONY: help demo test test-all test-real mutants lint format bench docs labs lab-seeds serve zoo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -91,6 +91,10 @@ docs: .venv/.docs  ## build the docs site into site/
 
 labs: .venv/.dev  ## run every lab in full and write docs/labs (an hour and a half on two cores)
 	@$(BIN)/python docs/write_labs.py
+
+SEEDS ?= 20
+lab-seeds: .venv/.dev  ## run every lab with --fast under SEEDS seeds that nobody chose; goes on where it stopped
+	@$(BIN)/python docs/run_lab_seeds.py --seeds $(SEEDS); code=$$?; $(BIN)/python docs/write_labs.py --list; exit $$code
 
 .venv/.serve: .venv/.core
 	@$(PIP) -e '.[serve]'

@@ -3,6 +3,7 @@
     python docs/write_labs.py                 every lab, about an hour and a half on two cores
     python docs/write_labs.py dyck solu       these; the list is written anew
     python docs/write_labs.py out/dyck        what heedful lab run dyck --out out/dyck saved
+    python docs/write_labs.py --list          none; only the list
 
 What a page says is what the run said; nothing is edited by hand. `make labs` runs all.
 """
@@ -14,6 +15,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import run_lab_seeds
+
 from heedful.labs import Claim, Figure, LabReport, Said, Table, labs, run_lab
 from heedful.view.lab_terminal import number, shown
 from heedful.view.svg_file import standalone
@@ -22,12 +25,16 @@ FOLDER = Path(__file__).parent / "labs"
 LIST = """# Labs
 
 What the field teaches, run on two cores, each lab checking its own claims: `heedful lab run NAME` prints
-tables, `--out` writes a page with figures, and the exit code is 1 when a claim fails. `--fast` is a smaller
-run within a minute; another `--seed` changes the digits and not the conclusions. In Python:
+tables, `--out` writes a page with figures, and the exit code is 1 when a claim fails. In Python:
 `heedful.run_lab(name)`.
 
-| lab | minutes | what it shows | after |
-|---|---|---|---|
+A page shows the full run of one seed. Another `--seed` changes the digits, and now and then a conclusion,
+since claims rest on what was drawn. How often is counted with `--fast`, a smaller run, under seeds that are
+drawn from each lab's sources, so that nobody chose them (`make lab-seeds`, [seeds.csv](seeds.csv)).
+{seeds}
+
+| lab | minutes | what it shows | after | claims that failed |
+|---|---|---|---|---|
 """
 
 
@@ -99,16 +106,31 @@ def write(given: str) -> None:
     print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
 
 
+def listed() -> str:
+    """The list of all labs, and how their claims fared under other seeds."""
+    rows = run_lab_seeds.read()
+    now = run_lab_seeds.current(rows)
+    lines = []
+    for each in labs().values():
+        if not (FOLDER / f"{each.name}.md").is_file():
+            continue
+        count = run_lab_seeds.count_of([row for row in now if row.lab == each.name])
+        failed = f"{count.failed} of {count.claims}, {count.runs} seeds" if count.runs else "not counted"
+        cells = [
+            f"[`{each.name}`]({each.name}.md)",
+            f"{each.minutes:g}",
+            escaped(each.title),
+            escaped(each.cite),
+        ]
+        lines.append(f"| {' | '.join([*cells, failed])} |")
+    return LIST.format(seeds=wrapped(run_lab_seeds.told(rows))) + "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    known = labs()
-    for name in sys.argv[1:] or known:
+    given = sys.argv[1:]
+    for name in [] if given == ["--list"] else given or labs():
         write(name)
-    written = [each for each in known.values() if (FOLDER / f"{each.name}.md").is_file()]
-    lines = [
-        f"| [`{e.name}`]({e.name}.md) | {e.minutes:g} | {escaped(e.title)} | {escaped(e.cite)} |"
-        for e in written
-    ]
-    (FOLDER / "index.md").write_text(LIST + "\n".join(lines) + "\n", encoding="utf-8")
+    (FOLDER / "index.md").write_text(listed(), encoding="utf-8")
 
 
 if __name__ == "__main__":
