@@ -118,7 +118,7 @@ def measured(run: LabRun) -> None:
         " into pieces. Then whole words would get as much, split words less, and a special token in two parts"
         " no more than one part had."
     )
-    names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 40), (REAL, 60, 24)]
+    names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 24), (REAL, 60, 16)]
     ready = [each for each in names if zoo.pulled(each[0])]
     for name, count, _ in ready:
         run.progress(0, 1, f"special tokens of {name}")

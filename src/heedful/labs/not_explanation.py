@@ -49,7 +49,7 @@ FAR = 0.5  # of the farthest attention there is
     cite="Jain & Wallace 2019",
 )
 def not_explanation(run: LabRun) -> None:
-    size = (2000, 30, 80, 2) if run.fast else (6943, 60, 300, 3)  # sentences, to test on, steps, seeds
+    size = (2000, 60, 80, 2) if run.fast else (6943, 60, 300, 3)  # sentences, to test on, steps, seeds
     here = stage(run.seed, size[0], size[1], size[2])
     models = cast(run, here, size[3])
     tried = {name: [_cases(model, here) for model in some] for name, some in models.items()}

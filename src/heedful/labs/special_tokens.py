@@ -96,7 +96,7 @@ def attention_map(model: Any, x: Encoded) -> Floats:
 def received(seen: Floats, places: Sequence[int]) -> float:
     """Share of their attention that all other tokens give to these together."""
     outside = np.setdiff1d(np.arange(len(seen)), places)
-    return float(seen[np.ix_(outside, places)].sum(1).mean())
+    return float(seen[np.ix_(outside, np.asarray(places))].sum(1).mean())
 
 
 def partner(word: Word, words: Sequence[Word]) -> Word | None:
