@@ -165,7 +165,8 @@ def test_all_numbers_of_the_page_are_in_the_lab() -> None:
     page = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
     written = set(re.findall(r"^\| (E\d+) \|", page, re.M))
     assert written == {f"E{i}" for i in range(1, 23)}
-    computed = {number_of(check) for check in errata.CHECKS}
+    computed = {number_of(check) for check in errata.CHECKS} | {"E13"}  # test_special_tokens.py
     not_computed = {number for number, _, _ in errata.NOT_COMPUTED}
     assert written <= computed | not_computed
-    assert {"E12", "E13", "E14", "E15", "E22"} == written - computed
+    assert "E13" not in not_computed
+    assert {"E12", "E14", "E15", "E22"} == written - computed
