@@ -30,6 +30,7 @@ def _settings(kind: str) -> dict[str, Any]:
         "steps": 40,
         "batch": 64,
         "k": 3,
+        "sparsity": 1e-3 if kind == "jumprelu" else 5.0,
         "lr": 3e-3,
         "dead_rows": 256,
         "clip": 1e-3,  # below every gradient's norm, which therefore counts to its last bit

@@ -16,15 +16,16 @@ from heedful.errors import HeedfulError
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
 Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
-Width = Annotated[int, o.option(min=1, help="How many features.")]
+Width = Annotated[int | None, o.option(min=1, help="How many features. Default: eight per dimension.")]
 Kinds = Annotated[Kind, o.option(help="The architecture.")]
-Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 1,000.")]
-Batch = Annotated[int | None, o.option(min=1, help="Activations a step. Default: 4,096.")]
-K = Annotated[
-    int | None, o.option("--k", min=1, help="Active features: topk, batchtopk, matryoshka. Default: 32.")
-]
-Lr = Annotated[float | None, o.option(help="Learning rate. Default: 2e-4 / sqrt(width / 2^14).")]
-LAMBDA = "Weight of the sparsity penalty: relu, relu-tied (default 5), jumprelu (default 0.001)."
+Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 4,000.")]
+BATCH = "Activations per step. Default: 1,024, or 4,096 of a store with more than a million."
+Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
+ACTIVE = "Active features: topk, batchtopk, matryoshka. Default: measured by a pilot."
+K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
+LR = "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from 4,096 on 2e-4 / sqrt(width / 2^14)."
+Lr = Annotated[float | None, o.option(help=LR)]
+LAMBDA = "Weight of the sparsity penalty: relu, relu-tied, jumprelu. Default: measured by a pilot."
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
 Resume = Annotated[bool, o.option("--resume", help="Go on from the last checkpoint in the folder.")]
 Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
@@ -38,7 +39,7 @@ Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default
 def train(
     acts: Acts,
     out: Out,
-    width: Width = 4096,
+    width: Width = None,
     kind: Kinds = "relu",
     steps: Steps = None,
     batch: Batch = None,
@@ -57,12 +58,13 @@ def train(
     """Train a sparse autoencoder; killed, it goes on with --resume as if it had never stopped.
 
     \b
-    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
-    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/ --resume
+    heedful features train acts/ --kind topk --out sae/
+    heedful features train acts/ --kind topk --out sae/ --resume
     heedful features train acts/ --width 2048 --kind relu --lambda 3 --steps 20000 --out sae/
     heedful features train acts/ --kind topk --out sae/ --look speeches.txt --keep 200
     torchrun --nproc-per-node 2 -m heedful features train acts/ --kind batchtopk --out sae/
 
+    Without --k or --lambda a short pilot measures how sparse the activations are, and says what it chose.
     All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
     """
     calm()
@@ -85,9 +87,14 @@ def train(
             told.append(standing)
             say(standing)
 
+        def chose(choice: Any) -> None:
+            if not quiet:
+                note(f"{choice.width:,} features; k = {choice.k}: {choice.why}{_by_k(choice)}")
+
         sae = train_sae(
             store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
-            look=_looking(store, look, model, seed) if workers.rank == 0 else None, crew=workers, **given,
+            look=_looking(store, look, model, seed) if workers.rank == 0 else None, crew=workers,
+            tell=chose, **given,
         )  # fmt: skip
         speaks = workers.rank == 0
     if speaks:
@@ -139,6 +146,12 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
             note(f"  {visible(one)}")
 
     return looking(model, texts, facts["site"], tell, seed=seed)
+
+
+def _by_k(choice: Any) -> str:
+    """What the pilot measured."""
+    shares = ", ".join(f"{max(0.0, r):.0%} at {k}" for k, r in choice.reproducible.items())
+    return f" ({shares})" if shares else ""
 
 
 def line(standing: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 Inputs are scaled so that E||x||² = d before anything else, hence one set of defaults fits every model.
 The learning rate is 2e-4 / sqrt(width / 2^14) for every kind (Gao et al. 2024): the published 5e-5 (relu) and
-7e-5 (jumprelu) belong to runs of a million steps; give `lr` for those.
+7e-5 (jumprelu) belong to runs of a million steps; give `lr` for those. Below 4,096 latents it is
+4e-4 · 4096 / width, at most 5e-3: small dictionaries have short runs.
 """
 
 from __future__ import annotations
@@ -70,12 +71,18 @@ def settle(kind: str, d: int, width: int, steps: int, **wanted: Any) -> Settings
     made = Settings(kind, d, width, steps, **listed)
     made = replace(
         made,
-        lr=made.lr or 2e-4 / math.sqrt(width / 2**14),
+        lr=made.lr or default_lr(width),
         k_aux=min(made.k_aux or max(1, d // 2), width),
         prefixes=made.prefixes or _prefixes(width) if kind == "matryoshka" else (),
     )
     _check(made)
     return made
+
+
+def default_lr(width: int) -> float:
+    if width >= 2**12:
+        return 2e-4 / math.sqrt(width / 2**14)
+    return min(5e-3, 4e-4 * 2**12 / max(1, width))
 
 
 def _prefixes(width: int) -> tuple[int, ...]:

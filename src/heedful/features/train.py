@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.features import architectures, checkpoint
+from heedful.features import architectures, checkpoint, pilot
 from heedful.features.architectures import relu_tied
 from heedful.features.dictionary import (
     Alone,
@@ -42,8 +42,10 @@ from heedful.features.settings import Settings, lr_at, settle
 
 Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
+Tell = Callable[[pilot.Choice], None]
 LOOKED = 32_768  # rows over which maxima are taken, at least
 A_LOOK_FOR = 50  # rows trained on are one more
+MANY = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
 
 
 @dataclass(eq=False)
@@ -65,7 +67,7 @@ class Run:
 
 def train_sae(
     data: Any,
-    width: int = 4096,
+    width: int | None = None,
     kind: str = "relu",
     *,
     steps: int | None = None,
@@ -76,25 +78,31 @@ def train_sae(
     progress: Progress | None = None,
     look: Look | None = None,
     crew: Crew | None = None,
+    tell: Tell | None = None,
     **settings: Any,
 ) -> SAE:
     """Train a sparse autoencoder on activations.
 
     data      heedful.harvest's result, a tensor (n, d) or an array
+    width     features; default: eight per dimension
     kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
-    steps     default: four times through the data, at least 1,000
+    steps     default: four times through the data, at least 4,000, or 1,000 of more than 1,024 rows
     out       folder for the result and its checkpoints; resume goes on from the last one there
     progress  called every `every` steps with loss, l0, explained, dead and rate
     look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
+    tell      called with what a pilot chose and why, where k or sparsity is not given: heedful.features.pilot
     settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.settings.Settings
     """
     rows = rows_of(data)
-    batch = settings.get("batch") or min(4096, max(1, rows.rows))
-    count = steps or max(1000, 4 * rows.rows // batch)
-    chosen = settle(kind, rows.d, width, count, **settings | {"batch": batch})
     workers = crew or Alone()
-    shares(batch, workers.world)
     folder = None if out is None else Path(out)
+    given = {"width": width, "kind": kind, "steps": steps} | settings
+    chosen, choice = _settled(rows, given, folder if resume else None, workers)
+    if choice is not None and workers.rank == 0:
+        if folder is not None:
+            pilot.write(folder, choice)
+        if tell is not None:
+            tell(choice)
     run = _opened(rows, chosen, folder if resume else None, workers)
     for outcome, x in steps_of(run, rows):
         due = run.step % every == 0 or run.step == chosen.steps
@@ -106,10 +114,46 @@ def train_sae(
             _keep(run, folder)
             if look is not None and workers.rank == 0:
                 look(_so_far(run, outcome), run.step)
-    sae = _with_maxima(run.sae(_source(data, run)), rows, run)
+    sae = _with_maxima(run.sae(_source(data, run, choice)), rows, run)
     if folder is not None and workers.rank == 0:
         sae.save(folder)
     return sae
+
+
+def _settled(
+    rows: Rows, given: dict[str, Any], folder: Path | None, crew: Crew
+) -> tuple[Settings, pilot.Choice | None]:
+    """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
+    wish = {name: value for name, value in given.items() if value is not None}
+    kind, d, width = wish.pop("kind"), rows.d, wish.pop("width", None)
+    batch = wish.setdefault("batch", min(4096 if rows.rows >= MANY else 1024, max(1, rows.rows)))
+    least = 4000 if batch <= 1024 else 1000
+    steps = wish.pop("steps", max(least, 4 * rows.rows // max(1, batch)))
+    shares(batch, crew.world)
+    wide = pilot.default_width(d, rows.rows) if width is None else width
+    open_k = {"k": 1} if kind in pilot.BY_K else {}  # whatever the pilot says, it fits
+    told = settle(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
+    if not pilot.wanted(kind, wish):
+        return told, None
+    choice = pilot.read(folder) if folder is not None else None
+    if choice is None or choice.width != wide:
+        choice = _agreed(rows, wide, told.seed, crew)
+    return settle(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
+
+
+def _agreed(rows: Rows, width: int, seed: int, crew: Crew) -> pilot.Choice:
+    """The first worker runs the pilot, the others take what it chose."""
+    alone = pilot.Choice(width, 0, "k by the first worker")
+    choice = alone if crew.rank else pilot.choose(rows, width, seed, _fitted)
+    return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
+
+
+def _fitted(rows: Rows, settings: Settings) -> SAE:
+    """A dictionary without checkpoints."""
+    run = begin(rows, settings)
+    for _ in steps_of(run, rows):
+        pass
+    return run.sae()
 
 
 def begin(rows: Rows, settings: Settings, crew: Crew | None = None) -> Run:
@@ -253,7 +297,7 @@ def _with_maxima(sae: SAE, rows: Rows, run: Run) -> SAE:
     return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
 
 
-def _source(data: Any, run: Run) -> dict[str, Any]:
+def _source(data: Any, run: Run, choice: pilot.Choice | None) -> dict[str, Any]:
     manifest = getattr(data, "manifest", None)
     facts = (
         {name: manifest[name] for name in ("name", "model", "site") if name in manifest} if manifest else {}
@@ -261,6 +305,7 @@ def _source(data: Any, run: Run) -> dict[str, Any]:
     return {
         **facts,
         "settings": run.settings.to_dict(),
+        **({} if choice is None else {"pilot": choice.to_dict()}),
         "last": run.history[-1] if run.history else {},
         "finished": time.strftime("%Y-%m-%d", time.gmtime()),
     }
