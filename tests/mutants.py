@@ -1719,25 +1719,81 @@ MUTANTS = (
         "features/test_sae_resume.py",
     ),
     Mutant(
+        "sae: old weights removed before the new ones are vouched for",
+        "features/checkpoint.py",
+        "    replace(folder / name, content)\n",
+        "    for old in folder.glob('state-*'):\n        old.unlink()\n    replace(folder / name, content)\n",
+        "test_fault_points.py::test_stopped_at_a_named_place[train]",
+    ),
+    Mutant(
+        "sae: an old config vouches for new weights",
+        "features/sae.py",
+        '        (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights\n',
+        "",
+        "features/test_sae.py",
+    ),
+    Mutant(
+        "audit: a shard in its place before it is whole",
+        "auditing/folder.py",
+        'beside = self.shards / f"{BESIDE}{number:06d}"',
+        "beside = self.place(number)",
+        "test_fault_points.py::test_stopped_at_a_named_place[audit]",
+    ),
+    Mutant(
+        "audit: renamed before it is on disk",
+        "auditing/folder.py",
+        "        file.flush()\n        os.fsync(file.fileno())\n",
+        "        file.flush()\n",
+        "test_fault_points.py::test_stopped_at_a_named_place[audit]",
+    ),
+    Mutant(
+        "pilot: what only one seed found counts",
+        "features/pilot.py",
+        "one.decode(one.encode(x) * twins)",
+        "one.decode(one.encode(x))",
+        "features/test_pilot.py::test_only_what_both_dictionaries_have_counts",
+    ),
+    Mutant(
+        "pilot: the least reproducible k",
+        "features/pilot.py",
+        "best = max(found, key=lambda k: found[k])",
+        "best = min(found, key=lambda k: found[k])",
+        "features/test_pilot.py::test_the_pilot_measures_the_sparsity",
+    ),
+    Mutant(
+        "pilot: it runs again when a run is resumed",
+        "features/train.py",
+        "choice = pilot.read(folder) if folder is not None else None",
+        "choice = None",
+        "features/test_pilot.py::test_a_resumed_run_keeps_its_choice",
+    ),
+    Mutant(
+        "pilot: every worker its own k",
+        "features/train.py",
+        "return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))",
+        "return choice",
+        "features/test_pilot.py::test_workers_take_the_choice_of_the_first",
+    ),
+    Mutant(
         "harvest: no rename",
         "features/folder.py",
         'beside = path.with_name(f".{path.name}.part")',
         "beside = path",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: renamed before it is on disk",
         "features/folder.py",
         "        file.flush()\n        os.fsync(file.fileno())\n    beside",
         "        file.flush()\n    beside",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: progress before the rows are on disk",
         "features/shuffle.py",
         "                file.flush()\n                os.fsync(file.fileno())\n            replace",
         "                pass\n            replace",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: manifest before the shards",
@@ -1746,14 +1802,14 @@ MUTANTS = (
         "            ahead = asdict(state) | {'generation': state.generation + 1, 'inside': 0}\n"
         "            replace(self.part / 'progress.json', to_json(ahead))\n"
         "            for number, rows in enumerate(self._shards(), start=first):",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: rows counted twice after a kill",
         "features/shuffle.py",
         "os.truncate(path, size)",
         "pass",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "steer: the error term is lost",
@@ -1767,7 +1823,7 @@ MUTANTS = (
         "features/harvest.py",
         "if count > done:",
         "if count >= done:",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: sums begin anew after a kill",
@@ -1775,7 +1831,7 @@ MUTANTS = (
         "state.squares += taken.squares",
         "state.squares = taken.squares"
         " + (state.squares if state.rows > self.before + len(taken.rows) else 0.0)",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: the rest of a batch lost after a generation",
@@ -1783,14 +1839,14 @@ MUTANTS = (
         "        self.scatter.add(taken.rows)  # first: what it keeps on the way must "
         "not count this batch as done\n        state.batches += 1\n",
         "        state.batches += 1\n        self.scatter.add(taken.rows)\n",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: what a generation took of a batch comes twice",
         "features/shuffle.py",
         "        rows = rows[self.state.partly :]\n",
         "",
-        "features/test_harvest.py::test_kills_change_no_byte",
+        "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "features of a text: special tokens are edited",

@@ -50,6 +50,7 @@ def files(run: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.slow  # random kills; test_fault_points.py stops at named places
 def test_twenty_kills_change_no_byte(script: ModuleType, tmp_path: Path) -> None:
     """Also not against a run in another process."""
     source, out = texts_file(tmp_path / "texts.csv", 81), tmp_path / "killed"

@@ -194,6 +194,7 @@ def test_batches_are_full_and_keep_the_limit(shared: Any) -> None:
     assert all((batch.ids[batch.mask == 0] == 9).all() for batch in made)
 
 
+@pytest.mark.slow  # random kills; test_fault_points.py stops at named places
 def test_kills_change_no_byte(tmp_path: Path) -> None:
     """Also not against the run before, in the same process, that was never stopped."""
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

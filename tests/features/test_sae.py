@@ -10,6 +10,7 @@ import torch
 
 import heedful
 from heedful.errors import HeedfulError
+from heedful.features import folder
 from heedful.features.sae import SAE, Config
 from heedful.features.settings import KINDS
 
@@ -86,5 +87,22 @@ def test_folders_without_one_are_refused(tmp_path: Path):
     with pytest.raises(HeedfulError, match=r"W_enc should have shape \(5, 17\)"):
         SAE.load(tmp_path)
     (tmp_path / "config.json").unlink()
+    with pytest.raises(HeedfulError, match="not a whole autoencoder"):
+        SAE.load(tmp_path)
+
+
+def test_an_old_config_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Stopped between the two renames, the folder holds no autoencoder."""
+    _sae("topk").save(tmp_path)
+    really = folder.replace
+
+    def stops(path: Path, content: bytes) -> None:
+        if path.name == "config.json":
+            raise KeyboardInterrupt
+        really(path, content)
+
+    monkeypatch.setattr(folder, "replace", stops)
+    with pytest.raises(KeyboardInterrupt):
+        _sae("jumprelu").save(tmp_path)
     with pytest.raises(HeedfulError, match="not a whole autoencoder"):
         SAE.load(tmp_path)

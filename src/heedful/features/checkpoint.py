@@ -1,6 +1,6 @@
 """Checkpoints of a training run: from one, it goes on as if it had never stopped, bit for bit.
 
-    checkpoint/state.safetensors   weights, Adam's two moments of each, silence of latents, threshold
+    checkpoint/state-7.safetensors weights, Adam's two moments of each, silence of latents, threshold
     checkpoint/state.json          step, settings, scale, SHA-256 of the tensors
 
 Everything that is drawn is a function of seed and step, so no generator's state is kept. No pickle.
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from heedful.errors import HeedfulError
 from heedful.features.dictionary import Memory, Params
-from heedful.features.sae import put
+from heedful.features.folder import replace
 from heedful.features.settings import Settings
 
 
@@ -59,7 +59,7 @@ def write(folder: Path, saved: Saved, settings: Settings) -> None:
     content = save({name: t.contiguous() for name, t in tensors.items()})
     folder.mkdir(parents=True, exist_ok=True)
     name = f"state-{saved.step}.safetensors"
-    put(folder / name, content)
+    replace(folder / name, content)
     facts = {
         "step": saved.step,
         "scale": saved.scale,
@@ -69,9 +69,9 @@ def write(folder: Path, saved: Saved, settings: Settings) -> None:
         "settings": settings.to_dict(),
         "history": saved.history,
     }
-    put(folder / "state.json", json.dumps(facts, indent=1).encode())
-    for old in folder.glob("state-*.safetensors"):
-        if old.name != name:
+    replace(folder / "state.json", json.dumps(facts, indent=1).encode())
+    for old in folder.iterdir():  # also what a run that was killed was writing
+        if old.name not in (name, "state.json"):
             old.unlink()
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from heedful._version import __version__
 from heedful.errors import HeedfulError
 from heedful.features import architectures
+from heedful.features import folder as whole
 from heedful.features.dictionary import Memory, Params
 from heedful.features.settings import KINDS, Settings
 from heedful.notebook import Shown
@@ -112,9 +113,10 @@ class SAE(Shown):
         place.mkdir(parents=True, exist_ok=True)
         held = {name: getattr(self, name) for name in WEIGHTS}
         tensors = {name: t.detach().contiguous() for name, t in held.items() if t is not None}
-        put(place / "sae.safetensors", save(tensors))
+        (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights
+        whole.replace(place / "sae.safetensors", save(tensors))
         text = json.dumps(self.config.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        put(place / "config.json", text.encode())
+        whole.replace(place / "config.json", text.encode())
         return place
 
     @classmethod
@@ -191,7 +193,7 @@ def _config(facts: Mapping[str, Any], place: Path) -> Config:
 
 
 def put(path: Path, content: bytes) -> None:
-    """A file that is either the old one or the whole new one."""
+    """A file that is either the old one or the whole new one; several processes may write it at once."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_bytes(content)
     beside.replace(path)
