@@ -137,7 +137,7 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
 
 def _power_of_two(columns: Floats) -> Floats:
     """(k,): near the size of each column; to divide by it rounds nothing."""
-    return np.ldexp(1.0, np.frexp(np.abs(columns).max(0, initial=0.0))[1])
+    return np.asarray(np.ldexp(1.0, np.frexp(np.abs(columns).max(0, initial=0.0))[1]))
 
 
 def least_squares(design: Floats, values: Floats, small: float = 1e-12) -> Floats:
