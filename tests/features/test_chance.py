@@ -40,7 +40,7 @@ class Reader:
 def parts_of(kind: str, seed: int) -> Split:
     """Examples of a feature that fires on two words ("trigger"), on any token ("noise"), or in runs of up to
     eight tokens, of texts whose topics change every eight tokens too, but at other places ("runs")."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([20, seed])  # [seed] would be the keeper's own (seed, 0): zeros are padding
     shape = (WINDOWS, LENGTH)
     often = 1 / np.arange(1.0, 61)
     ids = rng.choice(60, size=shape, p=often / often.sum())
@@ -84,7 +84,7 @@ def z(values: Sequence[float], expected: float) -> float:
     "seeds", [range(7000, 7008), pytest.param(range(7100, 7200), marks=pytest.mark.slow)]
 )
 def test_where_there_is_nothing_to_find_nothing_is_found(seeds: range) -> None:
-    """Means over features within three standard errors of chance; the rule it replaces is far off."""
+    """Means over features agree with chance by Student's test; the rule it replaces is far off."""
     rules = Rules()
     new, old, real = [], [], []
     for seed in seeds:
@@ -95,7 +95,8 @@ def test_where_there_is_nothing_to_find_nothing_is_found(seeds: range) -> None:
         old.append(score(rules, rules.explain(before.training), before.held, seed))
         real.append(score_with_p(rules, rules.explain(parts.training), parts.held, seed))
     for name, chance in (("pearson", 0.0), ("spearman", 0.0), ("detection", 0.5)):
-        assert abs(z([getattr(s, name).value for s in new], chance)) < 3, name
+        values = [getattr(s, name).value for s in new]
+        assert stats.ttest_1samp(values, chance).pvalue > 0.001, name  # few features: Student's
         assert all(getattr(s, name).p < 0.01 for s in real), name
     assert min(s.pearson.value for s in real) > 0.5
     assert max(s.pearson.value for s in new) < 0.3
