@@ -261,14 +261,14 @@ def test_shuffling_is_read_beside_a_deleted_word() -> None:
     assert "no clear difference" in said(-0.004, -0.001)  # below what two decimals show
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-4, 2e-3])
+@pytest.mark.parametrize("value", [0.0, 1e-3])
 def test_two_zeros_are_not_compared(by_hand: Any, value: float) -> None:
     """Answers that hang on nothing, or on words by less than can be seen, though always in one direction."""
     words = ("cat", "dog", "sat", "ran", "low", "mat", "not", "bad")
     toy = by_hand({word: (0.2 * i, value * (1 + i % 3)) for i, word in enumerate(words)}, "cat dog")
     rng = np.random.default_rng(41)
-    texts = [" ".join(rng.choice(words, 5)) for _ in range(7)]
-    found = heedful.trial(toy.cases.model, texts, [0, 1] * 3 + [0], **LIGHT)
+    texts = [" ".join(rng.choice(words, 4)) for _ in range(5)]
+    found = heedful.trial(toy.cases.model, texts, [0, 1, 0, 1, 0], **LIGHT)
     by_test = {line.test: line.showed for line in found.statements}
     for test in ("permutation", "uniform"):
         assert by_test[test].endswith("neither changes the answer, so this test shows nothing here.")
