@@ -11,6 +11,7 @@ to chance: a place is a call, a file, and which of these calls it is.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -59,6 +60,8 @@ class Disk:
 
     def _fsync(self, handle: int) -> None:
         facts = os.fstat(handle)
+        if not fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_APPEND:
+            self.safe[facts.st_ino] = 0  # it was opened empty: what it held before is gone
         for path in self._files():
             if path.stat().st_ino == facts.st_ino:
                 self._pass("fsync", path)
