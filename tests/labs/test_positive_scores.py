@@ -61,21 +61,35 @@ def claims(run: LabRun) -> list[bool]:
     return [part.holds for part in run.parts if isinstance(part, Claim)]
 
 
-def test_scores_that_are_the_slope_make_the_claims_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were every method as right as gradient x input, nothing would be wrong with a positive score."""
-    run = LabRun(fast=True, seed=23)
-    lab.positive_scores(run, "zoo:sentiment", 16)
-    assert claims(run) == [True, True]
-    real = lab.counted
+@pytest.mark.parametrize(
+    ("slope", "others", "chance", "expected"),
+    [(0.0, 0.3, 0.5, [True, True]), (0.0, 0.0, 0.5, [True, False]), (0.5, 0.5, 0.5, [False, False])],
+)
+def test_claims_follow_the_shares(
+    monkeypatch: pytest.MonkeyPatch, slope: float, others: float, chance: float, expected: list[bool]
+) -> None:
+    """Were every method as right as the slope itself, nothing would be wrong with a positive score."""
+    shares = {"grad-x-input": slope, "random": chance}
 
-    def all_the_same(model: Any, some: Any, methods: Any, seed: int) -> Any:
-        rows = real(model, some, ["grad-x-input"], seed)["grad-x-input"]
-        return dict.fromkeys(methods, rows)
+    def planted(model: Any, some: Any, methods: Any, seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        made = {name: np.full((20, len(lab.WAYS), 2), 10.0) for name in methods}
+        for name, rows in made.items():
+            rows[:, :, 0] = rng.binomial(10, shares.get(name, others), rows.shape[:2])
+        return made
 
-    monkeypatch.setattr(lab, "counted", all_the_same)
+    monkeypatch.setattr(lab, "counted", planted)
     run = LabRun(fast=True, seed=23)
-    lab.positive_scores(run, "zoo:sentiment", 16)
-    assert claims(run) == [False, False]
+    lab.positive_scores(run, "zoo:sentiment", 20)
+    assert claims(run) == expected
+
+
+def test_the_methods_are_counted_over_texts(model: Any) -> None:
+    found = lab.counted(model, [TEXT, "a joy"], ("occlusion", "random"), 3)
+    assert {rows.shape for rows in found.values()} == {(2, len(lab.WAYS), 2)}
+    assert not found["occlusion"][:, lab.WAYS.index("not removed"), 0].any(), "it is that difference itself"
+    words = [[len(model.encode(text).units("word"))] for text in (TEXT, "a joy")]
+    assert (found["random"][:, :, 1] <= words).all()
 
 
 @pytest.mark.real
