@@ -650,8 +650,8 @@ MUTANTS = (
     Mutant(
         "unit of f: a shift costs the exact values their digits",
         "theory/ratio_game.py",
-        "shapley_of_coins(partial(coin_means, centred(game))",
-        "shapley_of_coins(partial(coin_means, game)",
+        "game, d = centred(game), len(game.g1)",
+        "d = len(game.g1)",
         "test_unit_of_output.py::test_explanations_bear_shifts",
     ),
     Mutant(
