@@ -77,8 +77,8 @@ MUTANTS = (
     Mutant(
         "written: Chefer's identity is left in",
         "explainers/relevance.py",
-        "readout @ (r_aa - eye)",
-        "readout @ r_aa",
+        "(readout @ own_gain)[written",
+        "(readout @ (own_gain + torch.eye(answer).to(own_gain)))[written",
         "explainers/test_written.py::test_chefers_rules_by_hand",
     ),
     Mutant(
