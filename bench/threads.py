@@ -36,10 +36,10 @@ HEAD = """## Threads on a quiet and on a busy machine
 
 README's audit on four texts as a command; processor time in brackets. Busy: one endless loop beside it.
 Between two operations torch's threads spin; beside another program that costs more than it saves. Commands
-let them sleep (`OMP_WAIT_POLICY=PASSIVE`, set before torch is imported, unless you chose another way). How many
-threads there are is left to torch, for small models too: one thread alone gains nothing over threads that sleep.
-In Python heedful sets nothing: export `OMP_WAIT_POLICY=PASSIVE` before you start Python, or call
-`torch.set_num_threads(1)` if several processes share the machine.
+let them sleep (`OMP_WAIT_POLICY=PASSIVE`, set before torch is imported, unless you chose another way). How
+many threads there are is left to torch: compare the last row. In Python heedful sets nothing: export
+`OMP_WAIT_POLICY=PASSIVE` before you start Python, or call `torch.set_num_threads(1)` if several processes
+share the machine.
 """
 TABLE = ("| threads | quiet machine | one core busy |", "|---|---|---|")
 OURS = ("OMP_", "GOMP_", "KMP_", "MKL_")
