@@ -170,7 +170,7 @@ def _scores(found: Comparison) -> dict[str, list[float]]:
 
 
 LIME = st.fixed_dictionaries(
-    {"samples": st.integers(20, 40)},
+    {"samples": st.integers(40, 60)},
     optional={
         "precision": st.floats(0.05, 0.9), "bandwidth": st.floats(0.1, 50),
         "variant": st.sampled_from(["adjusted", "published"]), "features": st.integers(1, 5),

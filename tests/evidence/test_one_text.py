@@ -144,7 +144,8 @@ def test_it_comes_back_from_disk_and_stands_on_the_page(weighed: heedful.Compari
     assert "evidence=['comprehensiveness', 'sufficiency']" in python(weighed)
     named = replace(weighed, model={"name": "zoo:sentiment"})
     assert "--no-evidence" not in str(command(named))
-    assert "--no-evidence" in str(command(replace(named, evidence=())))
+    none = {**named.settings, "evidence": []}  # none was asked for
+    assert "--no-evidence" in str(command(replace(named, evidence=(), settings=none)))
 
 
 def test_it_says_by_what_words_are_removed(shared: Any) -> None:

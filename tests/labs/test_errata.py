@@ -82,7 +82,7 @@ BROKEN: list[tuple[Any, str, Any, Check]] = [
     (
         lime,
         "_places",
-        lambda x, unit, bag: [[u] for u in range(len(x.units(unit)))],
+        lambda x, written, unit, bag: [[u] for u in range(len(x.units(unit)))],
         misprints_lime.e16_masks,
     ),
     (faithfulness, "LOSS", 0.9, misprints_scores.e9_complexity),
@@ -114,7 +114,7 @@ BROKEN: list[tuple[Any, str, Any, Check]] = [
     ),
     (misprints_transformer, "solu", lambda x: x.softmax(-1), misprints_transformer.ok_solu),
     (rollout, "with_residual", lambda a: a, misprints_attention.e18_rollout),
-    (rollout, "roll", reversed_rollout, misprints_attention.e18_order),
+    (rollout, "rolled", reversed_rollout, misprints_attention.e18_order),
     (relevance, "_stack", no_identity, misprints_attention.e19_identity),
     (attention, "answer_rows", lambda trace, layer: FIRST(trace, 0), misprints_attention.e20_first_layer),
     (

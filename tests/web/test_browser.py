@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from tests.web.chromium import Visit, visits
+
+from heedful.web import jobs
 
 pytestmark = pytest.mark.browser
 TEXT = "the food is great but the service is not good"
@@ -69,7 +72,21 @@ def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
     page.see("#made .code pre", "heedful explain")
 
 
-@pytest.mark.usefixtures("little_time")
+@pytest.fixture
+def endless_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of this process's server wait to be cancelled: none ends before a slow browser has clicked."""
+    tell = jobs.Job.tell
+
+    def until_cancelled(job: jobs.Job, *words: Any, **more: Any) -> None:
+        end = time.monotonic() + 300
+        while not job.stop and time.monotonic() < end:
+            time.sleep(0.02)
+        tell(job, *words, **more)
+
+    monkeypatch.setattr(jobs.Job, "tell", until_cancelled)
+
+
+@pytest.mark.usefixtures("little_time", "endless_jobs")
 def test_a_job_is_cancelled(visit: Callable[..., Visit]) -> None:
     long = " ".join(f"word{n}" for n in range(80))
     page = opened(visit, long, f"&methods=grad-l2,{DEAR}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heedful.view.plots import image
 from heedful.view.sections import esc
 
-CELL, LETTER, GAP, HEAD = 20.0, 6.6, 14.0, 24.0
+CELL, LETTER, GAP, HEAD = 20.0, 8.0, 14.0, 24.0  # a wide letter: fonts differ, and none may be cut
 TURN, UP, ASIDE = 55, 0.82, 0.58  # degrees of the names above, their sine and cosine
 LEAST = 640.0  # width of a picture: a page stretches it to its own, letters and all
 
