@@ -192,7 +192,7 @@ LIME = st.fixed_dictionaries(
         },
     ),
 )  # fmt: skip
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_an_explanation_made_in_python_gets_a_command(
     shared: Any, text: str, lime: Any, occlusion: Any, chosen: Any
 ) -> None:
