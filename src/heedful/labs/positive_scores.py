@@ -31,9 +31,12 @@ from heedful.types import Encoded, Floats, Target
 
 STEPS = (0.01, 0.1)
 WAYS = (*(f"{step:.0%} more" for step in STEPS), "put back", "not removed")
-SETTINGS: dict[str, dict[str, Any]] = {"occlusion": {"operator": "delete"}, "lime": {"operator": "delete"}}
 OTHERS = ("integrated-gradients", "occlusion", "lime", "kernel-shap")
-METHODS = ("grad-x-input", *OTHERS, "random")
+REMOVING: dict[str, Any] = {"operator": "delete"}
+SETTINGS: dict[str, dict[str, Any]] = {"occlusion": REMOVING, "lime": REMOVING, "kernel-shap": REMOVING}
+# Methods without a sign say nothing here; guided-backprop needs ReLUs and the exact ones a single layer,
+# which these models do not have; grad-avg gave no word a positive score.
+METHODS = ("grad-x-input", "smoothgrad", *OTHERS, "random")
 
 
 def more(model: Any, x: Encoded, target: Target, step: float) -> Floats:
