@@ -61,6 +61,13 @@ MUTANTS = (
         "explainers/test_written.py::test_integrated_gradients_are_complete_over_text_and_written",
     ),
     Mutant(
+        "written: the prediction shown is the text's alone",
+        "planning.py",
+        "_predict(model, encoded, wanted.given)",
+        "_predict(model, encoded)",
+        "test_input_share.py::test_the_prediction_shown_is_taken_after_what_was_given",
+    ),
+    Mutant(
         "written: never removed",
         "models/tokens.py",
         "replace(row, written=part(gone=some)) if some else row",

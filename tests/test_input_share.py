@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import heedful
 from heedful.errors import HeedfulError
@@ -18,6 +20,10 @@ from heedful.input_share import input_share, share_by_count
 from heedful.models.written import written_text
 from heedful.store import comparison_from_dict, comparison_to_dict
 from heedful.types import Attribution, Comparison, Target, Written
+from heedful.view import terminal
+from heedful.view.columns import visible
+from heedful.view.html import page
+from heedful.view.sections import esc
 
 TEXT, GIVEN, WANTED = "the cat sat on the mat", (12, 25, 9, 30), 14
 METHODS = ("grad-x-input", "grad-l2", "integrated-gradients", "occlusion", "kernel-shap")
@@ -180,3 +186,37 @@ def test_one_attribution_tells_what_was_written(run: Comparison) -> None:
     data = run["lime"].to_dict()
     assert tuple(data["written_x"]["ids"]) == GIVEN
     assert data["written"]["scores"] == run["lime"].written.scores.tolist()
+
+
+@pytest.mark.parametrize("given", [(12, 25), (7,)])
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_the_prediction_shown_is_taken_after_what_was_given(
+    shared: Any, name: str, given: tuple[int, ...]
+) -> None:
+    """The module itself says what comes next; the probability of the explained token stands first."""
+    family = shared(name)
+    model = family.model
+    x = model.encode(TEXT)
+    found = heedful.explain(model, TEXT, "occlusion", {"given": given})
+    with torch.no_grad():
+        if name == "bart":
+            start = family.hf.config.decoder_start_token_id
+            out = family.hf(torch.tensor([x.ids]), decoder_input_ids=torch.tensor([(start, *given)]))
+        else:
+            out = family.hf(torch.tensor([(*x.ids, *given)]))
+    expected = out.logits[0, -1].double().softmax(-1)
+    (label, share), *_ = found.model["prediction"]
+    assert (label, found.target.index) == (found.target.label, int(expected.argmax()))
+    assert share == pytest.approx(float(expected.max()), rel=1e-4)
+    written = written_text(model.tokenizer, given).text
+    assert comparison_to_dict(found)["model"]["prediction_after"] == written
+    after = f"after the text and “{visible(written.strip())}”"
+    console = Console(width=200, record=True, file=StringIO())
+    terminal.show(found, console)
+    assert f"predicts {after}: {visible(label).strip()}" in console.export_text()
+    assert esc(after) in page(found)
+
+
+def test_nothing_written_is_nothing_said(shared: Any) -> None:
+    found = heedful.explain(shared("gpt2").model, TEXT, "occlusion")
+    assert "prediction_after" not in found.model

@@ -113,7 +113,7 @@ class AtStep:
     def trace(self, x: Encoded, target: Target) -> Trace:
         return self.ahead.shared.trace(self.k, x, target)
 
-    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
+    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
         return self.model.ranked(self.ahead.shared.logits[self.k].detach(), k)
 
 

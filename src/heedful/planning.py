@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -123,6 +123,13 @@ class Plan(Shown):
         return apart + max((each[e.name] for e in self.chosen if e.counts is None), default=0.0)
 
     @property
+    def predicted(self) -> dict[str, Any]:
+        """The prediction as facts of the result, and the written text it was taken after, if any."""
+        written = self.model.written(self.target)
+        facts: dict[str, Any] = {"prediction": [list(pair) for pair in self.prediction]}
+        return facts if written is None else {**facts, "prediction_after": written.text}
+
+    @property
     def budget(self) -> int | None:
         found: int | None = self.settings["budget"]
         return found
@@ -169,7 +176,7 @@ def plan(
     encoded = [piece for piece, _ in pieces]
     wanted = _target(model, encoded, target)
     before = time.perf_counter()  # the forward of the target has warmed the model up
-    prediction = _predict(model, encoded)
+    prediction = _predict(model, encoded, wanted.given)
     a_row = (time.perf_counter() - before) / len(pieces)
     settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
     settings |= {} if draws is None else {"draws": _checked_draws(draws)}
@@ -290,12 +297,12 @@ def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
     return model.target(pieces[0], spec)
 
 
-def _predict(model: Model, pieces: list[Encoded]) -> list[tuple[str, float]]:
-    """Prediction, averaged over pieces."""
+def _predict(model: Model, pieces: list[Encoded], given: Sequence[int] = ()) -> list[tuple[str, float]]:
+    """Prediction after each piece and the tokens `given`, averaged over pieces."""
     shares: dict[str, float] = {}
     every = len(model.labels) or 5
     for piece in pieces:
-        for label, share in model.predict(piece, k=every if len(pieces) > 1 else min(every, 5)):
+        for label, share in model.predict(piece, every if len(pieces) > 1 else min(every, 5), given):
             shares[label] = shares.get(label, 0.0) + share / len(pieces)
     return sorted(shares.items(), key=lambda item: -item[1])[:5]
 

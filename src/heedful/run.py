@@ -222,7 +222,7 @@ def carry_out(
             raise
         stopped = _stop(run, made, found, refused)
     ordered = [found[entry.name] for entry in made.chosen if entry.name in found]
-    facts = made.model.facts() | {"prediction": [list(pair) for pair in made.prediction]}
+    facts = made.model.facts() | made.predicted
     seconds = made.seconds_taken + time.perf_counter() - started
     settings = {**made.settings, "seconds": seconds} | stopped
     inside = _inside(run, made, ordered) if look else Inside()

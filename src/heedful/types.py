@@ -408,7 +408,7 @@ class Comparison(Mapping[str, Attribution]):
     """Several methods on one prediction: a mapping from method name to `Attribution`."""
 
     attributions: tuple[Attribution, ...]
-    model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction
+    model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction(_after)
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
     refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
     evidence: tuple[Evidence, ...] = ()  # how far the model does what the methods say, on this text

@@ -90,7 +90,7 @@ class FunctionModel:
         scores = self._scores([x.text])[0]
         return targets.for_classifier(spec, "regression", self.labels, int(scores.argmax()))
 
-    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
+    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
         scores = self._scores([x.text])[0]
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.labels[i], float(scores[i])) for i in order]

@@ -140,9 +140,10 @@ class TokenModel:
         )
         return ids
 
-    def predict(self, x: Encoded, k: int = 5) -> list[tuple[str, float]]:
-        """Labels (next tokens) with probabilities, highest first; values for regression."""
-        return self.ranked(self.logits(x), k)
+    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        """Labels (next tokens after the text and the tokens `given`) with probabilities, highest first;
+        values for regression."""
+        return self.ranked(self._next_logits(x, given), k)
 
     def ranked(self, logits: Tensor, k: int) -> list[tuple[str, float]]:
         """The same from logits (C,) or (V,)."""

@@ -16,7 +16,7 @@ from heedful.types import CONTROL, Comparison, Evidence, Word
 from heedful.view import repeat
 from heedful.view.columns import Column, columns, visible
 from heedful.view.input_share import CANNOT, by_count, shares, written_part
-from heedful.view.summary import explained, notes, predictions, sentences, signed
+from heedful.view.summary import after_written, explained, notes, predictions, sentences, signed
 from heedful.view.terminal import strongest
 
 TABLE_ROWS = 300  # words in the table of numbers; the shaded text always has them all
@@ -61,7 +61,8 @@ def answer(comparison: Comparison, size: int) -> str:
     found = predictions(comparison)
     model = esc(comparison.model.get("name", "a model"))
     what = "Next token according to" if comparison.model.get("kind") == "causal-lm" else "Prediction of"
-    lines = [f'<p class="kicker">{what} <b>{model}</b></p>']
+    after = f", {esc(after)}" if (after := after_written(comparison)) else ""
+    lines = [f'<p class="kicker">{what} <b>{model}</b>{after}</p>']
     if found:
         (label, value, _), *others = found
         value = f'<span class="chance">{esc(value)}</span>'

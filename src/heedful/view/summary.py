@@ -46,6 +46,12 @@ def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
     return [(label, f"{value:.4g}", math.nan) for label, value in rows]
 
 
+def after_written(comparison: Comparison) -> str:
+    """ "after the text and “the rights”" where the prediction was taken after something already written."""
+    written = comparison.model.get("prediction_after")
+    return f"after the text and {quote(str(written))}" if written else ""
+
+
 def explained(comparison: Comparison) -> str:
     """Which number the scores explain, with its value."""
     target, output = comparison.target, comparison.attributions[0].output

@@ -25,7 +25,7 @@ from heedful.types import CONTROL, Comparison, Word
 from heedful.view.columns import Column, columns, visible
 from heedful.view.input_share import CANNOT, by_count, shares, written_part
 from heedful.view.sparkline import reach, sparkline
-from heedful.view.summary import explained, measured, notes, predictions, sentences, signed
+from heedful.view.summary import after_written, explained, measured, notes, predictions, sentences, signed
 from heedful.wording import DEAR, left_out
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -56,7 +56,10 @@ def _header(comparison: Comparison) -> Iterator[RenderableType]:
     found = predictions(comparison)
     if found:
         (label, value, _), *others = found
-        line = Text.assemble(model, " predicts ", (label, "bold"), "  ", (value, "bold"))
+        after = after_written(comparison)
+        line = Text.assemble(
+            model, f" predicts {after}: " if after else " predicts ", (label, "bold"), "  ", (value, "bold")
+        )
         if others:
             line.append("   " + "  ".join(f"{name} {number}" for name, number, _ in others[:4]), "dim")
         yield line

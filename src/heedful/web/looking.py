@@ -166,7 +166,7 @@ def facts_of(model: Any) -> dict[str, Any]:
 def compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
     """What is there, in the order of asking."""
     items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
-    facts = facts_of(made.model) | {"prediction": [list(pair) for pair in made.prediction]}
+    facts = facts_of(made.model) | made.predicted
     seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
     return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
 
