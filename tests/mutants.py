@@ -68,6 +68,20 @@ MUTANTS = (
         "test_input_share.py::test_the_prediction_shown_is_taken_after_what_was_given",
     ),
     Mutant(
+        "written: left out of the ranking in words",
+        "view/columns.py",
+        "return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]",
+        "return found",
+        "view/test_input_share.py::test_a_written_word_is_ranked_named_and_drawn_on_the_same_scale",
+    ),
+    Mutant(
+        "written: each part is drawn on its own scale",
+        "view/columns.py",
+        "for word in (*words, *beside) if",
+        "for word in words if",
+        "view/test_input_share.py::test_a_written_word_is_ranked_named_and_drawn_on_the_same_scale",
+    ),
+    Mutant(
         "written: never removed",
         "models/tokens.py",
         "replace(row, written=part(gone=some)) if some else row",

@@ -1,5 +1,6 @@
 """How far two methods agree on which words matter: pairwise over the words of one text (or over its tokens
-or sentences, where these were scored as one).
+or sentences, where these were scored as one), and of what was already written, where every method scores it
+on the scale of the text.
 
     kendall    tau-b = (C - D) / sqrt((P - ties_a)(P - ties_b)),  P = n(n-1)/2 pairs of words
     spearman   Pearson correlation of the two rank vectors (ties share their mean rank)
@@ -34,7 +35,10 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
         raise HeedfulError(f"top-k needs k of at least 1, not {k}")
     methods = list(comparison)
     unit = ranked_unit(comparison)
-    scores = [unit_scores(item, unit) for item in comparison.attributions]  # m times (n,)
+    parts = [[item] for item in comparison.attributions]
+    if with_written(comparison):
+        parts = [[item, part] for [item] in parts if (part := item.of_written()) is not None]
+    scores = [np.concatenate([unit_scores(part, unit) for part in each]) for each in parts]  # m times (n,)
     signed = [item.signed for item in comparison.attributions]
     values = np.full((len(methods), len(methods)), math.nan)
     for i in range(len(methods)):
@@ -48,7 +52,8 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
 def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
     """Every measure at once, with what it ranks."""
     found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
-    return {"unit": ranked_unit(comparison), "k": k, "methods": list(comparison), **found}
+    written = {"written": True} if with_written(comparison) else {}
+    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **found}
 
 
 def ranked_unit(comparison: Comparison) -> str:
@@ -59,8 +64,16 @@ def ranked_unit(comparison: Comparison) -> str:
 
 def ranked_count(comparison: Comparison) -> int:
     """How many units are ranked."""
-    unit = ranked_unit(comparison)
-    return len(comparison.x.word_spans) if unit == "word" else len(comparison.x.units(unit))
+    unit, texts = ranked_unit(comparison), [comparison.x]
+    if with_written(comparison) and (written := comparison.attributions[0].written) is not None:
+        texts.append(written.x)
+    return sum(len(x.word_spans) if unit == "word" else len(x.units(unit)) for x in texts)
+
+
+def with_written(comparison: Comparison) -> bool:
+    """Every method scores what was already written on the scale of the text: both are ranked together."""
+    items = comparison.attributions
+    return bool(items) and all(item.written is not None and item.written.same_scale for item in items)
 
 
 def unit_scores(item: Attribution, unit: str = "word") -> Floats:

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from scipy import stats
 
+from heedful.agreement import matrix
 from heedful.types import Comparison, Encoded, Target, Written
 from heedful.view import terminal, written
+from heedful.view.columns import columns, written_columns
 from heedful.view.html import page
 from heedful.view.input_share import shares, written_part
+from heedful.view.summary import measured, sentences
 
 Make = Callable[..., Comparison]
 EVIL = "<script>alert(3)</script>"
@@ -103,13 +107,13 @@ def test_a_written_word_competes_and_is_marked(make: Make) -> None:
     comparison = replace(comparison, attributions=large)
     text = printed(lambda console: written.show([comparison], console), 300)
     head, row = text.splitlines()[:2]
-    assert "by count" in head
+    assert "text's share of tokens" in head
     assert row.split()[:4] == ["food", "<", "7", "%"]
     for method, marked in (("grad-x-input", True), ("attention-rollout", False), ("lime", True)):
         cell = row[head.index(method) :].split("   ")[0]
         assert ("‹so›" in cell) == marked, method
     cell = row[head.index("grad-x-input") :]
-    assert cell.startswith(f"{by_hand(comparison, 'grad-x-input')}  ▲‹so›  ▲‹good›  ")
+    assert cell.startswith(f"{by_hand(comparison, 'grad-x-input')} text  ▲‹so›  ▲‹good›  ")
     assert "83 %" in row[: head.index("grad-l2")]
 
 
@@ -127,6 +131,60 @@ def test_a_causal_step_tells_its_own_words_apart(make: Make) -> None:
         late = item.x.word_spans.index((word.start, word.end)) >= 6
         assert (f"‹{word.text}›" if late else word.text) in text
     assert "60 %" in text, "six of ten by count"
+
+
+def few(make: Make, size: float) -> Comparison:
+    """Three words and two written ones: “so” scores `size` times the strongest, “good” a tenth of that."""
+    comparison, x = make("we must go", FEW), encode("so good")
+    items = []
+    for item in comparison.attributions:
+        scores = size * np.abs(item.scores[1:4]).max() * np.array([1, 0.1])
+        target = Target("token", 3, "food", given=x.ids)
+        items.append(replace(item, target=target, written=Written(x, scores)))
+    return replace(comparison, attributions=tuple(items))
+
+
+FEW = (("occlusion", True, False), ("grad-x-input", True, False), ("random", True, False))
+
+
+@pytest.mark.parametrize("size", [3.0, 20.0])
+def test_a_written_word_is_ranked_named_and_drawn_on_the_same_scale(make: Make, size: float) -> None:
+    comparison = few(make, size)
+    first, *rest = sentences(comparison)
+    so = "the written “so”"
+    assert first == f"Both methods put {so} first among the words: {so} pushes towards “food”."
+    assert not any("fewer than five" in line for line in rest), "five words are ranked"
+    assert measured(comparison)[0] == f"The strongest: {so} for 2 of 2 methods."
+    tops = {col.method: col.top for col in written_columns(comparison)}
+    for col in columns(comparison):
+        largest = max(abs(score) for score in col.item.scores[1:4])
+        assert col.top == tops[col.method] == pytest.approx(size * largest)
+        assert max(abs(col.share(word)) for word in col.words) == pytest.approx(1 / size)
+
+
+def test_agreement_counts_written_words_where_every_method_scores_them(make: Make) -> None:
+    comparison = few(make, 3.0)
+    a, b = (
+        np.array([*comparison[name].scores[1:4], *comparison[name].written.scores])
+        for name in ("occlusion", "grad-x-input")
+    )
+    assert matrix(comparison)[1][0, 1] == pytest.approx(stats.kendalltau(a, b).statistic)
+    first, *others = comparison.attributions
+    alone = replace(comparison, attributions=(replace(first, written=None), *others))
+    short = stats.kendalltau(a[:3], b[:3]).statistic
+    assert matrix(alone)[1][0, 1] == pytest.approx(short)
+    assert "not every method scores what was written" in sentences(alone)[1]
+
+
+def test_another_scale_is_not_mixed_in(make: Make) -> None:
+    comparison = few(make, 3.0)
+    items = tuple(
+        replace(item, written=replace(item.written, same_scale=False)) for item in comparison.attributions
+    )
+    comparison = replace(comparison, attributions=items)
+    assert "written “" not in " ".join(sentences(comparison))
+    for col in columns(comparison):
+        assert col.top == max(abs(score) for score in col.item.scores[1:4])
 
 
 @pytest.mark.parametrize("width", [60, 100])

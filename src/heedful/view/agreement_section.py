@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from heedful.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit
+from heedful.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit, with_written
 from heedful.types import CONTROL, Comparison
 from heedful.view.sections import esc, hue, level, part, table
 from heedful.view.summary import measured, signed
@@ -41,7 +41,8 @@ def _lead(comparison: Comparison, measure: str) -> str:
         share = f"share of the {TOP} strongest {unit}s, by size, that two methods have in common"
         return f"The {share}: 1 is all of them, and unrelated rankings reach {expected:.2f} on average."
     name = "Kendall τ" if measure == "kendall" else "Spearman ρ, the correlation of ranks,"
-    lead = f"{name} between the rankings of the {unit}s: 1 is the same order, 0 unrelated, −1 reversed."
+    both = ", written ones included" if with_written(comparison) else ""
+    lead = f"{name} between the rankings of the {unit}s{both}: 1 is the same order, 0 unrelated, −1 reversed."
     if not math.isnan(expected):
         lead += f" Chance stays within ±{expected:.2f} for 95 of 100 pairs of rankings of this many {unit}s."
     return lead

@@ -1,7 +1,8 @@
 """One method as a column of a table: its numbers, its sign marks and its own scale.
 
 Scores of different methods have different units (a gradient's norm, an attention weight, a change of logit),
-so each is drawn relative to the method's own strongest word: share = score / max |score|, from -1 to 1.
+so each is drawn relative to the method's own strongest word: share = score / max |score|, from -1 to 1. Words
+that were already written count, where their scores are on the same scale.
 Sign marks: + pushes towards the target, − away from it. With a standard error, a score whose 95 % interval
 (± 1.96 standard errors) contains 0 has an unsure sign and is marked so. Unsigned methods show no sign at all.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.agreement import ranked_unit
@@ -25,7 +27,7 @@ class Column:
 
     item: Attribution
     words: tuple[Word, ...]
-    top: float  # max |score| over words; 0 when there is nothing to scale by
+    top: float  # max |score| over words, written ones too; 0 when there is nothing to scale by
     exponent: int  # numbers are printed in units of 10 ** exponent
     decimals: int
 
@@ -66,9 +68,10 @@ class Column:
         return f"{value / 10.0**self.exponent:.{self.decimals}f}" if math.isfinite(value) else "–"
 
 
-def column(item: Attribution, unit: str = "word") -> Column:
+def column(item: Attribution, unit: str = "word", beside: Sequence[Word] = ()) -> Column:
+    """`beside`: words of another part that is drawn on the same scale."""
     words = tuple(pieces(item, unit))
-    sizes = [abs(word.score) for word in words if math.isfinite(word.score)]
+    sizes = [abs(word.score) for word in (*words, *beside) if math.isfinite(word.score)]
     top = max(sizes, default=0.0)
     power = math.floor(math.log10(top)) if top else 0
     exponent = 0 if -2 <= power < 4 else 3 * (power // 3)
@@ -77,8 +80,35 @@ def column(item: Attribution, unit: str = "word") -> Column:
 
 def columns(comparison: Comparison) -> list[Column]:
     """Every method's column; the control last."""
-    found = [column(item, ranked_unit(comparison)) for item in comparison.attributions]
+    unit = ranked_unit(comparison)
+    found = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
     return sorted(found, key=lambda each: each.method == CONTROL)
+
+
+def written_columns(comparison: Comparison) -> list[Column]:
+    """The same of what was already written, for the methods that score it, each on the scale of its text."""
+    unit = ranked_unit(comparison)
+    found = [
+        column(part, unit, pieces(item, unit) if written_words(item, unit) else ())
+        for item in comparison.attributions
+        if (part := item.of_written()) is not None
+    ]
+    return sorted(found, key=lambda each: each.method == CONTROL)
+
+
+def written_words(item: Attribution, unit: str) -> list[Word]:
+    """What was already written, where its scores can be compared with those of the text."""
+    part = item.of_written()
+    same = item.written is not None and item.written.same_scale
+    return pieces(part, unit) if part is not None and same else []
+
+
+def every_word(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
+    """(word, whether it was already written) of the text and of what was written, on one scale."""
+    prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
+    end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
+    found = [(word, word.start >= end) for word in col.words]
+    return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
 
 
 def pieces(item: Attribution, unit: str) -> list[Word]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from heedful.agreement import ranked_unit
 from heedful.types import CONTROL, Comparison, Evidence, Word
 from heedful.view import repeat
-from heedful.view.columns import Column, columns, visible
+from heedful.view.columns import Column, columns, visible, written_columns, written_words
 from heedful.view.input_share import CANNOT, by_count, shares, written_part
 from heedful.view.summary import after_written, explained, notes, predictions, sentences, signed
 from heedful.view.terminal import strongest
@@ -136,9 +136,10 @@ def methods(comparison: Comparison, size: int) -> str:
             f'<p class="facts">{" · ".join(f"<span>{esc(fact)}</span>" for fact in facts)}</p></div>'
             f'<p class="text" dir="auto">{shaded(col, comparison.x.text)}</p></article>'
         )
+    also = ", written ones included" if any(written_words(col.item, "word") for col in cols) else ""
     lead = (
         "One colour scale for all: full colour is each method's own strongest "
-        f"{ranked_unit(comparison)}, because their numbers have different units."
+        f"{ranked_unit(comparison)}{also}, because their numbers have different units."
     )
     body = f'{legend(cols)}<div class="methods">{"".join(blocks)}</div>'
     return part("shading", "The text as each method sees it", lead, body, size)
@@ -184,7 +185,7 @@ def written(comparison: Comparison, size: int) -> str:
     rows = [f'<tr><th scope="row">{esc(name)}</th><td>{share}</td></tr>' for name, share in found]
     body = table(["method", "on the text"], rows, "Input dependence by method")
     if (behind := written_part(comparison)) is not None:
-        cols = columns(behind)
+        cols = written_columns(comparison)
         text = f'<p class="text" dir="auto">{esc(behind.x.text.strip())}</p>'
         body += text + table(
             _heads(cols, ranked_unit(behind)), _word_rows(cols), "Scores of what was written"

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from statistics import median
 
-from heedful.agreement import chance_band, matrix, ranked_count, ranked_unit
+from heedful.agreement import chance_band, matrix, ranked_count, ranked_unit, with_written
 from heedful.types import CONTROL, Comparison
-from heedful.view.columns import Column, columns, visible
+from heedful.view.columns import Column, columns, every_word, visible
 from heedful.wording import listed
 
 PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
@@ -72,10 +73,23 @@ def explained(comparison: Comparison) -> str:
 
 def sentences(comparison: Comparison) -> list[str]:
     """One to three plain sentences: what the methods point at, how far they agree, what the control does."""
-    ranked = [col for col in columns(comparison) if col.method != CONTROL and _has_ranking(col)]
+    ranked = _ranked(comparison)
     if not ranked:
         return ["No method ranks the words of this text: every score is the same."]
     return [_pointed(ranked, comparison), *_agreeing(comparison)]
+
+
+def _ranked(comparison: Comparison) -> list[Column]:
+    """Methods with a ranking; behind the words of the text stand those already written, where scored."""
+    found = [replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
+             for col in columns(comparison)]  # fmt: skip
+    return [col for col in found if col.method != CONTROL and _has_ranking(col)]
+
+
+def _names(comparison: Comparison) -> list[str]:
+    """Of all words in the order of `_ranked`; a written one is named as such."""
+    words = max((every_word(comparison, col) for col in columns(comparison)), key=len)
+    return [f"the written {quote(word.text)}" if written else quote(word.text) for word, written in words]
 
 
 def _has_ranking(col: Column) -> bool:
@@ -89,14 +103,14 @@ def _top(col: Column, k: int) -> list[int]:
 
 def _common(ranked: list[Column]) -> tuple[int, list[tuple[int, int]]]:
     """How many words of each method are looked at, and (word, methods) of those that most methods share."""
-    k = 3 if len(ranked[0].words) > 5 else 1
+    k = 3 if max(len(col.words) for col in ranked) > 5 else 1
     counts = Counter(i for col in ranked for i in _top(col, k))
     return k, [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
 
 
 def _pointed(ranked: list[Column], comparison: Comparison) -> str:
     """Which words, and which way they push."""
-    unit, words = ranked_unit(comparison), [quote(word.text) for word in ranked[0].words]
+    unit, words = ranked_unit(comparison), _names(comparison)
     ways = _ways(ranked, words, comparison)
     if len(ranked) == 1:
         found = _top(ranked[0], 3)
@@ -119,15 +133,16 @@ def _ways(ranked: list[Column], words: list[str], comparison: Comparison) -> Cal
     def told(found: list[int]) -> str:
         if not able:
             return ", without saying which way they push"
-        ups = {i: sum(col.words[i].score > 0 for col in able) / len(able) for i in found}
-        towards = [words[i] for i in found if ups[i] >= 2 / 3]
-        away = [words[i] for i in found if ups[i] <= 1 / 3]
-        split = [words[i] for i in found if 1 / 3 < ups[i] < 2 / 3]
+        votes = {i: [col.words[i].score > 0 for col in able if i < len(col.words)] for i in found}
+        ups = {i: sum(each) / len(each) for i, each in votes.items() if each}
+        towards = [words[i] for i, up in ups.items() if up >= 2 / 3]
+        away = [words[i] for i, up in ups.items() if up <= 1 / 3]
+        split = [words[i] for i, up in ups.items() if 1 / 3 < up < 2 / 3]
         parts = [f"{listed(towards)} {_push(towards)} towards {label}{over}"] if towards else []
         other = "it" if towards else f"{label}{over}"
         parts += [f"{listed(away)} {_push(away)} away from {other}"] if away else []
         parts += [f"on {listed(split)} they differ which way"] if split else []
-        return ": " + ", ".join(parts)
+        return ": " + ", ".join(parts) if parts else ""
 
     return told
 
@@ -151,7 +166,13 @@ def _measured(comparison: Comparison) -> tuple[list[float], list[float] | None, 
 def _agreeing(comparison: Comparison) -> list[str]:
     (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
     if math.isnan(band):
-        return [f"The text has fewer than five {unit}s: how far rankings of so few agree says nothing."]
+        both = with_written(comparison)
+        who = "The text and what was written have" if both else "The text has"
+        alone = "" if both or not comparison.target.given else (
+            ", and not every method scores what was written on the same scale"
+        )  # fmt: skip
+        few = "how far rankings of so few agree says nothing"
+        return [f"{who} fewer than five {unit}s{alone}: {few}."]
     alike, against = sum(v > band for v in pairs), sum(v < -band for v in pairs)
     lines = []
     if len(pairs) == 1:
@@ -179,12 +200,13 @@ def _agreeing(comparison: Comparison) -> list[str]:
 
 def measured(comparison: Comparison) -> list[str]:
     """The numbers behind the sentences, to stand below them."""
-    ranked = [col for col in columns(comparison) if col.method != CONTROL and _has_ranking(col)]
+    ranked = _ranked(comparison)
     (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
     lines = []
     if len(ranked) > 1 and (found := _common(ranked))[1]:
         k, common = found
-        counts = [f"{quote(ranked[0].words[i].text)} for {n} of {len(ranked)}" for i, n in common]
+        words = _names(comparison)
+        counts = [f"{words[i]} for {n} of {len(ranked)}" for i, n in common]
         place = "The strongest" if k == 1 else f"Among the {COUNTS[k]} strongest"
         lines.append(f"{place}: {listed(counts)} methods.")
     if pairs and not math.isnan(band):

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from heedful.agreement import matrix, ranked_unit
 from heedful.types import CONTROL, Comparison, Word
-from heedful.view.columns import Column, columns, visible
+from heedful.view.columns import Column, columns, visible, written_columns, written_words
 from heedful.view.input_share import CANNOT, by_count, shares, written_part
 from heedful.view.sparkline import reach, sparkline
 from heedful.view.summary import after_written, explained, measured, notes, predictions, sentences, signed
@@ -43,7 +43,11 @@ def show(comparison: Comparison, console: Console | None = None, rows: int | Non
 def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
     parts: list[RenderableType] = [*_header(comparison)]
     if comparison.attributions:
-        parts += [Text(""), *_tables(comparison, width, rows), *_written(comparison, width, rows)]
+        parts += [
+            Text(""),
+            *_tables(columns(comparison), ranked_unit(comparison), width, rows),
+            *_written(comparison, width, rows),
+        ]
         parts += _evidence(comparison)
         parts += _footer(comparison, width)
         parts += [Text(line, "dim") for line in ("", *measured(comparison))]
@@ -70,26 +74,23 @@ def _header(comparison: Comparison) -> Iterator[RenderableType]:
             yield Text(sentence)
 
 
-def _tables(comparison: Comparison, width: int, rows: int | None) -> Iterator[RenderableType]:
+def _tables(cols: list[Column], unit: str, width: int, rows: int | None) -> Iterator[RenderableType]:
     """The words table, in as many blocks as the width needs."""
-    cols = columns(comparison)
     kept = strongest(cols, rows)
     total = len(cols[0].words)
     names = [_name(word) for word in cols[0].words]
     first = min(max((cell_len(names[i]) for i in kept), default=4), max(8, width // 4))
-    first = max(first, len(ranked_unit(comparison)))
+    first = max(first, len(unit))
     block: list[Layout] = []
     for layout in map(_layout, cols):
         if block and first + sum(each.width + 2 for each in [*block, layout]) > width:
-            yield _table(block, names, kept, first, ranked_unit(comparison))
+            yield _table(block, names, kept, first, unit)
             yield Text("")
             block = []
         block.append(layout)
-    yield _table(block, names, kept, first, ranked_unit(comparison))
+    yield _table(block, names, kept, first, unit)
     if len(kept) < total:
-        yield Text(
-            f"{len(kept)} of {total} {ranked_unit(comparison)}s shown: the strongest over all methods.", "dim"
-        )
+        yield Text(f"{len(kept)} of {total} {unit}s shown: the strongest over all methods.", "dim")
     yield Text(_legend(cols), "dim")
 
 
@@ -97,7 +98,8 @@ def _written(comparison: Comparison, width: int, rows: int | None) -> Iterator[R
     """What was already written: its words, and the share of the text."""
     if (part := written_part(comparison)) is not None:
         yield from (Text(""), Text.assemble(("already written: ", "bold"), visible(part.x.text.strip())))
-        yield from (Text(""), *_tables(part, width, rows))
+        cols = written_columns(comparison)
+        yield from (Text(""), *_tables(cols, ranked_unit(comparison), width, rows))
     if not (found := shares(comparison)):
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
@@ -127,7 +129,10 @@ def _legend(cols: list[Column]) -> str:
         parts.append("△ ▽ the 95 % interval contains 0")
     if any(not c.item.signed for c in cols):
         parts.append("no mark: the method has no sign")
-    return "  ".join([*parts, "bars: share of the method's strongest word"])
+    bars = "bars: share of the method's strongest word"
+    if any(written_words(c.item, "word") for c in cols):
+        bars += ", written ones included"
+    return "  ".join([*parts, bars])
 
 
 def _name(word: Word) -> str:

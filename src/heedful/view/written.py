@@ -1,25 +1,24 @@
 """What a model wrote, token by token, with the words each method puts first.
 
-    token     p      by count  lime                               random (control)
-    ·Paris    77 %   71 %      83 %  ▲France  ▲capital  △‹is›     64 %  ▲The ...
+                     text's share
+    token     p      of tokens     lime                                 random (control)
+    ·Paris    77 %   71 %          83 % text  ▲France  ▲capital  △‹is›  64 % text  ▲The ...
 
 A mark is a sign, as in heedful.view.terminal; an open one is unsure. ‹ › marks a word that was already
-written. The percentage is the method's input dependence (heedful.input_share), by count that of the tokens.
+written. The percentage is the method's input dependence (heedful.input_share).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from heedful.agreement import ranked_unit
 from heedful.input_share import share_by_count
-from heedful.types import Comparison, Word
-from heedful.view.columns import Column, columns, pieces, visible
+from heedful.types import Comparison
+from heedful.view.columns import Column, columns, every_word, visible
 from heedful.view.input_share import percent
 from heedful.view.terminal import MARKS, STYLES
 
@@ -33,7 +32,7 @@ def show(found: Sequence[Comparison], console: Console) -> None:
     table.add_column("p", justify="right", no_wrap=True)
     told = any(comparison.input_shares() for comparison in found)
     if told:
-        table.add_column("by count", justify="right")
+        table.add_column("text's share of tokens", justify="right")
     for col in columns(found[0]):
         table.add_column(col.label, overflow="fold")
     for comparison in found:
@@ -51,8 +50,8 @@ LEGEND = "▲ towards the token  ▼ away from it  △ ▽ the sign is unsure  n
 
 
 SHARES = (
-    "The percentage: how much of a method's scores lies on the text, the rest being on what was already "
-    "written (‹ › marks its words). By count: how many of the tokens are the text's."
+    "41 % text: that much of the method's scores (signs aside) lies on the text, the rest on what was "
+    "already written (‹ › marks its words). The text's share of tokens is what equal scores would give."
 )
 
 
@@ -68,21 +67,12 @@ def _share(comparison: Comparison) -> str:
 def _first_words(comparison: Comparison, col: Column) -> Text:
     """The method's input dependence where something was written, then its strongest words."""
     shares = comparison.input_shares()
-    cells = Text(f"{percent(shares[col.method])}  " if shares else "", "dim")
-    ranked = sorted(_words(comparison, col), key=lambda pair: -abs(pair[0].score))[:TOP]
+    share = percent(shares[col.method]) if shares else ""
+    cells = Text(f"{share}{' text' if '%' in share else ''}  " if share else "", "dim")
+    scored = [pair for pair in every_word(comparison, col) if pair[0].score]
+    ranked = sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP]
     for word, written in ranked:
         mark = MARKS.get((col.sign(word), col.unsure(word)), "")
         text = visible(word.text.strip())
         cells.append(f"{mark}{f'‹{text}›' if written else text}  ", STYLES[col.sign(word)])
     return cells
-
-
-def _words(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
-    """(word, whether it was already written) of all words that have a score, on one scale."""
-    prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
-    end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
-    found = [(word, word.start >= end) for word in col.words]
-    part = col.item.written
-    if part is not None and part.same_scale and (behind := col.item.of_written()) is not None:
-        found += [(word, True) for word in pieces(behind, ranked_unit(comparison))]
-    return [(word, written) for word, written in found if word.score]
