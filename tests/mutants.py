@@ -967,6 +967,13 @@ MUTANTS = (
     ),
     # what to type again
     Mutant(
+        "audit: any row's label is called unknown",
+        "auditing/result.py",
+        'if text["label"] is not None and text["right"] is None:',
+        'if text["label"] is not None:',
+        "test_audit_cli.py::test_a_wrong_label_and_too_few_texts_are_told",
+    ),
+    Mutant(
         "reproduce: parameters are dropped",
         "view/repeat.py",
         'options += [("--param", params)]',

@@ -56,6 +56,21 @@ def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.Captur
     assert "report.html" in said.err
 
 
+def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data.write_text("review,label\na good film,1\na bad film,neg\nnot good,0\nnot bad,\x1b[3\n")
+    assert audit(data, "--label-column", "label", "--limit", "4") == 0
+    said = capsys.readouterr()
+    first, second = heedful.load("zoo:one-layer").labels
+    shown = " ".join(said.out.split())
+    for row, label in ((1, "neg"), (3, "␛[3")):
+        none = f'Row {row}: the label "{label}" is none of {first} (0), {second} (1)'
+        assert f"{none}; its text counts as unlabelled." in shown
+    assert "2 labels name no label of the model." in shown
+    assert said.err.index("4 texts are too few for a verdict") < said.err.index("report.html")
+    again = heedful.audit.load(data.parent / "run")
+    assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
+
+
 def test_all_is_the_default_and_the_dear_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,9 +27,11 @@ from heedful.store import parse
 from heedful.types import Evidence
 
 TOLD = 100  # errors in the result; the shards have them all
+STRANGE = 3  # labels in the result that name none of the model's; the shards have them all
 RESULT = "result.json"
 KEPT = (  # fields of an Audit that stand in it as they are
-    "rows", "texts", "copies", "labelled", "right", "unknown", "cost", "failed", "silent", "better", "errors",
+    "rows", "texts", "copies", "labelled", "right", "unknown", "unknown_labels", "cost", "failed", "silent",
+    "better", "errors",
 )  # fmt: skip
 
 
@@ -47,6 +49,7 @@ class Audit:
     labelled: int = 0  # texts whose label the model knows
     right: int = 0  # of these, the model's prediction is the label
     unknown: int = 0  # texts with a label that names none of the model's
+    unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
@@ -184,6 +187,7 @@ def collect(run: RunFolder) -> Audit:
     failed: Counter[str] = Counter()
     pairs: dict[tuple[str, str], None] = {}
     errors: list[dict[str, Any]] = []
+    strange: list[tuple[int, str]] = []
     for number in numbers:
         facts = run.facts(number)
         counts.update({"rows": facts["rows"], "copies": facts["copies"]})
@@ -191,7 +195,9 @@ def collect(run: RunFolder) -> Audit:
             counts["texts"] += 1
             counts["labelled"] += text["right"] is not None
             counts["right"] += bool(text["right"])
-            counts["unknown"] += text["label"] is not None and text["right"] is None
+            if text["label"] is not None and text["right"] is None:
+                counts["unknown"] += 1
+                strange = sorted([*strange, (text["row"], text["label"])])[:STRANGE]
             counts.update({name: text[name] for name in ("asked", "run", "naive")})
         found = from_parquet(run.file(number, "errors.parquet")).to_pylist()
         failed.update(error["method"] for error in found if error["method"])
@@ -216,6 +222,7 @@ def collect(run: RunFolder) -> Audit:
         texts=counts["texts"], copies=counts["copies"], cost=cost, labelled=counts["labelled"],
         right=counts["right"], unknown=counts["unknown"], errors=errors, failed=dict(sorted(failed.items())),
         silent=silent, better=better, made=made,
+        unknown_labels=[{"row": row, "label": label} for row, label in strange],
     )  # fmt: skip
 
 

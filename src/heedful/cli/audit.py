@@ -97,7 +97,11 @@ def audit(
         if scores is None:
             raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
     columns = Columns(text_column, label_column, rationale_column)
-    open_source(file, columns=columns, limit=limit)  # its mistakes are told before the model is loaded
+    texts = open_source(
+        file, columns=columns, limit=limit
+    )  # its mistakes are told before the model is loaded
+    if not quiet and not dry_run:
+        _note_if_few(texts.count())
     try:
         with working(f"loading {model}", quiet) as say:
             # a name is loaded by each worker; what had to be trusted here is sent to them as it is
@@ -144,6 +148,15 @@ def audit(
 def _names(given: list[str] | None) -> list[str] | None:
     """Options that were repeated or joined by commas."""
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
+
+
+def _note_if_few(rows: int | None) -> None:
+    """Before hours are spent on a run that cannot end in a verdict."""
+    from heedful.evidence.verdict import MIN_TEXTS
+
+    if rows is not None and rows < MIN_TEXTS:
+        texts = "1 text is" if rows == 1 else f"{rows} texts are"
+        note(f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway")
 
 
 def _dear(model: Any) -> str:

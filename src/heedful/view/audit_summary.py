@@ -10,7 +10,9 @@ from heedful.auditing.result import Audit
 from heedful.evidence import moved
 from heedful.evidence.sentences import percent, up
 from heedful.evidence.verdict import MethodVerdict
+from heedful.labels import SHOWN
 from heedful.types import Evidence
+from heedful.view.columns import visible
 from heedful.view.summary import signed
 
 BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
@@ -148,8 +150,22 @@ def labels(audit: Audit) -> str:
         said.append(f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts.")
     if audit.unknown:
         what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
-        said.append(f"{what} no label of the model.")
+        said += [f"{what} no label of the model.", *_unknown_labels(audit)]
     return " ".join(said)
+
+
+def _unknown_labels(audit: Audit) -> list[str]:
+    """Which labels these are, of the first rows, and what they might have been."""
+    names = list(dict(audit.made.get("model", {})).get("labels") or ())
+    if len(names) < 2:  # a value, not a choice
+        return []
+    known = ", ".join(f"{visible(name)} ({place})" for place, name in enumerate(names[:SHOWN]))
+    known += ", …" if len(names) > SHOWN else ""
+    return [
+        f'Row {each["row"]}: the label "{visible(each["label"][:60])}" is none of {known}; '
+        "its text counts as unlabelled."
+        for each in audit.unknown_labels
+    ]
 
 
 def little(audit: Audit) -> str:
