@@ -82,7 +82,9 @@ def test_a_function_becomes_a_method(shared: Any) -> None:
     found = entry(family.model, x, family.model.target(x), power=2)
     assert found.scores.tolist() == [0, 9, 9, 9, 0]
     assert (found.method, found.params, found.signed) == ("length", {"power": 2, "used": 2}, False)
-    with pytest.raises(HeedfulError, match=r"length has no parameter powr.*power"):
+    with pytest.raises(
+        HeedfulError, match=r"length has no parameter powr.*Did you mean 'power'\? It takes: power"
+    ):
         entry(family.model, x, family.model.target(x), powr=2)
 
 

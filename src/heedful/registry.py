@@ -93,8 +93,10 @@ class Explainer(Shown):
         """Refuse unknown parameters and values of the wrong kind, in a sentence."""
         if unknown := set(params) - set(self.params):
             known = ", ".join(self.params) or "none"
+            close = [c for name in sorted(unknown) for c in difflib.get_close_matches(name, self.params, n=1)]
+            hint = f"Did you mean {' and '.join(map(repr, dict.fromkeys(close)))}? " if close else ""
             raise HeedfulError(
-                f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"It takes: {known}"
+                f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"{hint}It takes: {known}"
             )
         for name, value in params.items():
             if why := self.params[name].refuses(value):

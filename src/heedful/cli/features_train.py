@@ -16,14 +16,18 @@ from heedful.errors import HeedfulError
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
 Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
-Width = Annotated[int | None, o.option(min=1, help="How many features. Default: eight per dimension.")]
+WIDTH = "How many features. Default: eight per dimension, at most one per 16 rows."
+Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
 Kinds = Annotated[Kind, o.option(help="The architecture.")]
 Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 4,000.")]
 BATCH = "Activations per step. Default: 1,024, or 4,096 of a store with more than a million."
 Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
 ACTIVE = "Active features: topk, batchtopk, matryoshka. Default: measured by a pilot."
 K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
-LR = "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from 4,096 on 2e-4 / sqrt(width / 2^14)."
+LR = (
+    "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from width 4,096 on "
+    "2e-4 / sqrt(width / 2^14)."
+)
 Lr = Annotated[float | None, o.option(help=LR)]
 LAMBDA = "Weight of the sparsity penalty: relu, relu-tied, jumprelu. Default: measured by a pilot."
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]

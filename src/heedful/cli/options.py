@@ -37,7 +37,7 @@ GIVEN = "Language models: already written after the text, and read with it."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
 Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, swap, unk, pad or mean.")]
-PARAM = "A parameter of one method; repeatable."
+PARAM = "A parameter of one method, e.g. lime.samples=64; repeatable. A wrong name lists those there are."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
 BUDGET = "Most model inputs that all methods together may run."
 Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
