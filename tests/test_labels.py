@@ -83,6 +83,66 @@ def test_where_a_name_is_a_number_numbers_are_names(one: Any) -> None:
     assert label_index("LABEL_0", stars) == 0
 
 
+STARS = ["1 star", "2 stars", "3 stars"]
+OTHER = {  # value -> position, of other names with numbers in them
+    ("good", "5 stars"): {5: 1},
+    ("Class 2", "class 1"): {1: 1, "2": 0},
+    ("covid-19", "flu"): {19: 0},
+    ("-1 (bad)", "0 (so so)", "+1 (good)"): {-1: 0, 0: 1, 1: 2, "-1": 0},
+    ("1-2 stars", "3 stars", "4-5 stars"): {2: 0, 3: 1, 4: 2},
+    ("under 1,000", "1,000,000 or more"): {1000: 0, 1e6: 1},
+    ("1.5 stars", "2.0 stars"): {1.5: 0, "1.5": 0, 2: 1},
+    ("LABEL_1", "LABEL_2"): {1: 0, 2: 1},
+    ("LABEL_0", "LABEL_1", "none"): {1: 1, 2: 2},
+    ("one star", "two stars"): {1: 1},
+}
+REFUSED = {  # no name, or more than one
+    ("1 star", "2 stars"): [0, "0", 3, "1.5", -1],
+    ("good", "5 stars"): [0, 1, "1"],
+    ("3 of 5 stars", "5 of 5 stars"): [5, 0, 1],
+    ("covid-19", "flu"): [0, 1, -19],
+    ("under 1,000", "1,000 or more"): [1, 0, 1000],
+    ("3,5 stars", "1.2.3"): [0, 1, 3, 5],
+    ("LABEL_1", "LABEL_2"): [0],
+}
+
+
+@pytest.mark.parametrize("type_", [int, float, str, np.int8, np.float32, np.array, torch.tensor])
+def test_a_number_is_the_name_with_that_number_in_it(type_: Any) -> None:
+    assert [label_index(type_(n), STARS) for n in (1, 2, 3)] == [0, 1, 2]
+    with pytest.raises(HeedfulError, match="labels are: 1 star, 2 stars, 3 stars"):
+        label_index(type_(0), STARS)
+    assert [label_index(type_(n), NAMES) for n in (0, 1, 2)] == [0, 1, 2], "names without numbers"
+    assert label_indices(type_(2), STARS) == (1,)
+
+
+@pytest.mark.parametrize("names", OTHER, ids=", ".join)
+def test_numbers_in_names(names: tuple[str, ...]) -> None:
+    for value, index in OTHER[names].items():
+        assert label_index(value, names) == index, value
+    for i in range(len(names)):
+        assert label_index(names[i].upper(), names) == i
+    assert label_index("LABEL_0", names[::-1]) == (len(names) - 1 if "LABEL_0" in names else 0)
+
+
+@pytest.mark.parametrize("names", REFUSED, ids=", ".join)
+def test_a_number_that_no_name_or_more_than_one_has_is_refused(names: tuple[str, ...]) -> None:
+    for value in REFUSED[names]:
+        with pytest.raises(HeedfulError, match="The model's labels are: "):
+            label_index(value, names)
+
+
+def test_arrays_and_tensors_of_one_value() -> None:
+    for one in (np.array(1), np.array("1"), np.array(True), torch.tensor(1.0), torch.tensor(True)):
+        assert label_index(one, NAMES[:2]) == 1
+        assert label_indices(one, NAMES[:2]) == (1,)
+        assert not is_missing(one)
+    assert is_missing(torch.tensor(float("nan")))
+    assert label_classes([torch.tensor(1), np.array(1.0), "1"])[1] == [0, 0, 0]
+    with pytest.raises(HeedfulError, match="labels are"):
+        label_index(np.array([1]), NAMES)
+
+
 def test_several_labels_of_one_text() -> None:
     names = ["joy", "anger", "fear, or awe"]
     for value in ("anger, Joy", ["anger", 0], (1, "0"), '["joy", 1]', np.array([1, 0]), {"joy", "anger"}):

@@ -12,8 +12,10 @@ The first of these that fits decides:
     2  a name in other case, where one name alone fits
     3  a position, counted from 0: 1, 1.0, "1", "1.0", "LABEL_1"; of two labels also true (1) and false (0)
 
-Where a name is itself a number ("1" to "5" stars), a number is a name and never a position: otherwise 1 would
-be the first label and 0 would be, too. The type does not matter: CSV has no numbers, JSON and Parquet have.
+Where a name is a number or has one in it ("1" to "5", "1 star" to "5 stars"), a number is never a position:
+otherwise 1 would be "2 stars". It is the one name with that number in it, or it is refused. LABEL_0, LABEL_1,
+... in this order are no such names. The type does not matter: CSV has no numbers, JSON and Parquet have. An
+array or a tensor of no dimension is what it holds.
 """
 
 from __future__ import annotations
@@ -32,11 +34,15 @@ from heedful.errors import HeedfulError
 
 WHOLE = re.compile(r"(\d+)(\.0*)?")
 BY_POSITION = re.compile(r"(?:label[_ ]?)?(\d+)")
+BARE = re.compile(r"-?\d+(\.\d+)?")
+IN_A_NAME = re.compile(r"(?:(?<!\w)-)?\d+(?:[.,]\d+)*")  # "-1 (bad)", "1-2 stars", "1,000 or more"
+THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 SHOWN = 12  # labels that an error names
 
 
 def is_missing(value: Any) -> bool:
     """None, NaN, and a text with nothing in it."""
+    value = _plain(value)
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, Real) and math.isnan(value))
@@ -44,6 +50,7 @@ def is_missing(value: Any) -> bool:
 
 def label_key(value: Any) -> str:
     """The same for all spellings of a label: 1, "1" and "1.0" are "1"; "Positive " is "positive"."""
+    value = _plain(value)
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).casefold()
     if isinstance(value, Integral):
@@ -58,6 +65,7 @@ def label_key(value: Any) -> str:
 
 def label_index(value: Any, names: Sequence[str]) -> int:
     """Which of `names` is meant, as a position counted from 0."""
+    value = _plain(value)
     if not isinstance(value, str | Real | np.bool_):
         raise HeedfulError(f"{value!r:.60} is no label", fix=_known(names))
     bare = value.strip() if isinstance(value, str) else None
@@ -70,7 +78,7 @@ def label_index(value: Any, names: Sequence[str]) -> int:
     if fitting:
         several = ", ".join(repr(names[i]) for i in fitting)
         raise HeedfulError(f"{value!r:.60} fits several labels: {several}", fix=_known(names))
-    place = _place(key, keys)
+    place = _numbered(key, keys) if _have_numbers(keys) and BARE.fullmatch(key) else _place(key, keys)
     if place is None:
         close = difflib.get_close_matches(key, keys, n=1) if key else []
         hint = f"Did you mean {names[keys.index(close[0])]!r}? " if close else ""
@@ -97,7 +105,13 @@ def label_classes(values: Sequence[Any]) -> tuple[tuple[str, ...], list[int]]:
     return tuple(names[key] for key in order), [numbers[label_key(value)] for value in values]
 
 
+def _plain(value: Any) -> Any:
+    """What an array or a tensor of no dimension holds."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def _several(value: Any, names: Sequence[str]) -> list[Any]:
+    value = _plain(value)
     if isinstance(value, str):
         if label_key(value) in map(label_key, names):  # a name may hold commas
             return [value]
@@ -115,9 +129,24 @@ def _place(key: str, keys: Sequence[str]) -> int | None:
     if len(keys) == 2 and key in ("true", "false"):
         return int(key == "true")
     found = BY_POSITION.fullmatch(key)
-    if found is None or (key == found[1] and any(WHOLE.fullmatch(own) for own in keys)):
-        return None
-    return int(found[1])
+    return None if found is None else int(found[1])
+
+
+def _have_numbers(keys: Sequence[str]) -> bool:
+    """Whether a name has a number in it; label_0, label_1, ... count positions, as no name does."""
+    return any(_numbers_in(own) for i, own in enumerate(keys) if own != f"label_{i}")
+
+
+def _numbered(key: str, keys: Sequence[str]) -> int | None:
+    """The one name with this number in it, or None."""
+    fitting = [i for i, own in enumerate(keys) if float(key) in _numbers_in(own)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _numbers_in(name: str) -> list[float]:
+    """Of "1,000 to 2.5" 1000 and 2.5; NaN where it is not clear, as in "1.2.3" and "3,5"."""
+    texts = [THOUSANDS.sub("", one) for one in IN_A_NAME.findall(name)]
+    return [float(one) if BARE.fullmatch(one) else math.nan for one in texts]
 
 
 def _known(names: Sequence[str]) -> str:
