@@ -1789,6 +1789,20 @@ MUTANTS = (
         "features/test_pilot.py::test_the_pilot_measures_the_sparsity",
     ),
     Mutant(
+        "pilot: it goes on where seeds agree on nothing",
+        "features/pilot.py",
+        "fell or low == 2",
+        "fell",
+        "features/test_pilot.py::test_it_ends_where_seeds_agree_on_nothing",
+    ),
+    Mutant(
+        "pilot: it ends although a larger k can explain more",
+        "features/pilot.py",
+        "found[k] < k / rows.d",
+        "found[k] < MEASURABLE",
+        "features/test_pilot.py::test_it_does_not_end_while_a_larger_k_can_explain_more",
+    ),
+    Mutant(
         "pilot: it runs again when a run is resumed",
         "features/train.py",
         "choice = pilot.read(folder) if folder is not None else None",

@@ -13,9 +13,11 @@ from torch import Tensor
 
 import heedful
 from heedful.features import pilot, train
+from heedful.features.dictionary import Alone
 from heedful.features.recovery import match
 from heedful.features.rows import Table
 from heedful.features.sae import SAE, Config
+from heedful.features.settings import Settings, settle
 
 MAGNITUDES = {
     "near one": lambda shape, draw: (1 + 0.25 * torch.randn(shape, generator=draw)).abs(),
@@ -73,6 +75,52 @@ def test_noise_has_no_sparsity_to_measure():
     assert choice.k == 3  # 24 / 8
     assert max(choice.reproducible.values()) < 0.1
     assert "k by the dimension" in choice.why
+
+
+def test_it_ends_where_seeds_agree_on_nothing():
+    """Dictionaries drawn at random have no twins in 64 dimensions: R = 0, and k = 8, 16 are not tried."""
+    tried = []
+
+    def fit(_: Table, s: Settings) -> SAE:
+        tried.append(s.k)
+        draw = torch.Generator().manual_seed(7004 + 100 * s.seed + s.k)
+        return _by_hand(torch.nn.functional.normalize(torch.randn(s.width, s.d, generator=draw), dim=1), s.k)
+
+    x = torch.randn(5000, 64, generator=torch.Generator().manual_seed(7005))
+    choice = pilot.choose(Table(x), 512, 0, fit)
+    assert tried == [1, 1, 2, 2, 4, 4]
+    assert choice.k == 8
+    assert "explain only 0% of the variance" in choice.why
+
+
+def test_it_does_not_end_while_a_larger_k_can_explain_more():
+    """16 of 64 orthonormal features are active, all of length one: k of them explain about k / 16."""
+    draw = torch.Generator().manual_seed(7006)
+    basis = torch.linalg.qr(torch.randn(64, 64, generator=draw)).Q
+    on = torch.rand(6000, 64, generator=draw).argsort(1).argsort(1) < 16
+    choice = pilot.choose(Table(on.float() @ basis), 64, 0, lambda _, s: _by_hand(basis, s.k))
+    assert list(choice.reproducible) == ["1", "2", "4", "8", "16"]
+    assert max(choice.reproducible["2"], choice.reproducible["4"]) < pilot.MEASURABLE
+    assert (choice.k, choice.reproducible["16"]) == (16, pytest.approx(1.0))
+
+
+def test_a_short_run_has_no_pilot(monkeypatch: pytest.MonkeyPatch):
+    """Its steps are fewer than those of one dictionary of the pilot."""
+    monkeypatch.setattr(pilot, "_measured", lambda *_: {1: 0.2, 2: 0.9, 4: 0.1})
+    rows = Table(torch.randn(5000, 16, generator=torch.Generator().manual_seed(7007)))
+    at = [train._agreed(rows, settle("topk", 16, 64, n, k=1), Alone()) for n in (299, 300)]
+    assert (at[0].k, at[0].reproducible) == (2, {})
+    assert "because to measure it takes 300 steps many times, and 299 are wanted" in at[0].why
+    assert (at[1].k, at[1].reproducible) == (2, {"1": 0.2, "2": 0.9, "4": 0.1})
+
+
+def test_the_result_shows_what_was_chosen():
+    sae = heedful.train_sae(_x(), 24, "topk", steps=2)
+    why = sae.config.source["pilot"]["why"]
+    assert repr(sae) == f"<topk autoencoder: (16,) to 24 features, k = 2; {why}>"
+    sae = heedful.train_sae(_x(), 24, "relu", steps=2, sparsity=1.25)
+    assert repr(sae) == "<relu autoencoder: (16,) to 24 features, lambda = 1.25>"
+    assert repr(_by_hand(torch.eye(4), 3)) == "<topk autoencoder: (4,) to 4 features, k = 3>"
 
 
 def test_few_rows_and_wide_ones_are_not_measured():
@@ -148,11 +196,11 @@ class _Second:
 
 
 def test_workers_take_the_choice_of_the_first():
-    assert train._agreed(Table(_x()), 64, 0, _Second()).k == 5
+    assert train._agreed(Table(_x()), settle("topk", 16, 64, 400, k=1), _Second()).k == 5
 
 
 def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    from heedful.cli import main
+    from heedful.cli import features_train, main
 
     texts = ["Once upon a time there was a little fox.", "The sea was calm and blue."] * 8
     model: Any = heedful.load("zoo:lm")
@@ -163,6 +211,8 @@ def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "192 features; k = 24: k by the dimension, because" in err
     assert main([*words, "--out", str(tmp_path / "sae"), "--resume", "--quiet"]) == 0
     assert "k =" not in capfd.readouterr().err
+    shown = features_train._by_k(pilot.Choice(8, 2, "", {"1": 0.4, "2": -0.01}))
+    assert shown == ". Share of the variance that such features explain: 40% with k = 1, 0% with k = 2"
 
 
 # --- the requirement --------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
 
 def _by_k(choice: Any) -> str:
     """What the pilot measured."""
-    shares = ", ".join(f"{max(0.0, r):.0%} at {k}" for k, r in choice.reproducible.items())
-    return f" ({shares})" if shares else ""
+    shares = ", ".join(f"{max(0.0, r):.0%} with k = {k}" for k, r in choice.reproducible.items())
+    return f". Share of the variance that such features explain: {shares}" if shares else ""
 
 
 def line(standing: dict[str, Any]) -> str:

@@ -11,8 +11,10 @@
              shorter by lambda / 2, the L0 penalty removes it below sqrt(lambda d): both are 0.3 of that.
 
 No labels are used, and no scale: s x gives the same choice. Cost: 300 steps of 512 rows per dictionary, of
-width 8 d, or of max(512, 2 d) latents if that is less; it stops when R falls. No pilot below 4,096 rows or
-above 1,024 dimensions: k follows the dimension there.
+width 8 d, or of max(512, 2 d) latents if that is less. It stops when R falls, and when R(k) < k / d for two k
+in a row after k = 1: k coordinates of white noise explain k / d, and where d / 4 features are active, the
+most that is looked for, k of them explain about 4 k / d. No pilot below 4,096 rows, above 1,024 dimensions,
+or for a run of fewer steps than one of its dictionaries takes: k follows the dimension there.
 """
 
 from __future__ import annotations
@@ -80,21 +82,29 @@ def sparsity_of(kind: str, d: int, k: int) -> dict[str, Any]:
     return {"sparsity": 2 * SHORTENED * math.sqrt(d / k)}
 
 
-def choose(rows: Rows, width: int, seed: int, fit: Fit) -> Choice:
-    """k for a dictionary of a width, by the pilot. `fit` trains a dictionary."""
-    d = rows.d
-    by_dimension = min(width, max(1, min(MOST_K, d // 8)))
-    if rows.rows < MIN_ROWS or d > MAX_D:
-        few = f"{rows.rows:,} rows" if rows.rows < MIN_ROWS else f"{d:,} dimensions"
-        return Choice(width, by_dimension, f"k by the dimension, because {few} are not measured")
+def choose(rows: Rows, width: int, seed: int, fit: Fit, steps: int = STEPS) -> Choice:
+    """k for a dictionary of a width that is trained for `steps`, by the pilot. `fit` trains a dictionary."""
+    by_dimension = min(width, max(1, min(MOST_K, rows.d // 8)))
+    if why_not := _not_measured(rows, steps):
+        return Choice(width, by_dimension, f"k by the dimension, because {why_not}")
     found = _measured(rows, width, seed, fit)
     best = max(found, key=lambda k: found[k])
     shown = {str(k): round(r, 4) for k, r in found.items()}
     if found[best] < MEASURABLE:
-        why = f"k by the dimension: features that two seeds agree on explain only {_percent(found[best])}"
+        share = f"{_percent(found[best])} of the variance, less than half"
+        why = f"k by the dimension: features that two seeds agree on explain only {share}"
         return Choice(width, by_dimension, why, shown)
     why = f"k by a pilot: features that two seeds agree on explain {_percent(found[best])} of the variance"
     return Choice(width, best, why, shown)
+
+
+def _not_measured(rows: Rows, steps: int) -> str:
+    """Why there is no pilot; "": there is one."""
+    if rows.rows < MIN_ROWS:
+        return f"{rows.rows:,} rows are not measured"
+    if rows.d > MAX_D:
+        return f"{rows.d:,} dimensions are not measured"
+    return f"to measure it takes {STEPS} steps many times, and {steps:,} are wanted" if steps < STEPS else ""
 
 
 def _percent(share: float) -> str:
@@ -109,6 +119,7 @@ def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, float]:
     table = Table(sample[: -len(held)])
     small = min(width, max(512, 2 * rows.d))
     found: dict[int, float] = {}
+    low = 0  # k in a row
     k = 1
     while k <= max(1, min(rows.d // 4, small)):
         plans = [
@@ -116,7 +127,10 @@ def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, float]:
             for each in (seed, seed + 1)
         ]
         found[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), held)
-        if found[k] < FALLEN * max(found.values()):
+        best = max(found.values())
+        fell = best > 1 / rows.d and found[k] < FALLEN * best  # an R of about 0, or below it, falls by chance
+        low = low + 1 if k > 1 and found[k] < k / rows.d else 0
+        if fell or low == 2:
             break
         k *= 2
     return found

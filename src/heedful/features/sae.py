@@ -67,7 +67,11 @@ class SAE(Shown):
     threshold: Tensor | None = None  # jumprelu (F,); topk, batchtopk, matryoshka (), below 0: not known
 
     def __repr__(self) -> str:
-        return f"<{self.config.kind} autoencoder: ({self.config.d},) to {self.config.width:,} features>"
+        c = self.config
+        weight = c.source.get("settings", {}).get("sparsity", 0.0)
+        sparse = f", k = {c.k}" if c.k is not None else f", lambda = {weight:.4g}" if weight else ""
+        why = f"; {c.source['pilot']['why']}" if "pilot" in c.source else ""
+        return f"<{c.kind} autoencoder: ({c.d},) to {c.width:,} features{sparse}{why}>"
 
     def encode(self, x: Tensor) -> Tensor:
         """Activations (..., F) of inputs (..., d)."""

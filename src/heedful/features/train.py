@@ -86,11 +86,12 @@ def train_sae(
     data      heedful.harvest's result, a tensor (n, d) or an array
     width     features; default: eight per dimension
     kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
-    steps     default: four times through the data, at least 4,000, or 1,000 of more than 1,024 rows
+    steps     default: four times through the data, at least 4,000 (1,000 with more than 1,024 rows per batch)
     out       folder for the result and its checkpoints; resume goes on from the last one there
     progress  called every `every` steps with loss, l0, explained, dead and rate
     look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
     tell      called with what a pilot chose and why, where k or sparsity is not given: heedful.features.pilot
+              (the result shows it, too, and keeps it as sae.config.source["pilot"])
     settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.settings.Settings
     """
     rows = rows_of(data)
@@ -137,14 +138,14 @@ def _settled(
         return told, None
     choice = pilot.read(folder) if folder is not None else None
     if choice is None or choice.width != wide:
-        choice = _agreed(rows, wide, told.seed, crew)
+        choice = _agreed(rows, told, crew)
     return settle(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
 
 
-def _agreed(rows: Rows, width: int, seed: int, crew: Crew) -> pilot.Choice:
+def _agreed(rows: Rows, wish: Settings, crew: Crew) -> pilot.Choice:
     """The first worker runs the pilot, the others take what it chose."""
-    alone = pilot.Choice(width, 0, "k by the first worker")
-    choice = alone if crew.rank else pilot.choose(rows, width, seed, _fitted)
+    alone = pilot.Choice(wish.width, 0, "k by the first worker")
+    choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps)
     return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
 
 
