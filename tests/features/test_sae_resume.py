@@ -132,3 +132,15 @@ def test_a_checkpoint_cut_short_leaves_the_one_before(tmp_path: Path):
     heedful.train_sae(_x(), **_settings("topk"), out=tmp_path)
     (tmp_path / "checkpoint" / "state-999.safetensors").write_bytes(b"half")  # killed before state.json
     assert heedful.train_sae(_x(), **_settings("topk"), out=tmp_path, resume=True).config.width == 24
+
+
+def test_a_checkpoint_removes_its_own_files_only(tmp_path: Path):
+    place = tmp_path / "checkpoint"
+    (place / "notes").mkdir(parents=True)
+    theirs = ["notes/mine.txt", "state-best.safetensors", "states.json", ".part", "weights.pt"]
+    ours = ["state-3.safetensors", ".state-3.safetensors.part", ".state.json.part"]
+    for name in theirs + ours:
+        (place / name).write_text(name)
+    heedful.train_sae(_x(), **_settings("topk"), out=tmp_path, keep=7)
+    left = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+    assert left == {*theirs, "state.json", "state-40.safetensors"}

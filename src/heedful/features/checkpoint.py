@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from heedful.errors import HeedfulError
 from heedful.features.dictionary import Memory, Params
 from heedful.features.folder import replace
 from heedful.features.settings import Settings
+
+# earlier checkpoints, and what a run that was killed was writing
+OWN = re.compile(r"state-\d+\.safetensors|\.state(-\d+\.safetensors|\.json)\.part")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +74,8 @@ def write(folder: Path, saved: Saved, settings: Settings) -> None:
         "history": saved.history,
     }
     replace(folder / "state.json", json.dumps(facts, indent=1).encode())
-    for old in folder.iterdir():  # also what a run that was killed was writing
-        if old.name not in (name, "state.json"):
+    for old in folder.iterdir():  # nothing but this function's own files
+        if OWN.fullmatch(old.name) and old.name != name:
             old.unlink()
 
 
