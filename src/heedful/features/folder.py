@@ -82,9 +82,11 @@ def to_json(data: Mapping[str, Any]) -> bytes:
     return (json.dumps(data, allow_nan=False, indent=1, default=str) + "\n").encode("ascii")
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Whole or not at all, also when the power fails."""
+def replace(path: Path, content: bytes, *, shared: bool = False) -> None:
+    """Whole or not at all, also when the power fails. `shared`: several processes may write it at once."""
     beside = path.with_name(f".{path.name}.part")
+    if shared:
+        beside = beside.with_name(f"{beside.name}.{os.getpid()}")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()

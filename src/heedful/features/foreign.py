@@ -176,7 +176,7 @@ def save_saelens(sae: SAE, folder: str | Path) -> Path:
     """A folder that SAELens's SAE.load_from_disk reads; batchtopk and matryoshka become jumprelu."""
     from safetensors.torch import save
 
-    from heedful.features.sae import put
+    from heedful.features.folder import replace
 
     kind, width = sae.config.kind, sae.config.width
     architecture = {"relu": "standard", "relu-tied": "standard", "topk": "topk"}.get(kind, "jumprelu")
@@ -202,6 +202,6 @@ def save_saelens(sae: SAE, folder: str | Path) -> Path:
         tensors["threshold"] = sae.threshold.clamp(min=0).expand(width).contiguous()
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    put(place / "sae_weights.safetensors", save(tensors))
-    put(place / "cfg.json", json.dumps(cfg, indent=1).encode())
+    replace(place / "sae_weights.safetensors", save(tensors))
+    replace(place / "cfg.json", json.dumps(cfg, indent=1).encode())
     return place

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from heedful.errors import HeedfulError
-from heedful.features.sae import put
+from heedful.features.folder import replace
 
 URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
 LONGEST_WAIT = 60.0  # seconds before one more try
@@ -99,7 +99,7 @@ class Endpoint:
         self._count(usage, body, text)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            put(path, json.dumps({"text": text, "usage": usage}).encode())
+            replace(path, json.dumps({"text": text, "usage": usage}).encode(), shared=True)
         return text
 
     def _path(self, body: bytes) -> Path | None:

@@ -13,7 +13,6 @@ On disk: config.json and sae.safetensors, written beside their place and renamed
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -194,13 +193,6 @@ def _config(facts: Mapping[str, Any], place: Path) -> Config:
     chosen = {name: value for name, value in facts.items() if name in names}
     chosen |= {name: tuple(chosen.get(name, ())) for name in ("prefixes", "notes")}
     return Config(**chosen)
-
-
-def put(path: Path, content: bytes) -> None:
-    """A file that is either the old one or the whole new one; several processes may write it at once."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    beside.replace(path)
 
 
 def fold(params: Params, settings: Settings, memory: Memory, scale: float, source: Mapping[str, Any]) -> SAE:
