@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -11,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 import torch
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import heedful
-from heedful.cli import main
+from heedful.cli import app, main
+from heedful.cli.typed import OUTPUTS, typed
 from heedful.command_line import LONGEST, command_line, param_text, param_value, quoted
 from heedful.types import Comparison
 from heedful.view import repeat
@@ -363,14 +366,53 @@ def test_generate_says_how_to_make_it_again(asked: Asked, toy: None, capsys: Any
     assert bare(again(first["command"], capsys)) == bare(first)
 
 
-def test_every_option_is_in_the_line_or_says_where_it_goes() -> None:
-    """The line is written from the command's own options; what is left out of it is named, and there."""
-    from heedful.cli import app
-    from heedful.cli.typed import OUTPUTS
+def _changed(parameter: Any, hint: Any, file: Path) -> list[str]:
+    """What to type so that it has another value than its default; `hint` is its type."""
+    if parameter.param_type_name == "argument":
+        return [str(file)]
+    option = max(parameter.opts, key=len)
+    if hint is bool:
+        return [parameter.secondary_opts[0] if parameter.default is True else option]
+    kinds = {hint, *get_args(hint)} - {type(None)}
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    if choices:
+        value = next(one for one in choices if one != parameter.default)
+    else:
+        value = "67" if int in kinds else "0.37" if float in kinds else str(file)
+    return [option, value, option, value] if parameter.multiple else [option, value]
 
-    outputs = set()
-    for info in app.registered_commands:
-        function: Any = info.callback
-        if function.__name__ in ("explain", "audit", "trial", "steer", "generate"):
-            outputs |= OUTPUTS & set(function.__annotations__)
-    assert outputs == OUTPUTS
+
+@pytest.mark.parametrize("name", ["explain", "audit", "trial", "steer", "generate"])
+def test_every_option_is_in_the_line_or_says_where_it_goes(name: str, place: Path) -> None:
+    """Each option gets another value than its default; a shell and the command read the line back."""
+    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    options = [one for one in command.params if one.name != "help"]
+    options.sort(key=lambda one: one.param_type_name == "argument")
+    hints = get_type_hints(command.callback)
+    words = [word for one in options for word in _changed(one, hints[one.name], place / "my texts.csv")]
+    plain = command.make_context(name, [str(place / "some.txt")]).params
+    with command.make_context(name, words) as context:
+        line = typed()
+    assert line is not None
+    parsed = command.make_context(name, words_of(line)[2:]).params
+    for one in options:
+        assert context.params[one.name] != plain[one.name], f"{one.name} has its default value"
+        kept = plain if one.name in OUTPUTS else context.params
+        assert parsed[one.name] == kept[one.name], one.name
+
+
+def test_every_output_option_is_one_of_a_command() -> None:
+    commands: Any = typer.main.get_command(app)
+    names = ("explain", "audit", "trial", "steer", "generate")
+    assert {one.name for name in names for one in commands.commands[name].params} >= OUTPUTS
+
+
+def test_a_printed_line_is_a_program(capsys: Any) -> None:
+    first = run(["explain", "-m", "zoo:one-layer", *SMALL, "--json", "--quiet", TEXT], capsys)
+    program, *words = words_of(first["settings"]["command"])
+    assert program == "heedful"
+    line = [sys.executable, "-m", program, *words, "--json", "--quiet"]
+    env = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run(line, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert bare(json.loads(done.stdout)) == bare(first)
