@@ -11,6 +11,7 @@ import pytest
 import heedful
 from heedful import checks
 from heedful.checks.models import WEIGHTS
+from heedful.errors import HeedfulError
 from heedful.evidence.summary import pools_of, summarise
 from heedful.evidence.verdict import judge
 from heedful.evidence.weigh import Score, default_metrics, weigh
@@ -162,3 +163,15 @@ def test_scores_from_elsewhere_are_not_asked_again(bag: Any) -> None:
     }
     assert {s.metric for s in asked[True]} == {"compactness"}
     assert {s.metric for s in asked[False]} == {"compactness", "max-sensitivity"}
+
+
+def test_a_model_without_numbers_is_refused(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = type(bag).rows
+
+    def infinite(*given: Any, **more: Any) -> Any:
+        return rows(bag, *given, **more) * np.inf
+
+    made = attributions(bag)
+    monkeypatch.setattr(bag, "rows", infinite)
+    with pytest.raises(HeedfulError, match=r"infinite or no numbers.*another way than delete"):
+        weigh(bag, made, ["aopc"], ["delete"], draws=3)

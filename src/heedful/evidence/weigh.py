@@ -180,7 +180,10 @@ def _run(
     values = model.rows(item.x, item.target, keep, operator, unit)
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
     if not np.isfinite(values).all():
-        raise HeedfulError(f"{model.name} gives infinite or no numbers when words are removed by {operator}")
+        raise HeedfulError(
+            f"{model.name} gives infinite or no numbers when words are removed by {operator}",
+            fix=f"Remove words in another way than {operator}, or load the model in float32",
+        )
     ends = Ends(float(values[0]), float(values[1]), rounding_step(model, values))
     return ends, np.split(values, cuts[:-1])[1:]
 

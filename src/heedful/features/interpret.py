@@ -199,7 +199,10 @@ def _predicted(simulator: Simulator, explanation: Explanation, held: Sequence[Sn
     given = simulator.predict(explanation, [s.context for s in held])
     for found, snippet in zip(given, held, strict=True):
         if len(found) != len(snippet.context):
-            raise HeedfulError(f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens")
+            raise HeedfulError(
+                f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens",
+                fix="Let its predict return one list per snippet, with one number per token of it",
+            )
     return [np.asarray(found, dtype=np.float64) for found in given]
 
 

@@ -242,11 +242,11 @@ class Transformer(nn.Module):
         c: Any = model.config
         for field, known in EXPECTED.items():
             if (value := getattr(c, field)) not in known:
-                raise HeedfulError(f"this Marian has {field}={value!r}", f"nn.Transformer has {known[0]!r}")
+                raise HeedfulError(f"this Marian has {field}={value!r}", _has(known), OTHER)
         for side in ("layers", "attention_heads", "ffn_dim"):
             if getattr(c, f"encoder_{side}") != getattr(c, f"decoder_{side}"):
                 raise HeedfulError(
-                    f"this Marian has other {side} in its decoder", "nn.Transformer has the same"
+                    f"this Marian has other {side} in its decoder", "nn.Transformer has the same", OTHER
                 )
         sizes = (
             c.vocab_size,
@@ -259,6 +259,10 @@ class Transformer(nn.Module):
         ours = cls(TransformerConfig(*sizes, c.encoder_ffn_dim, c.dropout, activation, halves=True))
         ours.to(model.dtype).load_state_dict(_ours_of(model.state_dict(), c.encoder_layers))
         return ours.eval()
+
+
+def _has(known: tuple[Any, ...]) -> str:
+    return f"nn.Transformer has {' or '.join(map(str, known))}"
 
 
 # Marian's name -> ours, within a layer
@@ -276,6 +280,7 @@ PARTS = {
     "fc2": "mlp.down",
 }
 ACTIVATION = {"relu": "relu", "gelu": "gelu-exact", "swish": "silu", "silu": "silu"}
+OTHER = "Give a Marian with such settings, or explain this one as it is: heedful.load takes its folder"
 EXPECTED = {  # settings of Marian that this file computes with
     "activation_function": tuple(ACTIVATION),
     "scale_embedding": (True,),
