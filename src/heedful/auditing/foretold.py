@@ -113,7 +113,7 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
 def _cost(model: Any, row: Row, settings: Settings) -> tuple[float, float]:
     """(rows, seconds) of one text, at most."""
     rows = seconds = 0.0
-    for fit in settings.fits if settings.methods else ("",):
+    for fit in settings.rounds:
         made = plan(
             model, row.text, settings.methods or ("random",), settings.target, settings.unit, 0,
             long="truncate", params=_known(settings.params_for(fit)), timed=False,

@@ -49,6 +49,11 @@ class Settings:
         """Every operator fits in turn, and the others judge."""
         return len(self.fits) > 1
 
+    @property
+    def rounds(self) -> tuple[str, ...]:
+        """The operators that fit, one after the other; ("",): one round, in which nothing is fitted."""
+        return self.fits if self.methods and self.fits else ("",)
+
     def params_for(self, fit: str) -> dict[str, dict[str, Any]]:
         """Parameters by method: those that remove words do it by `fit`, unless the user chose another."""
         removing = [name for name in self.methods if "operator" in registry.get(name).params]

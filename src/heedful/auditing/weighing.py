@@ -152,7 +152,7 @@ def _explained(
     groups: dict[str, list[Attribution]] = {}
     refused: dict[str, str] = {}
     target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
-    for fit in (settings.methods and settings.fits) or ("",):
+    for fit in settings.rounds:
         made = plan(
             run.model, row.text, settings.methods or (CONTROL,), target, settings.unit, seed,
             long=settings.long, params=settings.params_for(fit), timed=False,
