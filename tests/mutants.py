@@ -1003,6 +1003,27 @@ MUTANTS = (
     ),
     # labels
     Mutant(
+        "typed: an option is lost from the line",
+        "cli/typed.py",
+        "if name in OUTPUTS or not",
+        'if name in (*OUTPUTS, "beams") or not',
+        "test_reproduce.py::test_every_option_is_in_the_line_or_says_where_it_goes",
+    ),
+    Mutant(
+        "replace: several processes write into one file",
+        "features/folder.py",
+        "    if shared:\n",
+        "    if False:\n",
+        "features/test_folder.py",
+    ),
+    Mutant(
+        "checkpoint: it removes the files of others",
+        "features/checkpoint.py",
+        "OWN.fullmatch(old.name) and old.name != name",
+        'old.is_file() and old.name not in (name, "state.json")',
+        "features/test_sae_resume.py::test_a_checkpoint_removes_its_own_files_only",
+    ),
+    Mutant(
         "labels: a number is a position although names are numbers",
         "labels.py",
         'any(_numbers_in(own) for i, own in enumerate(keys) if own != f"label_{i}")',
