@@ -93,7 +93,7 @@ labs: .venv/.dev  ## run every lab in full and write docs/labs (an hour and a ha
 	@$(BIN)/python docs/write_labs.py
 
 SEEDS ?= 20
-lab-seeds: .venv/.dev  ## run every lab with --fast under SEEDS seeds that nobody chose; goes on where it stopped
+lab-seeds: .venv/.dev  ## run every lab with --fast under SEEDS seeds that nobody chose; goes on where it stopped; in the background: nohup make lab-seeds SEEDS=3 &
 	@$(BIN)/python docs/run_lab_seeds.py --seeds $(SEEDS); code=$$?; $(BIN)/python docs/write_labs.py --list; exit $$code
 
 .venv/.serve: .venv/.core
