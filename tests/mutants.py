@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "verdict: rounding decides",
-        "evidence/shares.py",
+        "theory/rounding.py",
         "np.diff(ranked) > step",
         "np.diff(ranked) > 0",
         "evidence/test_verdict.py::test_one_rounding_step_is_no_claim",

@@ -22,12 +22,11 @@ from heedful.evidence.shares import (
     by_family,
     exchanged,
     joined,
-    merged,
     merged_scores,
-    output_step,
     standard,
 )
 from heedful.evidence.verdict import DELTA, MIN_TEXTS, Facts, judge, judging_operators
+from heedful.theory.rounding import merged, output_step
 from heedful.types import Floats
 
 NORMAL = LAWS["symmetric"]

@@ -87,8 +87,8 @@ def truth(model: Model, x: Encoded, target: Target) -> Attribution:
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
     from heedful.evidence.faithfulness import Ends
-    from heedful.evidence.shares import rounding_step
     from heedful.evidence.subject import unit_scores
+    from heedful.theory.rounding import rounding_step
 
     plan = bench.metric.run(unit_scores(item, item.x.units("word")), rng)
     edges = np.repeat([[True], [False]], plan.keep.shape[1], axis=1)

@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from heedful import registry
-from heedful.evidence.shares import rounding_step
 from heedful.evidence.subject import Subject
 from heedful.models import load
 from heedful.models.base import Model
 from heedful.registry import metric
 from heedful.rows import removable
+from heedful.theory.rounding import rounding_step
 from heedful.types import CONTROL, Floats
 
 ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding

@@ -28,10 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from heedful.evidence.shares import merged, merged_scores
+from heedful.evidence.shares import merged_scores
 from heedful.models.base import Masks
 from heedful.registry import metric
 from heedful.theory.lime_limit import Indices
+from heedful.theory.rounding import merged
 from heedful.types import Floats
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)

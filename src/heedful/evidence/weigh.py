@@ -22,11 +22,11 @@ import numpy as np
 from heedful import registry
 from heedful.errors import HeedfulError
 from heedful.evidence.faithfulness import Ends, Plan
-from heedful.evidence.shares import merged, rounding_step
 from heedful.evidence.subject import Again, CannotExplainAgainError, Subject, unit_scores
 from heedful.models.base import Model, missing
 from heedful.notebook import Shown
 from heedful.registry import Metric
+from heedful.theory.rounding import merged, rounding_step
 from heedful.types import CONTROL, Attribution, Encoded, Floats, Target
 
 DRAWS = 20

@@ -31,9 +31,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import pad
 
-from heedful.evidence.shares import merged, rounding_step
 from heedful.models.base import Model
 from heedful.registry import explainer
+from heedful.theory.rounding import merged, rounding_step
 from heedful.types import Attribution, Encoded, Floats, Target, Trace
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.errors import HeedfulError
-from heedful.evidence.shares import merged, rounding_step
 from heedful.models.base import Model
 from heedful.registry import explainer
 from heedful.rows import spread
+from heedful.theory.rounding import merged, rounding_step
 from heedful.types import Attribution, Encoded, Floats, Target
 
 
