@@ -48,6 +48,7 @@ def test_planted_tokens_are_found_and_predicted(found: Any):
 
 
 def test_controls_are_at_chance(found: Any):
+    """Four features cannot tell a correlation of 0.15 from none: test_chance.py asks that, of many."""
     means = together(found)
     assert means[""]["detection"].value > 0.98
     # with four features another's token is never the marked one: nothing fires, so exactly a half
@@ -55,7 +56,6 @@ def test_controls_are_at_chance(found: Any):
     assert abs(means["shuffled"]["pearson"].value) < 0.2
     assert means["permuted"]["detection"].value == pytest.approx(0.5, abs=0.15)
     assert means["permuted"]["detection"].high < means[""]["detection"].low
-    assert abs(means["permuted"]["pearson"].value) < 0.15
 
 
 def test_held_out_examples_are_of_other_windows_and_every_quantile(readings: list[Reading]):
