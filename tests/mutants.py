@@ -711,6 +711,27 @@ MUTANTS = (
         "theory/test_doubt.py",
     ),
     Mutant(
+        "doubt: an S-shape taken for interactions by threes",
+        "theory/doubt.py",
+        "residuals.beyond_line > BEYOND and ",
+        "",
+        "statistics/test_doubtful.py::test_an_s_shape_is_no_reason",
+    ),
+    Mutant(
+        "doubt: errors that matter little are warned of",
+        "theory/doubt.py",
+        "precision <= MATTERS or ",
+        "",
+        "theory/test_doubt.py::test_reasons",
+    ),
+    Mutant(
+        "sampling: a constant is said to be enumerated",
+        "theory/sampling.py",
+        "if 2 * found.pairs + 2 >= 2 ** len(found.values):",
+        "if not found.stderr.any():",
+        "theory/test_doubt.py::test_a_constant_is_not_said_to_be_enumerated",
+    ),
+    Mutant(
         "doubt: the warning is not shown",
         "theory/sampling.py",
         "*([found.doubt] if found.doubt else [])",

@@ -2,9 +2,10 @@
 
     python tests/statistics/doubtful_intervals.py [--games 40] [--seed 1]
 
-The first two families are those it is meant for, the others those of held_intervals.py, made anew from other
-seeds. One line per family, method and number of rows: the share of games with the warning, in per cent, and
-the share of words whose 95 % interval holds the exact value, of all games and of those without the warning.
+The first two families are those it is meant for, then balanced logistic models, whose residuals look odd but
+whose slopes are known, and those of held_intervals.py, made anew from other seeds. One line per family,
+method and number of rows: the share of games with the warning, in per cent, and the share of words whose 95 %
+interval holds the exact value, of all games and of those without the warning.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ MEANT: dict[str, list[Make]] = {
         lambda seed: mask_games.threes(12, 220, seed),
     ],
 }
-ORDINARY: dict[str, list[Make]] = {  # as held_intervals.synthetic
+ORDINARY: dict[str, list[Make]] = {  # as held_intervals.synthetic, and S-shapes
+    "balanced logistic, 12 words": [
+        lambda seed: mask_games.logistic(12, 0.5, seed),
+        lambda seed: mask_games.logistic(12, 1.0, seed),
+        lambda seed: mask_games.logistic(12, 2.0, seed),
+        lambda seed: mask_games.logistic(12, 8.0, seed),
+    ],
     "network": [lambda seed: mask_games.net(11, seed)],
     "nearly 0/1": [
         lambda seed: mask_games.steep(12, 5.0, seed),

@@ -71,6 +71,12 @@ def steep(d: int, scale: float, seed: int) -> Game:
     return table("steep", 1 / (1 + np.exp(-scale * (score - np.median(score)) / score.std())))
 
 
+def logistic(d: int, scale: float, seed: int) -> Game:
+    """A balanced logistic model: words add up, and what the S-shape bends is odd in the complement."""
+    slopes = scale * np.random.default_rng(seed).standard_normal(d)
+    return table("logistic", 1 / (1 + np.exp(-(masks(d) - 0.5) @ slopes)))
+
+
 def sparse(d: int, count: int, order: int, seed: int) -> Game:
     """Words that add up, and a few strong products of 2 to `order` words."""
     rng = np.random.default_rng(seed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import heedful
 from heedful import registry
-from heedful.theory import doubt, sampling
+from heedful.theory import adjust, doubt, sampling
 
 
 def test_shapes_by_hand() -> None:
@@ -29,13 +31,33 @@ def test_reasons(factor: float) -> None:
     long = bell.copy()
     long[7, 0] = 80 * factor
     odd = bell[:, :1] * [1.0, -1.0]
-    assert doubt.reason(bell, True, 0.5) == ""
-    assert "a few rows hold most of the error" in doubt.reason(long, False, 0.5)
-    assert doubt.reason(long, False, 0.01) == "", "several times nothing is little"
-    assert "odd numbers" in doubt.reason(odd, True, 0.01)
-    assert doubt.reason(odd, False, 0.5) == "", "two sets drawn apart have no sign in common"
-    assert doubt.reason(odd[: doubt.FEW - 1], True, 0.5) == "", "too few to have a shape"
-    assert doubt.reason(0 * odd, True, 0.5) == ""
+
+    def reason(left_out: np.ndarray, complements: bool, precision: float, beyond_line: float = 0.9) -> str:
+        return doubt.reason(doubt.Residuals(left_out, complements, beyond_line), precision)
+
+    assert reason(bell, True, 0.5) == ""
+    assert "a few rows hold most of the error" in reason(long, False, 0.5, 0.1)
+    assert reason(long, False, 0.01) == "", "several times nothing is little"
+    assert "odd numbers" in reason(odd, True, 0.03)
+    assert reason(odd, True, 0.01) == "", "several times nothing is little"
+    assert reason(odd, True, 0.03, 0.3) == "", "a line explains most: its slopes are no error"
+    assert reason(odd, False, 0.5) == "", "two sets drawn apart have no sign in common"
+    assert reason(odd[: doubt.FEW - 1], True, 0.5) == "", "too few to have a shape"
+    assert reason(0 * odd, True, 0.5) == ""
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+def test_what_a_line_leaves_is_the_share_of_the_noise(share: float, factor: float) -> None:
+    """A line and noise of known variances, 400 rows of 9 words: sd of the share at most 0.04."""
+    rng = np.random.default_rng(5)
+    keep = rng.random((400, 9)) < 0.5
+    line, noise = keep @ np.array([2.0, -2, 2, -2, 0, 0, 0, 0, 0]) / 2, rng.standard_normal(400)
+    values = factor * (7 + np.sqrt(1 - share) * line + np.sqrt(share) * noise)
+    found = adjust.controls(
+        keep, values, rng.random(400) + 0.5, np.full(200, 0.1), partial(adjust.lime_lines, nu=0.25)
+    )
+    assert found.beyond_line == pytest.approx(share, abs=0.12)
 
 
 def test_left_out_residuals_are_those_of_fits_without_the_pair() -> None:
@@ -72,3 +94,14 @@ def test_the_note_of_a_product_and_of_a_sum(method: str, scale: float) -> None:
         x = model.encode(words(40))
         found = registry.get(method)(model, x, model.target(x), operator="delete", samples=256)
         assert any("interval not reliable" in note for note in found.notes) == wanted
+
+
+@pytest.mark.parametrize("method", ["lime", "kernel-shap"])
+@pytest.mark.parametrize("value", [0.0, -3.5e9, 2e-9])
+def test_a_constant_is_not_said_to_be_enumerated(method: str, value: float) -> None:
+    model = heedful.load(lambda texts: [value for _ in texts])
+    for count, wanted in ((14, "no sampling error seen after"), (5, "every mask was run (32 rows)")):
+        x = model.encode(words(count))
+        note = registry.get(method)(model, x, model.target(x), operator="delete").notes[0]
+        assert wanted in note
+        assert ("every mask" in note) == (count == 5)

@@ -110,6 +110,7 @@ class Controls:
 
     left_out: Floats
     blended: Floats
+    beyond_line: float  # share of the variance of f that a line in the words leaves
 
 
 def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explain: Explain) -> Controls:
@@ -132,7 +133,15 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     some = left_out.std(0) > SMALL * values.std()
     left_out, mean = left_out[:, some], mean[:, some]
     left_out, mean = left_out / (unit := _power_of_two(left_out)), mean / unit
-    return Controls(left_out, (1 - share) * left_out + share * mean)
+    blended = (1 - share) * left_out + share * mean
+    return Controls(left_out, blended, _beyond_line(rest, values, weights, design.shape[1]))
+
+
+def _beyond_line(rest: Floats, values: Floats, weights: Floats, columns: int) -> float:
+    """Variance of the rest over that of the values, each by its degrees of freedom."""
+    spread = weights @ np.square(values - np.average(values, weights=weights)) / (len(values) - 1)
+    left = weights @ np.square(rest) / max(len(values) - columns, 1)
+    return float(left / spread) if spread else 0.0
 
 
 def _power_of_two(columns: Floats) -> Floats:

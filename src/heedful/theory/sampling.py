@@ -164,6 +164,7 @@ class Fit:
     coefficients: Floats  # (k,)
     stderr: Floats  # (k,)
     left_out: Floats  # (G, 2): weighted residuals of each pair by a fit without it
+    beyond_line: float = 0.0  # share of the variance of f that a line in the words leaves
 
 
 def fit(
@@ -186,7 +187,8 @@ def fit(
         moved = (controls.left_out - controls.blended) @ coefficients[columns:]
         found = found + least_squares(design * root, moved * root[:, 0], SINGULAR)
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
-    return Fit(found, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0))
+    beyond_line = 0.0 if controls is None else controls.beyond_line
+    return Fit(found, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0), beyond_line)
 
 
 def _corrected(errors: Floats, pairs: Floats, power: float) -> Floats:
@@ -243,7 +245,8 @@ def estimate_of(found: Fit, values: Floats, stderr: Floats, keep: Masks, drawn: 
     if plain.precision <= SMALL:
         return plain
     complements = bool((keep[::2] != keep[1::2]).all())
-    return replace(plain, doubt=doubt.reason(found.left_out[drawn < 1], complements, plain.precision))
+    residuals = doubt.Residuals(found.left_out[drawn < 1], complements, found.beyond_line)
+    return replace(plain, doubt=doubt.reason(residuals, plain.precision))
 
 
 def until_precise(estimate: Callable[[int], Estimate], start: int, most: int, precision: float) -> Estimate:
@@ -294,8 +297,11 @@ def notes(found: Estimate, precision: float, most: int) -> tuple[str, ...]:
 def verdict(found: Estimate, precision: float, most: int) -> str:
     """What the reader must know of how sampling ended."""
     rows = f"{2 * found.pairs + 2:,} rows"
-    if not found.stderr.any():
+    if 2 * found.pairs + 2 >= 2 ** len(found.values):
         return f"every mask was run ({rows}): no sampling error"
+    if not found.stderr.any():
+        seen = "a line fits every row" if found.values.any() else "all rows with words removed have one value"
+        return f"{seen}: no sampling error seen after {rows}"
     reached = f"relative standard error {found.precision:.2g} after {rows}"
     if found.precision <= precision:
         return reached
