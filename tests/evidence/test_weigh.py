@@ -168,10 +168,10 @@ def test_scores_from_elsewhere_are_not_asked_again(bag: Any) -> None:
 def test_a_model_without_numbers_is_refused(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = type(bag).rows
 
-    def infinite(*given: Any, **more: Any) -> Any:
-        return rows(bag, *given, **more) * np.inf
+    def nowhere(*given: Any, **more: Any) -> Any:
+        return rows(bag, *given, **more) + np.nan
 
     made = attributions(bag)
-    monkeypatch.setattr(bag, "rows", infinite)
+    monkeypatch.setattr(bag, "rows", nowhere)
     with pytest.raises(HeedfulError, match=r"infinite or no numbers.*another way than delete"):
         weigh(bag, made, ["aopc"], ["delete"], draws=3)

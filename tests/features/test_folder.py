@@ -34,6 +34,6 @@ def test_what_is_saved_for_saelens_is_on_disk(tmp_path: Path, monkeypatch: pytes
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     eye, zeros = torch.eye(3), torch.zeros(3)
-    SAE(Config("topk", 3, 3, 1), eye, zeros, eye, zeros).save_saelens(tmp_path)
+    SAE(Config("topk", 3, 3, 1), eye, zeros, eye.clone(), zeros.clone()).save_saelens(tmp_path)
     assert len(synced) == 4
     assert {path.name for path in tmp_path.iterdir()} == {"cfg.json", "sae_weights.safetensors"}

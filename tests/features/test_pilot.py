@@ -94,11 +94,13 @@ def test_it_ends_where_seeds_agree_on_nothing():
 
 
 def test_it_does_not_end_while_a_larger_k_can_explain_more():
-    """16 of 64 orthonormal features are active, all of length one: k of them explain about k / 16."""
+    """16 of 64 orthonormal features are active, of length one and either sign: k of them explain k / 16."""
     draw = torch.Generator().manual_seed(7006)
     basis = torch.linalg.qr(torch.randn(64, 64, generator=draw)).Q
     on = torch.rand(6000, 64, generator=draw).argsort(1).argsort(1) < 16
-    choice = pilot.choose(Table(on.float() @ basis), 64, 0, lambda _, s: _by_hand(basis, s.k))
+    x = (on * torch.randn(6000, 64, generator=draw).sign()) @ basis
+    both = torch.cat([basis, -basis])
+    choice = pilot.choose(Table(x), 128, 0, lambda _, s: _by_hand(both, s.k))
     assert list(choice.reproducible) == ["1", "2", "4", "8", "16"]
     assert max(choice.reproducible["2"], choice.reproducible["4"]) < pilot.MEASURABLE
     assert (choice.k, choice.reproducible["16"]) == (16, pytest.approx(1.0))
