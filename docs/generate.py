@@ -55,13 +55,16 @@ the methods. The others explain again, other texts or other models, and cost as 
 beside it. A metric says nothing (has no value) where it is not defined: `plausibility` without marks,
 `completeness` of a method without a baseline.
 
-*Unit*: multiply the output by a constant, and the metrics of the verdict are multiplied by it; all others
-stay. Add a constant, and no metric changes: each is made of differences of outputs. What does depend on the
-unit, or on where zero lies, by definition: the control of `completeness` (random scores have size 1,
-whatever the output's unit); the sentence that there is little to explain (less than 0.01 of a logit, or a
-thousandth of any other output); `anchors` of a multi-label model (a logit above 0); and everything, if the
-target is a probability, which has bounds of its own. `tests/test_unit_of_output.py` holds every metric to
-this.
+*Unit*: the verdict does not depend on the unit of the output. Multiply the output by a positive constant: the
+metrics that the verdict uses are multiplied by it, for methods and random orders alike, and all other metrics
+keep their values. Add a constant: no metric changes, because each is made of differences of outputs.
+`tests/test_unit_of_output.py` checks this for every metric. The exceptions depend on the unit, or on where
+zero lies, by definition:
+
+- the control of `completeness`: random scores have size 1, whatever the output's unit
+- the sentence that there is little to explain: less than 0.01 of a logit, or a thousandth of any other output
+- `anchors` of a multi-label model: a label holds where its logit is above 0
+- everything, if the target is a probability, which has bounds of its own
 
 `gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.evidence`) need a data set
 or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).
