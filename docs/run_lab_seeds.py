@@ -102,11 +102,11 @@ def needed(module: str) -> set[str]:
 def imports(module: str) -> frozenset[str]:
     """Modules of heedful that a source imports, wherever in it; read, not run.
 
-    Two things are imported without being named: the modules of a package that is handed on as a whole, to a
-    registry, and those of a package that calls import_module.
+    A package that is imported as a whole brings all of its modules: registries import them by name.
     """
-    text, names, whole = _path(module).read_text("utf-8"), set(), set()
-    for node in _run_nodes(ast.parse(text)):
+    names: set[str] = set()
+    whole: set[str] = set()
+    for node in _run_nodes(ast.parse(_path(module).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -114,8 +114,6 @@ def imports(module: str) -> frozenset[str]:
             whole |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             names.add(f"{node.value.id}.{node.attr}")  # heedful.load
-    if "import_module(" in text:
-        whole.add(module)
     ours = {_home(name) for name in names | whole if name.startswith("heedful.")}
     inside = {each for name in whole if name.startswith("heedful.") for each in _modules(name)}
     return frozenset(each for name in ours | inside if _path(name).is_file() for each in _around(name))

@@ -124,8 +124,12 @@ def write(given: str) -> None:
         old.unlink()
     for figure in report.figures:
         (folder / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
-    (FOLDER / f"{name}.md").write_text(page(report), encoding="utf-8")
+    page_of(name).write_text(page(report), encoding="utf-8")
     print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
+
+
+def page_of(name: str) -> Path:
+    return FOLDER / f"{name}.md"
 
 
 def listed(now: Mapping[str, str]) -> str:
@@ -133,11 +137,9 @@ def listed(now: Mapping[str, str]) -> str:
     rows = run_lab_seeds.read()
     lines = []
     for each in labs().values():
-        if not (FOLDER / f"{each.name}.md").is_file():
-            continue
         of_lab = [row for row in rows if row.lab == each.name]
         cells = [
-            f"[`{each.name}`]({each.name}.md)",
+            f"[`{each.name}`]({each.name}.md)" if page_of(each.name).is_file() else f"`{each.name}`",
             f"{each.minutes:g}",
             escaped(each.title),
             escaped(each.cite),

@@ -78,7 +78,7 @@ def test_code_of_a_lab_is_all_it_imports(script: Any) -> None:
         ("sensitivity", "heedful.labs.sensitivity"),
         ("lime-theorem", "heedful.explainers.lime"),  # by the registry
         ("lime-theorem", "heedful.theory.ratio_game"),
-        ("monosemanticity", "heedful.features.architectures.topk"),  # by import_module
+        ("monosemanticity", "heedful.features.architectures.topk"),  # by its kind
         ("errata", "heedful.labs.misprints_lime"),
         ("bpe", "heedful.labs.frame"),
     ],
@@ -205,8 +205,9 @@ def test_the_list_of_labs_says_what_the_file_says(script: Any) -> None:
     Its counts are of the code that it names beside each lab, which may be older than the code here.
     """
     page = (ROOT / "docs" / "labs" / "index.md").read_text("utf-8")
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| [`")]
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| [`", "| `"))]
     codes = {cells[0].split("`")[1]: cells[-1].strip("` |") for cells in rows}
+    assert codes.keys() == labs().keys()
     assert all(re.fullmatch(r"[0-9a-f]{12}", code) for code in codes.values())
     writer = loaded(ROOT / "docs" / "write_labs.py")
     assert page == writer.listed(codes)
