@@ -26,7 +26,7 @@ from bench import results
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "bench" / "results" / "threads.json"
 AUDIT = ("docs/examples/reviews.csv", "--label-column", "label", "--limit", "4", "--quiet")
-ROUNDS = 3
+ROUNDS = 2
 SETTINGS = {
     "threads sleep (heedful's default)": {},
     "threads spin (torch's default)": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes where nothing is set

@@ -100,8 +100,6 @@ def audit(
     texts = open_source(
         file, columns=columns, limit=limit
     )  # its mistakes are told before the model is loaded
-    if not quiet and not dry_run:
-        _note_if_few(texts.count())
     try:
         with working(f"loading {model}", quiet) as say:
             # a name is loaded by each worker; what had to be trusted here is sent to them as it is
@@ -112,6 +110,7 @@ def audit(
                 "seed": seed, "draws": draws, "long": long, "scores": scores,
                 "columns": columns, "limit": limit, "until_decided": until_decided,
             }  # fmt: skip
+            shown = None if quiet else texts.count()
             if dry_run:
                 from heedful.auditing.foretold import foretell
 
@@ -119,7 +118,7 @@ def audit(
             else:
                 found = heedful.audit(
                     source, file, out=out, engine=engine, shard=shard, address=address, workers=workers,
-                    command=typed(), progress=_progress(say), **chosen,
+                    command=typed(), progress=_with_note(_progress(say), shown), **chosen,
                 )  # fmt: skip
     except KeyboardInterrupt:  # when the bar is gone
         note("stopped: the same command goes on from here")
@@ -150,13 +149,23 @@ def _names(given: list[str] | None) -> list[str] | None:
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
 
 
-def _note_if_few(rows: int | None) -> None:
-    """Before hours are spent on a run that cannot end in a verdict."""
+def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[..., None]:
+    """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
     from heedful.evidence.verdict import MIN_TEXTS
 
-    if rows is not None and rows < MIN_TEXTS:
-        texts = "1 text is" if rows == 1 else f"{rows} texts are"
-        note(f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway")
+    few = rows is not None and rows < MIN_TEXTS
+
+    def tell(*where: Any, **more: Any) -> None:
+        nonlocal few
+        if few:
+            few = False
+            texts = "1 text is" if rows == 1 else f"{rows} texts are"
+            note(
+                f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
+            )
+        progress(*where, **more)
+
+    return tell
 
 
 def _dear(model: Any) -> str:
