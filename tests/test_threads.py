@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
 
 from heedful import cli
 from heedful.cli import threads
@@ -54,9 +57,11 @@ def test_nothing_is_set_once_torch_is_there() -> None:
 
 def test_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(cli, "wait_passively", lambda: calls.append(1))
+    monkeypatch.setattr(threads, "wait_passively", lambda: calls.append(1))
+    monkeypatch.setattr(threads, "as_program", False)
     assert cli.main(["--version"]) == 0
     assert calls == []
+    assert not threads.as_program
     monkeypatch.setattr(sys, "argv", ["heedful", "--version"])
     assert cli.main() == 0
     assert calls == [1]
@@ -73,3 +78,25 @@ def test_openmp_hears_it() -> None:
     )
     assert done.returncode == 0
     assert "OMP_WAIT_POLICY = 'PASSIVE'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "program", "chosen", "expected"),
+    [(10, True, False, 1), (10, False, False, 2), (10, True, True, 2), (threads.SMALL, True, False, 2)],
+)
+def test_a_small_model_gets_one_thread(
+    size: int, program: bool, chosen: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = SimpleNamespace(module=nn.ParameterList([torch.empty(size, device="meta")]))
+    monkeypatch.setattr(threads, "as_program", program)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        threads.fit_threads(model)
+        threads.fit_threads(SimpleNamespace(module=None))  # a function has no size
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)

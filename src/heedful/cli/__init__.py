@@ -13,6 +13,7 @@ import typer
 
 from heedful._version import __version__
 from heedful.cli import options as o
+from heedful.cli import threads
 from heedful.cli.attention import attention
 from heedful.cli.audit import audit
 from heedful.cli.features import app as features_app
@@ -21,7 +22,6 @@ from heedful.cli.io import calm, console, form, note, put_json, read_input, read
 from heedful.cli.lab import app as lab_app
 from heedful.cli.serve import serve
 from heedful.cli.steer import steer
-from heedful.cli.threads import wait_passively
 from heedful.cli.trial import trial
 from heedful.cli.typed import typed
 from heedful.cli.zoo import app as zoo_app
@@ -231,7 +231,8 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
     if arguments is None:  # called as a program, not from Python
-        wait_passively()
+        threads.as_program = True
+        threads.wait_passively()
     words = sys.argv[1:] if arguments is None else arguments
     words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"], ["lab"]) else words
     try:

@@ -10,6 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.io import Say, calm, console, note, put_json, reproduce, working, write
+from heedful.cli.threads import fit_threads
 from heedful.cli.typed import typed
 
 option, argument = typer.Option, typer.Argument
@@ -105,6 +106,7 @@ def audit(
             # a name is loaded by each worker; what had to be trusted here is sent to them as it is
             by_name = engine == "ray" and not allow_pickle
             source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
+            fit_threads(source)
             chosen: dict[str, Any] = {
                 "methods": methods, "metrics": _names(metric), "operators": _names(operators), "unit": unit,
                 "seed": seed, "draws": draws, "long": long, "scores": scores,

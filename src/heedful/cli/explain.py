@@ -12,6 +12,7 @@ import typer
 import heedful
 from heedful import registry
 from heedful.cli.io import announce, calm, console, duration, note, put_json, working, write
+from heedful.cli.threads import fit_threads
 from heedful.command_line import param_value
 from heedful.errors import HeedfulError
 from heedful.inside import with_features
@@ -101,6 +102,7 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
     target = {key: value for key, value in wish.target.items() if value is not None}
     with working(f"loading {wish.model}", quiet):
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        fit_threads(model)
         able = [s.method for s in registry.support(model) if s.ok]
         names = names or ([] if every else [name for name in FEW if name in able])
         params = _params(wish, names or able)
