@@ -91,7 +91,14 @@ def section() -> list[str]:
         for name in SETTINGS
     ]
     made = f"`python -m bench.threads`, {measured['date']}, median of {ROUNDS} runs"
-    return [HEAD, f"{made}; {machine['cores']} cores of {machine['cpu']}.", "", *TABLE, *rows, ""]
+    return [
+        HEAD,
+        f"{made}; {machine['cores']} cores of {machine['cpu']}. {measured.get('note', '')}",
+        "",
+        *TABLE,
+        *rows,
+        "",
+    ]
 
 
 def _median(runs: list[list[float]]) -> str:
