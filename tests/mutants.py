@@ -1819,15 +1819,15 @@ MUTANTS = (
     Mutant(
         "pilot: what only one seed found counts",
         "features/pilot.py",
-        "one.decode(one.encode(x) * twins)",
-        "one.decode(one.encode(x))",
+        "z = one.encode(x) * twins",
+        "z = one.encode(x)",
         "features/test_pilot.py::test_only_what_both_dictionaries_have_counts",
     ),
     Mutant(
         "pilot: the least reproducible k",
         "features/pilot.py",
-        "best = max(found, key=lambda k: found[k])",
-        "best = min(found, key=lambda k: found[k])",
+        "best = max(found, key=lambda k: found[k].share)",
+        "best = min(found, key=lambda k: found[k].share)",
         "features/test_pilot.py::test_the_pilot_measures_the_sparsity",
     ),
     Mutant(
@@ -1840,9 +1840,16 @@ MUTANTS = (
     Mutant(
         "pilot: it ends although a larger k can explain more",
         "features/pilot.py",
-        "found[k] < k / rows.d",
-        "found[k] < MEASURABLE",
+        "share < k / rows.d",
+        "share < MEASURABLE",
         "features/test_pilot.py::test_it_does_not_end_while_a_larger_k_can_explain_more",
+    ),
+    Mutant(
+        "pilot: batchtopk has the k of topk",
+        "features/pilot.py",
+        "if kind in MEAN_K:",
+        "if kind in ():",
+        "features/test_pilot.py::test_kinds_that_share_k_over_rows_take_the_mean",
     ),
     Mutant(
         "pilot: it runs again when a run is resumed",

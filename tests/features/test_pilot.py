@@ -19,6 +19,7 @@ from heedful.features.rows import Table
 from heedful.features.sae import SAE, Config
 from heedful.features.settings import Settings, settle
 
+KINDS = ("relu", "relu-tied", "jumprelu", "topk", "batchtopk", "matryoshka")
 MAGNITUDES = {
     "near one": lambda shape, draw: (1 + 0.25 * torch.randn(shape, generator=draw)).abs(),
     "uniform": lambda shape, draw: torch.rand(shape, generator=draw),
@@ -34,6 +35,10 @@ def planted(
     directions = torch.nn.functional.normalize(torch.randn(features, d, generator=draw), dim=1)
     on = torch.rand(rows, features, generator=draw) < active / features
     return (on * MAGNITUDES[magnitudes]((rows, features), draw)) @ directions, directions
+
+
+def _agree(share: float) -> pilot.Reproducible:
+    return pilot.Reproducible(share, 2.0)
 
 
 def recovered(sae: SAE, directions: Tensor) -> float:
@@ -57,9 +62,34 @@ def test_only_what_both_dictionaries_have_counts():
     turned = torch.nn.functional.normalize(basis[1] + basis[2], dim=0)
     half[[1, 2, 5, 6]] = torch.stack([turned, turned, -turned, -turned])
     own = (sizes - sizes.mean(0)).square().sum(0)
-    assert pilot.reproducible(_by_hand(both, 8), _by_hand(both.flip(0), 8), x) == pytest.approx(1.0)
+    assert pilot.reproducible(_by_hand(both, 8), _by_hand(both.flip(0), 8), x).share == pytest.approx(1.0)
     share = float((own[0] + own[3]) / own.sum())
-    assert pilot.reproducible(_by_hand(both, 8), _by_hand(half, 8), x) == pytest.approx(share, abs=1e-5)
+    assert pilot.reproducible(_by_hand(both, 8), _by_hand(half, 8), x).share == pytest.approx(share, abs=1e-5)
+
+
+def test_the_number_of_equally_strong_latents():
+    """Orthonormal features: m equal ones count m; one of 3 beside one of 1 counts 16 / 10; none is not counted."""
+    basis = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(4))).Q
+    sizes = torch.zeros(4, 8)
+    sizes[0, :5] = 2.0
+    sizes[1, [2, 6]] = torch.tensor([3.0, 1.0])
+    sizes[2, 7] = 0.5
+    sae = _by_hand(basis, 8)
+    expected = (5 + 16 / 10 + 1) / 3
+    assert pilot.reproducible(sae, sae, sizes @ basis).active == pytest.approx(expected, rel=1e-4)
+    absent = _by_hand(basis.flip(0)[[0, 0, 0, 0, 0, 0, 0, 0]], 8)  # only the last feature has a twin
+    assert pilot.reproducible(sae, absent, sizes @ basis).active == pytest.approx(1.0)
+
+
+def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPatch):
+    agreed = {4: pilot.Reproducible(0.7, 3.4), 8: pilot.Reproducible(0.9, 5.6)}
+    monkeypatch.setattr(pilot, "_measured", lambda *_: agreed)
+    rows = Table(torch.ones(5000, 48))
+    chosen = {kind: train._agreed(rows, settle(kind, 48, 96, 400), Alone()) for kind in KINDS}
+    assert {kind: each.k for kind, each in chosen.items()} == {
+        "relu": 8, "relu-tied": 8, "jumprelu": 8, "topk": 8, "batchtopk": 6, "matryoshka": 6
+    }  # fmt: skip
+    assert chosen["batchtopk"].why.endswith("explain 90% of the variance, and a row has 5.6 of them")
 
 
 def test_the_pilot_measures_the_sparsity():
@@ -108,7 +138,7 @@ def test_it_does_not_end_while_a_larger_k_can_explain_more():
 
 def test_a_short_run_has_no_pilot(monkeypatch: pytest.MonkeyPatch):
     """Its steps are fewer than those of one dictionary of the pilot."""
-    monkeypatch.setattr(pilot, "_measured", lambda *_: {1: 0.2, 2: 0.9, 4: 0.1})
+    monkeypatch.setattr(pilot, "_measured", lambda *_: {1: _agree(0.2), 2: _agree(0.9), 4: _agree(0.1)})
     rows = Table(torch.randn(5000, 16, generator=torch.Generator().manual_seed(7007)))
     at = [train._agreed(rows, settle("topk", 16, 64, n, k=1), Alone()) for n in (299, 300)]
     assert (at[0].k, at[0].reproducible) == (2, {})

@@ -71,7 +71,8 @@ def audit() -> Any:
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
     return Audit(
         Path("run"), [evidence(m) for m in methods], said, 23, 20, {"asked": 100, "run": 50, "naive": 400},
-        2, 20, 15, 1, errors, {EVIL: 1}, (EVIL,), {EVIL: "high"}, made,
+        copies=2, labelled=20, right=15, unknown=1, unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
+        errors=errors, failed={EVIL: 1}, silent=(EVIL,), better={EVIL: "high"}, made=made,
     )  # fmt: skip
 
 

@@ -6,6 +6,9 @@
                  R(k) = 1 - E||x - x̂||² / E||x - E x||²,   x̂ by reproducible latents alone, on held-out rows
              The k with the largest R: too small a k explains little, at too large a k seeds disagree.
              R < 1/2 for every k: the activations have no such sparsity, and k = d / 8, at most 32.
+             topk needs room for rows with more features than most. batchtopk and matryoshka give a row as many
+             as it needs, and room fills with copies: for them k is the mean over rows of (sum z)² / sum z²,
+             the number of equally strong reproducible latents, at the k with the largest R.
     lambda   relu, relu-tied: 0.6 sqrt(d / k);   jumprelu: 0.09 / k
              With E||x||² = d and k active features one is typically sqrt(d / k) long. The L1 penalty makes it
              shorter by lambda / 2, the L0 penalty removes it below sqrt(lambda d): both are 0.3 of that.
@@ -36,6 +39,7 @@ from heedful.features.sae import SAE
 from heedful.features.settings import Settings, settle
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
+MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
 PER_DIMENSION = 8  # latents
 ROWS_PER_LATENT = 16
 MOST_K = 32  # where it is not measured
@@ -64,6 +68,14 @@ class Choice:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Reproducible:
+    """What latents that two seeds agree on make of held-out rows."""
+
+    share: float  # R: of the variance, explained by them alone
+    active: float  # in a row: the number of equally strong ones
+
+
 def wanted(kind: str, settings: Mapping[str, Any]) -> bool:
     """Whether the sparsity is left open."""
     return settings.get("k" if kind in BY_K else "sparsity") is None
@@ -82,19 +94,23 @@ def sparsity_of(kind: str, d: int, k: int) -> dict[str, Any]:
     return {"sparsity": 2 * SHORTENED * math.sqrt(d / k)}
 
 
-def choose(rows: Rows, width: int, seed: int, fit: Fit, steps: int = STEPS) -> Choice:
+def choose(rows: Rows, width: int, seed: int, fit: Fit, steps: int = STEPS, kind: str = "topk") -> Choice:
     """k for a dictionary of a width that is trained for `steps`, by the pilot. `fit` trains a dictionary."""
     by_dimension = min(width, max(1, min(MOST_K, rows.d // 8)))
     if why_not := _not_measured(rows, steps):
         return Choice(width, by_dimension, f"k by the dimension, because {why_not}")
     found = _measured(rows, width, seed, fit)
-    best = max(found, key=lambda k: found[k])
-    shown = {str(k): round(r, 4) for k, r in found.items()}
-    if found[best] < MEASURABLE:
-        share = f"{_percent(found[best])} of the variance, less than half"
+    best = max(found, key=lambda k: found[k].share)
+    share_of_best = found[best].share
+    shown = {str(k): round(each.share, 4) for k, each in found.items()}
+    if share_of_best < MEASURABLE:
+        share = f"{_percent(share_of_best)} of the variance, less than half"
         why = f"k by the dimension: features that two seeds agree on explain only {share}"
         return Choice(width, by_dimension, why, shown)
-    why = f"k by a pilot: features that two seeds agree on explain {_percent(found[best])} of the variance"
+    why = f"k by a pilot: features that two seeds agree on explain {_percent(share_of_best)} of the variance"
+    if kind in MEAN_K:
+        active = found[best].active
+        return Choice(width, max(1, round(active)), f"{why}, and a row has {active:.1f} of them", shown)
     return Choice(width, best, why, shown)
 
 
@@ -111,14 +127,14 @@ def _percent(share: float) -> str:
     return f"{max(0.0, share):.0%}"
 
 
-def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, float]:
-    """R by k."""
+def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, Reproducible]:
+    """What two seeds agree on, by k."""
     size = min(rows.rows, TRAINED + HELD_OUT)
     sample = next(iter(rows.batches(size, seed))).float()
     held = sample[-min(HELD_OUT, size // 4) :]
     table = Table(sample[: -len(held)])
     small = min(width, max(512, 2 * rows.d))
-    found: dict[int, float] = {}
+    found: dict[int, Reproducible] = {}
     low = 0  # k in a row
     k = 1
     while k <= max(1, min(rows.d // 4, small)):
@@ -127,24 +143,28 @@ def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, float]:
             for each in (seed, seed + 1)
         ]
         found[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), held)
-        best = max(found.values())
-        fell = best > 1 / rows.d and found[k] < FALLEN * best  # an R of about 0, or below it, falls by chance
-        low = low + 1 if k > 1 and found[k] < k / rows.d else 0
+        best, share = max(each.share for each in found.values()), found[k].share
+        fell = best > 1 / rows.d and share < FALLEN * best  # an R of about 0, or below it, falls by chance
+        low = low + 1 if k > 1 and share < k / rows.d else 0
         if fell or low == 2:
             break
         k *= 2
     return found
 
 
-def reproducible(one: SAE, other: SAE, x: Tensor) -> float:
-    """R: the share of the variance of x (n, d) that latents of `one` with a twin in `other` explain alone."""
+def reproducible(one: SAE, other: SAE, x: Tensor) -> Reproducible:
+    """What latents of `one` with a twin in `other` make of x (n, d), alone."""
     unit = torch.nn.functional.normalize
     with torch.no_grad():
         likeness = unit(one.W_dec, dim=1) @ unit(other.W_dec, dim=1).T  # (F, F)
         twins = likeness.amax(1) >= TWIN  # (F,)
-        left = (x - one.decode(one.encode(x) * twins)).square().sum()
+        z = one.encode(x) * twins
+        left = (x - one.decode(z)).square().sum()
         spread = (x - x.mean(0)).square().sum()
-    return 1 - float(left / spread) if float(spread) > 0 else 0.0
+        squares = z.square().sum(1)
+        strong = z.sum(1).square()[squares > 0] / squares[squares > 0]  # rows in which one is active
+        active = float(strong.mean()) if len(strong) else 0.0
+    return Reproducible(1 - float(left / spread) if float(spread) > 0 else 0.0, active)
 
 
 def read(folder: Path) -> Choice | None:

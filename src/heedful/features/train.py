@@ -145,7 +145,7 @@ def _settled(
 def _agreed(rows: Rows, wish: Settings, crew: Crew) -> pilot.Choice:
     """The first worker runs the pilot, the others take what it chose."""
     alone = pilot.Choice(wish.width, 0, "k by the first worker")
-    choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps)
+    choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
     return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
 
 
