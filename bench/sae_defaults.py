@@ -2,8 +2,8 @@
 
     python -m bench.sae_defaults SEED SEED SEED
 
-48 dimensions, 96 features, 6 active on average, 120,000 rows; one seed for each kind of magnitudes. A feature is
-recovered where a decoder row has cosine >= 0.9 with it. Half a minute to a minute per cell, on one core.
+48 dimensions, 96 features, 6 active on average, 120,000 rows; one seed for each kind of magnitudes. A feature
+is recovered where a decoder row has cosine >= 0.9 with it. Half a minute to a minute per row, on one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def main(seeds: list[int]) -> None:
             sae = heedful.train_sae(x, kind=kind)
             seconds = time.process_time() - start
             k = sae.config.source["pilot"]["k"]
-            print(f"| {magnitudes} | {seed} | {kind} | {k} | {recovered(sae, directions):.3f} | {seconds:.0f} s |", flush=True)
+            print(
+                f"| {magnitudes} | {seed} | {kind} | {k} | {recovered(sae, directions):.3f} | {seconds:.0f} s |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -89,6 +89,13 @@ def test_any_visible_character_marks_its_word(model: Any) -> None:
     assert by_unit(x, [(4, 5), (9, 10)]) == (False, False, False)
 
 
+def test_a_blank_before_a_word_marks_nothing_where_it_is_part_of_the_token() -> None:
+    x = heedful.load("zoo:lm").encode("a little fox")
+    assert [x.text[a:b] for a, b in x.offsets][:2] == ["a", " little"]
+    assert by_unit(x, [(0, 2)]) == (True, False, False)
+    assert by_unit(x, [(1, 3)], "token")[:3] == (False, True, False)
+
+
 @given(spans=st.lists(st.tuples(st.integers(0, 36), st.integers(0, 36)).map(sorted), max_size=4))
 def test_a_word_is_marked_where_one_of_its_tokens_is(shared: Any, spans: list[list[int]]) -> None:
     """And a sentence where one of its words is: no mark is lost, whatever the unit."""

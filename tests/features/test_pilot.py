@@ -68,7 +68,7 @@ def test_only_what_both_dictionaries_have_counts():
 
 
 def test_the_number_of_equally_strong_latents():
-    """Orthonormal features: m equal ones count m; one of 3 beside one of 1 counts 16 / 10; none is not counted."""
+    """Orthonormal features: m equal ones count m, one of 3 beside one of 1 counts 16 / 10."""
     basis = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(4))).Q
     sizes = torch.zeros(4, 8)
     sizes[0, :5] = 2.0

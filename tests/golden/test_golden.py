@@ -1,0 +1,95 @@
+"""Every method and metric gives what it gave when tests/golden/records.json was written: to the bit.
+
+Another processor rounds differently inside torch. A canary tells: where its bits differ, numbers are compared
+to 1e-4 of the largest of their kind (float32 models, several layers), and methods that choose a set are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from golden import record
+
+CASES = record.cases()
+RETRAINED = ("sanity", "implementation-invariance")  # each explains many copies of the model
+SLOW = {
+    case
+    for case in CASES
+    if case == "trial"
+    or case.startswith("explain by token")
+    or (case.split()[-1] in RETRAINED and "one-layer" not in case)
+}
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(record.FILE.read_text(encoding="utf-8"))
+    return made
+
+
+@cache
+def same_machine() -> bool:
+    return record.canary() == recorded()["canary"]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def differences(found: Any, wanted: Any, exact: bool, where: str = "") -> list[str]:
+    """Where two records differ."""
+    if isinstance(wanted, dict):
+        if not isinstance(found, dict) or list(found) != list(wanted):
+            return [f"{where}: {found!r} has other keys than {list(wanted)}"]
+        return [
+            line for key in wanted for line in differences(found[key], wanted[key], exact, f"{where} {key}")
+        ]
+    numbers = isinstance(wanted, list) and all(isinstance(each, int | float) for each in wanted)
+    if isinstance(wanted, list) and not numbers:
+        if len(found) != len(wanted):
+            return [f"{where}: {len(found)} instead of {len(wanted)}"]
+        pairs = enumerate(zip(found, wanted, strict=True))
+        return [line for i, (one, other) in pairs for line in differences(one, other, exact, f"{where}[{i}]")]
+    if found is None or wanted is None or isinstance(wanted, str | bool):
+        return [] if found == wanted else [f"{where}: {found!r} instead of {wanted!r}"]
+    one, other = np.atleast_1d(np.asarray(found, float)), np.atleast_1d(np.asarray(wanted, float))
+    if one.shape != other.shape:
+        return [f"{where}: {one.shape} instead of {other.shape}"]
+    largest = float(np.nanmax(np.abs(other), initial=0.0, where=np.isfinite(other)))
+    close = np.allclose(one, other, rtol=1e-4, atol=1e-4 * largest, equal_nan=True)
+    same = np.array_equal(one, other, equal_nan=True) if exact else close
+    return [] if same else [f"{where}: {one} instead of {other}"]
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if case in SLOW else case for case in CASES]
+)
+def test_as_recorded(case: str):
+    exact = same_machine()
+    if not exact and (case.split()[-1] in record.DISCRETE or case in ("audit", "trial")):
+        pytest.skip("this processor rounds differently: a choice may fall otherwise")
+    through_json = json.loads(json.dumps(CASES[case]()))
+    assert differences(through_json, recorded()["cases"][case], exact) == []
+
+
+def test_a_changed_bit_is_seen():
+    case = "explain zoo:one-layer lime"
+    wanted = recorded()["cases"][case]
+    for key in ("scores", "stderr"):
+        changed = wanted | {key: [*wanted[key][:-1], float(np.nextafter(wanted[key][-1], 9.0))]}
+        assert differences(changed, wanted, exact=True)
+        assert not differences(changed, wanted, exact=False)
+    assert differences(wanted | {"counts": [*wanted["counts"][:-1], 0]}, wanted, exact=False)
+    assert differences(wanted | {"scores": wanted["scores"][:-1]}, wanted, exact=False)
+    assert differences({"skipped": True}, wanted, exact=False)
