@@ -29,11 +29,8 @@ def main(seeds: list[int]) -> None:
             start = time.process_time()
             sae = heedful.train_sae(x, kind=kind)
             seconds = time.process_time() - start
-            k = sae.config.source["pilot"]["k"]
-            print(
-                f"| {magnitudes} | {seed} | {kind} | {k} | {recovered(sae, directions):.3f} | {seconds:.0f} s |",
-                flush=True,
-            )
+            k, share = sae.config.source["pilot"]["k"], recovered(sae, directions)
+            print(f"| {magnitudes} | {seed} | {kind} | {k} | {share:.3f} | {seconds:.0f} s |", flush=True)
 
 
 if __name__ == "__main__":
