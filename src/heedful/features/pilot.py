@@ -6,7 +6,7 @@
                  R(k) = 1 - E||x - x̂||² / E||x - E x||²,   x̂ by reproducible latents alone, on held-out rows
              The k with the largest R: too small a k explains little, at too large a k seeds disagree.
              R < 1/2 for every k: the activations have no such sparsity, and k = d / 8, at most 32.
-             topk needs room for rows with more features than most. batchtopk and matryoshka give a row as many
+             topk needs room for rows with many features. batchtopk and matryoshka give a row as many
              as it needs, and room fills with copies: for them k is the mean over rows of (sum z)² / sum z²,
              the number of equally strong reproducible latents, at the k with the largest R.
     lambda   relu, relu-tied: 0.6 sqrt(d / k);   jumprelu: 0.09 / k
