@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
-from golden import record
+from tests.golden import record
 
 CASES = record.cases()
 RETRAINED = ("sanity", "implementation-invariance")  # each explains many copies of the model
