@@ -1,6 +1,6 @@
 """Model inputs of an audit, asked for, run and naive: python -m bench.audit_rows [TEXTS [MODEL]].
 
-12 methods, 6 metrics, two operators; naive is defined in heedful.auditing.weighing. Counts, not times: they
+12 methods, 6 metrics, two operators; naive is defined in heedful.audits.shard. Counts, not times: they
 are the same on every machine. Not among the workloads of `make bench`, since it takes minutes for 100 texts.
 """
 

@@ -17,19 +17,19 @@ import torch
 
 import heedful
 from bench.timing import Ratio, compare
-from heedful.features.windows import Batch, Texts, batches, cut_for, open_texts, windows
-from heedful.labs.speeches import speeches
-from heedful.models.base import Inputs
-from heedful.models.sites import reading
+from heedful.features.activations.windows import Batch, Texts, batches, cut_for, open_texts, windows
+from heedful.labs.data.speeches import speeches
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import reading
 
 TITLE = "Harvesting activations of zoo:lm, 40,000 tokens"
 SITE, TOKENS, PAIRS = "blocks.2.resid", 40_000, 7
-harvesting: Any = import_module("heedful.features.harvest")
+harvesting: Any = import_module("heedful.features.activations.harvest")
 AT_MOST = 1 / 0.85  # of the bare model's seconds
 
 
 def whole_pass(model: Any, inputs: Inputs, names: list[str]) -> Any:
-    """Like heedful.models.sites.read, but to the end of the model."""
+    """Like heedful.models.sites.access.read, but to the end of the model."""
     with reading(model, names) as seen:
         model.backend.forward(inputs)
     return seen

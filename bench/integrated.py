@@ -9,9 +9,9 @@ from torch import Tensor
 
 from bench.models import classifier, question
 from bench.timing import Ratio, Rivals, compare_all
-from heedful import registry
-from heedful.explainers.paths import baseline_embeds
-from heedful.types import Encoded, Target
+from heedful.core import registry
+from heedful.core.types import Encoded, Target
+from heedful.explainers.integrated_gradients import baseline_embeds
 
 TITLE = "Integrated gradients to a 1e-3 completeness gap, 128 tokens"
 GAP = 1e-3

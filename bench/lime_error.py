@@ -13,7 +13,7 @@ from bench.errors import Explain, equal_error
 from bench.models import classifier, question, word_scores
 from bench.rivals import captum_rows, lime_text
 from bench.timing import Ratio
-from heedful import registry
+from heedful.core import registry
 
 TITLE = "LIME to equal standard error, 128 tokens"
 ROWS, SEEDS = 640, 5

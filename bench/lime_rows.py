@@ -7,7 +7,7 @@ from typing import Any
 from bench.models import classifier, question
 from bench.rivals import captum_rows, lime_text
 from bench.timing import Ratio, compare
-from heedful import registry
+from heedful.core import registry
 
 TITLE = "LIME, 1,000 samples, 128 tokens"
 SAMPLES, PAIRS = 1000, 3

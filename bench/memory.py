@@ -39,7 +39,7 @@ def _ratio(rival: str, ours: float, theirs: float, at_most: float | None, note: 
 
 
 def _chunk() -> int:
-    from heedful.rows import CHUNK_TOKENS
+    from heedful.engine.perturbation import CHUNK_TOKENS
 
     return CHUNK_TOKENS // TOKENS
 
@@ -74,7 +74,7 @@ def measure(work: str) -> None:
 
 
 def _lime(model: Any, x: Any) -> None:
-    from heedful import registry
+    from heedful.core import registry
 
     registry.get("lime")(model, x, model.target(x), samples=ROWS, operator="delete", variant="published")
 

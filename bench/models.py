@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import heedful
-from heedful.models import zoo
-from heedful.types import Encoded, Target
+from heedful.core.types import Encoded, Target
+from heedful.models.zoo import resolve
 
 # No word occurs twice and none has punctuation: the lime package takes equal words for one.
 TEXT = """
@@ -31,8 +31,8 @@ WORDS = tuple(TEXT.split())
 def classifier() -> tuple[Any, str]:
     """(the MiniLM prompt-injection classifier, what it is); it is pulled when it is not there."""
     try:
-        if not zoo.pulled("prompt-injection"):
-            zoo.pull("prompt-injection")
+        if not resolve.pulled("prompt-injection"):
+            resolve.pull("prompt-injection")
         return heedful.load("zoo:prompt-injection"), "zoo:prompt-injection (MiniLM-L6)"
     except heedful.HeedfulError as error:
         print(f"zoo:prompt-injection cannot be had ({error}): random weights instead", file=sys.stderr)
@@ -44,7 +44,7 @@ def minilm_size() -> tuple[Any, Any]:
     """(model, tokenizer): a BERT classifier with MiniLM-L6's shape and the zoo's tokenizer."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    tokenizer = AutoTokenizer.from_pretrained(zoo.path("sentiment"))
+    tokenizer = AutoTokenizer.from_pretrained(resolve.path("sentiment"))
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -62,7 +62,7 @@ def gpt2_size() -> tuple[Any, Any]:
     from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    return GPT2LMHeadModel(GPT2Config()).eval(), AutoTokenizer.from_pretrained(zoo.path("lm"))
+    return GPT2LMHeadModel(GPT2Config()).eval(), AutoTokenizer.from_pretrained(resolve.path("lm"))
 
 
 def text_of(model: Any, tokens: int) -> str:

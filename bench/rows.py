@@ -7,7 +7,7 @@ import torch
 
 from bench.models import question
 from bench.timing import Ratio, compare
-from heedful.rows import removed
+from heedful.engine.perturbation import removed
 
 TITLE = "The masked-rows engine"
 ROWS = 128

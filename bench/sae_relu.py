@@ -6,9 +6,9 @@ import itertools
 
 from bench.rivals.bare_sae import BATCH, D, activations, relu
 from bench.timing import Ratio, compare
-from heedful.features import train
-from heedful.features.rows import Table
-from heedful.features.settings import settle
+from heedful.features.activations.stream import Table
+from heedful.features.sae import train
+from heedful.features.sae.settings import settle
 
 TITLE = "Training a ReLU autoencoder: width 384 to 3,072, batch 4,096"
 WIDTH, PAIRS = 3072, 9

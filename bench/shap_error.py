@@ -12,7 +12,7 @@ from bench.errors import equal_error
 from bench.models import classifier, question, word_scores
 from bench.rivals import captum_rows
 from bench.timing import Ratio
-from heedful import registry
+from heedful.core import registry
 
 TITLE = "KernelSHAP to equal standard error, 128 tokens"
 ROWS, SEEDS = 640, 5

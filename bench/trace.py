@@ -10,8 +10,8 @@ from torch import Tensor
 from bench.models import classifier, question
 from bench.rivals import by_hand
 from bench.timing import Ratio, Work, compare
-from heedful import registry
-from heedful.run import Run
+from heedful.comparisons.execute import Run
+from heedful.core import registry
 
 TITLE = "All trace methods together, 128 tokens"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import heedful
-from heedful import registry
+from heedful.core import registry
 from heedful.labs import labs
 
 HERE = Path(__file__).parent
-NOT_PARTS = ("heedful.labs", "heedful.types", "heedful.errors")
+NOT_PARTS = ("heedful.labs", "heedful.core.types", "heedful.core.errors")
 PARTS = """## Parts
 
 What the labs are written with, below the names above; documented where they stand.
@@ -66,7 +66,7 @@ zero lies, by definition:
 - `anchors` of a multi-label model: a label holds where its logit is above 0
 - everything, if the target is a probability, which has bounds of its own
 
-`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.evidence`) need a data set
+`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data set
 or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).
 
 | metric | says | good is | best | verdict |

@@ -38,15 +38,15 @@ from functools import cache
 from pathlib import Path
 
 import heedful
-from heedful.intervals import Interval, share_of
 from heedful.labs import labs, run_lab
+from heedful.stats.intervals import Interval, share_of
 
 FILE = Path(__file__).parent / "labs" / "seeds.csv"
 ROOT = Path(heedful.__file__).parent
 SEEDS = 20
 WORKERS = 2
 MOST = 0.01  # share of claims that may fail
-FRAME = "heedful.labs.frame"  # starts every lab; its text counts, what it imports does not
+FRAME = "heedful.labs.base.registry"  # starts every lab; its text counts, what it imports does not
 STOPPED = "the run stopped: "
 
 

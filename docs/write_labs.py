@@ -18,8 +18,8 @@ from pathlib import Path
 import run_lab_seeds
 
 from heedful.labs import Claim, Figure, LabReport, Said, Table, labs, run_lab
-from heedful.view.lab_terminal import number, shown
-from heedful.view.svg_file import standalone
+from heedful.reports.charts.export_svg import standalone
+from heedful.reports.lab_terminal import number, shown
 
 FOLDER = Path(__file__).parent / "labs"
 LIST = """# Labs

@@ -316,7 +316,7 @@ def _tokenizer(name: str) -> Any:
 
 
 def _family(name: str) -> Family:
-    from heedful.models import load
+    from heedful.models.load import load
 
     tokenizer_name, build = FAMILIES[name]
     with torch.random.fork_rng():

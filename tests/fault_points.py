@@ -147,7 +147,7 @@ def harvesting(home: Path) -> dict[str, str]:
     import killed_harvest as small
 
     import heedful
-    from heedful.features import harvest, shuffle
+    from heedful.features.activations import harvest, shuffle
 
     shuffle.SHARDS, harvest.KEEP = 4, 0.0  # progress is kept at every batch
     given = heedful.load(small.model())
@@ -178,7 +178,7 @@ def training(home: Path) -> dict[str, str]:
     import torch
 
     import heedful
-    from heedful.features import train
+    from heedful.features.sae import train
 
     train.time.strftime = lambda *_: "today"  # type: ignore[assignment]
     x = torch.randn(300, 8, generator=torch.Generator().manual_seed(0)).exp()

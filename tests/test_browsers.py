@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CHOSEN = ("tests/web/test_parts.py", "tests/view/test_atlas_browser.py")  # by marker, and by fixture
+CHOSEN = ("tests/server/test_parts.py", "tests/reports/test_atlas_browser.py")  # by marker, and by fixture
 
 
 def run(tmp_path: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful import registry
+from heedful.core import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.test_help import NOT_RUN, prepare, quicker, stage
+from tests.cli.test_help import NOT_RUN, prepare, quicker, stage
 
-from heedful.cli import main
+from heedful.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -10,7 +10,7 @@ import pytest
 import heedful
 
 SOURCE = Path(heedful.__file__).parent
-JUDGES = ("heedful.evidence", "heedful.auditing", "heedful.view", "heedful.web", "heedful.cli")
+JUDGES = ("heedful.metrics", "heedful.audits", "heedful.reports", "heedful.server", "heedful.cli")
 
 
 def imported(file: Path) -> set[str]:

@@ -21,16 +21,16 @@ import pytest
 import torch
 
 import heedful
-from heedful import registry
-from heedful.checks import models as known
+from heedful.checks import known_models as known
 from heedful.checks.conventions import FEW
 from heedful.checks.metrics import TEXT as LONGER
 from heedful.checks.metrics import Bench
-from heedful.evidence.weigh import weigh
+from heedful.core import registry
+from heedful.core.types import Attribution
 from heedful.explainers import lime as limes
-from heedful.models.base import Model, missing
+from heedful.metrics.score import weigh
+from heedful.models.protocol import Model, missing
 from heedful.nn.one_layer import OneLayerClassifier
-from heedful.types import Attribution
 
 CLOSE, ROUNDINGS = 1e-9, 32
 EPS = float(np.finfo(float).eps)
@@ -368,9 +368,9 @@ def test_the_control_of_completeness_has_a_size_of_its_own() -> None:
 def test_limes_errors_are_there() -> None:
     """The estimator by itself: values far from zero, and in any unit, without a model."""
     rng = np.random.default_rng(8)
-    from heedful.theory import lime_limit, sampling
+    from heedful.stats import lime_limit, mask_sampling
 
-    pairs = sampling.Pairs(16, lime_limit.pair_share(16, 0.25), seed=3)
+    pairs = mask_sampling.Pairs(16, lime_limit.pair_share(16, 0.25), seed=3)
     keep, drawn = pairs.first(90)
     values = np.tanh(keep @ rng.standard_normal((16, 5))) @ rng.standard_normal(5)
     plain = limes.estimate(keep, values, 0.3, drawn)

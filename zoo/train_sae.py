@@ -24,11 +24,11 @@ import torch
 import data
 import export
 import heedful
-from heedful.features.corpus import corpus
-from heedful.features.directions import row_maxima, with_maxima
-from heedful.features.measure import measure, noise
-from heedful.features.rows import rows_of
-from heedful.models import zoo
+from heedful.features.activations.eval_windows import corpus
+from heedful.features.activations.stream import rows_of
+from heedful.features.measures.quality import measure, noise
+from heedful.features.steering.directions import row_maxima, with_maxima
+from heedful.models.zoo import resolve
 
 SLICE = 12_000  # about so many tokens of the test part are measured again by the tests
 SETTINGS = ("kind", "k", "sparsity", "steps", "batch", "lr")
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--widths", type=int, nargs="*", default=[384], help="also trained")
     parser.add_argument("--work", type=Path, default=Path("out/zoo/sae"))
-    parser.add_argument("--out", type=Path, default=export.ZOO / "lm" / zoo.FEATURES)
+    parser.add_argument("--out", type=Path, default=export.ZOO / "lm" / resolve.FEATURES)
     args = parser.parse_args()
     torch.set_num_threads(1)  # bit for bit the same on every machine of one kind
     acts = heedful.harvest("zoo:lm", training(args.work), args.site, args.work / "acts", dtype="float16")
@@ -106,7 +106,7 @@ def main() -> None:
     for width in args.widths:
         train(acts, width, 0, args)
     saes[0] = store(saes[0], acts, args.out)
-    metrics = figures(saes, export.ZOO / "lm" / zoo.HELD_OUT)
+    metrics = figures(saes, export.ZOO / "lm" / resolve.HELD_OUT)
     metrics |= {"seed": 0, "training_rows": acts.rows, "versions": export.versions()}
     metrics["settings"] = {k: v for k, v in vars(args).items() if k not in ("work", "out")}
     export.write_metrics(args.out, metrics)

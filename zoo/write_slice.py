@@ -13,9 +13,9 @@ from pyarrow import parquet
 
 import data
 import export
-from heedful.models import zoo
+from heedful.models.zoo import resolve
 
-TARGET = export.ZOO / "lm" / zoo.HELD_OUT
+TARGET = export.ZOO / "lm" / resolve.HELD_OUT
 
 
 def write(target: Path = TARGET) -> Path:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.theory.lime_limit import PUBLISHED
-from heedful.types import Encoded, Target
+from heedful.core.types import Encoded, Target
+from heedful.stats.lime_limit import PUBLISHED
 
 BATCH = 64
 

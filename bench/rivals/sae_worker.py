@@ -15,9 +15,9 @@ from torch import Tensor
 
 from bench.rivals.bare_sae import BATCH, D, K, Step, activations, topk
 from bench.timing import Rivals, Work, compare_all
-from heedful.features import train
-from heedful.features.rows import Table
-from heedful.features.settings import settle
+from heedful.features.activations.stream import Table
+from heedful.features.sae import train
+from heedful.features.sae.settings import settle
 
 WIDTH, PAIRS, CURVE = 12_288, 7, 15
 

@@ -24,10 +24,10 @@ from scipy import stats
 import heedful
 from bench.verdicts.models import Known
 from bench.verdicts.rates import EXCHANGES
-from heedful.evidence.faithfulness import bin_counts
-from heedful.evidence.shares import Cell, Pools
-from heedful.evidence.verdict import Verdict, judge
-from heedful.types import Floats
+from heedful.core.types import Floats
+from heedful.metrics.faithfulness import bin_counts
+from heedful.metrics.random_orders import Cell, Pools
+from heedful.metrics.verdict import Verdict, judge
 
 TEXTS, FRESH = 30, 60
 BLURS = {"truth": 0.0, "blur-half": 0.5, "blur-one": 1.0, "blur-two": 2.0}

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from heedful.evidence.shares import Cell, Pools
-from heedful.types import Floats
+from heedful.core.types import Floats
+from heedful.metrics.random_orders import Cell, Pools
 
 SHARED = 0.6
 ORDERS = 20

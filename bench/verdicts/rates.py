@@ -19,10 +19,10 @@ import numpy as np
 from scipy import stats
 
 from bench.verdicts.laws import CELLS, LAWS, pools
-from heedful.auditing.deciding import decided
-from heedful.evidence.shares import Cell, Pools, by_family, standard
-from heedful.evidence.verdict import Facts, Verdict, judge
-from heedful.types import Floats
+from heedful.audits.stopping import decided
+from heedful.core.types import Floats
+from heedful.metrics.random_orders import Cell, Pools, by_family, standard
+from heedful.metrics.verdict import Facts, Verdict, judge
 
 PROMISE = 0.05
 EXCHANGES = 999  # the test is exact with any number

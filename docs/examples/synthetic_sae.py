@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.features.recovery import random_dictionary, recovery, untrained
-from heedful.features.synthetic import QUICK, Synthetic, full
-from heedful.intervals import student
+from heedful.features.measures.recovery import random_dictionary, recovery, untrained
+from heedful.features.measures.synthetic import QUICK, Synthetic, full
+from heedful.stats.intervals import student
 
 HERE = Path(__file__).parent
 PLANS = {"plain": QUICK, "full": full(QUICK)}

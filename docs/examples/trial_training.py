@@ -2,7 +2,7 @@
 
 Run: python docs/examples/trial_training.py PART OUT.json [--rationales movies.jsonl]
 PART is frozen (with seeds and guide), adversary, or improve. Reviews come from zoo/data.py (fetched once,
-never kept here); rationales are a JSON-lines file of marked reviews, see heedful.evidence.rationales.
+never kept here); rationales are a JSON-lines file of marked reviews, see heedful.io.rationales.
 A few minutes of one core each.
 """
 
@@ -21,18 +21,18 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "zoo"))
 
 import data
 import heedful
-from heedful.debate.adversary import adversary
-from heedful.debate.batches import Rows, joined, marked, rows
-from heedful.debate.cases import prepare
-from heedful.debate.climb import Search
-from heedful.debate.correlation import correlation
-from heedful.debate.frozen import frozen
-from heedful.debate.guide import guide
-from heedful.debate.improve import improve
-from heedful.debate.seeds import seeds
-from heedful.debate.trained_adversary import trained_adversary
-from heedful.evidence.rationales import passages, read, telling
-from heedful.models.encode import fit as shortened
+from heedful.io.rationales import passages, read, telling
+from heedful.modalities.text import fit as shortened
+from heedful.trials.adversary_search import Search
+from heedful.trials.batches import Rows, joined, marked, rows
+from heedful.trials.examples import prepare
+from heedful.trials.tests.adversary import adversary
+from heedful.trials.tests.correlation import correlation
+from heedful.trials.tests.guided_classifier import guide
+from heedful.trials.tests.regularised_training import improve
+from heedful.trials.tests.retrain_uniform import frozen
+from heedful.trials.tests.seeds import seeds
+from heedful.trials.tests.trained_adversary import trained_adversary
 
 TRAIN, TEST, LENGTH, FEW = 4000, 500, 128, 10
 LABELS = {"NEG": 0, "POS": 1, "0": 0, "1": 1, "negative": 0, "positive": 1}

@@ -18,11 +18,11 @@ from pathlib import Path
 from pyarrow import parquet
 
 import heedful
-from heedful.features.measure import Measured
-from heedful.features.pages import FeaturePages, Page
-from heedful.features.sweep import Writing, sweep
-from heedful.features.swept import Mean, Point, Sweep
-from heedful.models import zoo
+from heedful.features.measures.quality import Measured
+from heedful.features.reading.feature_pages import FeaturePages, Page
+from heedful.features.steering.results import Mean, Point, Sweep
+from heedful.features.steering.sweep import Writing, sweep
+from heedful.models.zoo import resolve
 
 STRENGTHS = ("0.5x", "1x", "2x", "4x")
 FIGURES = {
@@ -169,14 +169,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     model, sae = heedful.load(args.model), heedful.SAE.load(args.sae)
-    texts = zoo.held_out(args.texts) if args.texts.startswith("zoo:") else Path(args.texts)
+    texts = resolve.held_out(args.texts) if args.texts.startswith("zoo:") else Path(args.texts)
     lines = ["## On held-out texts", ""]
     for name in filter(None, (texts, args.more)):
         lines += [f"`{Path(name).name}`:", "", *measured(sae.measure(model, name, rows=args.measured)), ""]
     pages = heedful.feature_pages(model, sae, texts, choose="random:10", rows=args.rows)
     pages.to_html(args.html)
     lines += ["## Ten features by rule", "", *features(pages), ""]
-    swept, prompts = {}, beginnings(zoo.held_out("lm"), args.prompts)
+    swept, prompts = {}, beginnings(resolve.held_out("lm"), args.prompts)
     for page in list(pages)[: args.steered]:
         swept[page.feature] = found = sweep(
             model, sae, prompts, feature=page.feature, strengths=STRENGTHS, texts=texts,

@@ -14,71 +14,81 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from heedful._version import __version__
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
-    from heedful.auditing import Audit, audit
-    from heedful.auditing.weigh_scores import weigh
-    from heedful.debate.result import Trial
-    from heedful.debate.start import trial
-    from heedful.each import explain_each
-    from heedful.evidence.verdict import Verdict
-    from heedful.features.harvest import harvest
-    from heedful.features.pages import FeaturePages, feature_pages
-    from heedful.features.reading import read_features
-    from heedful.features.sae import SAE
-    from heedful.features.steer import steer
-    from heedful.features.store import Acts
-    from heedful.features.train import train_sae
-    from heedful.heads.ablation import ablated, head_means
+    from heedful.audits import Audit, audit
+    from heedful.audits.weigh_scores import weigh
+    from heedful.comparisons.execute import explain
+    from heedful.comparisons.explain_tokens import explain_each
+    from heedful.comparisons.planning import plan
+    from heedful.core.types import (
+        Attribution,
+        Comparison,
+        Cost,
+        Encoded,
+        Evidence,
+        Target,
+        Trace,
+        Word,
+        Written,
+    )
+    from heedful.features.activations.harvest import harvest
+    from heedful.features.activations.store import Acts
+    from heedful.features.reading.feature_pages import FeaturePages, feature_pages
+    from heedful.features.reading.read_features import read_features
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.train import train_sae
+    from heedful.features.steering.steer import steer
+    from heedful.heads.ablation.ablate import ablated, head_means
+    from heedful.heads.ablation.importance import head_importance
+    from heedful.heads.ablation.pruning import prune_heads
     from heedful.heads.atlas import Atlas, attention
-    from heedful.heads.importance import head_importance
-    from heedful.heads.pruning import prune_heads
-    from heedful.labs.frame import run_lab
-    from heedful.labs.report import LabReport
-    from heedful.models import load
-    from heedful.planning import plan
-    from heedful.run import explain
-    from heedful.types import Attribution, Comparison, Cost, Encoded, Evidence, Target, Trace, Word, Written
-    from heedful.web.server import serve
+    from heedful.labs.base.registry import run_lab
+    from heedful.labs.base.report import LabReport
+    from heedful.metrics.verdict import Verdict
+    from heedful.models.load import load
+    from heedful.server.app import serve
+    from heedful.trials.api import trial
+    from heedful.trials.result import Trial
 
 _HOME = {
-    "load": "heedful.models",
-    "explain": "heedful.run",
-    "plan": "heedful.planning",
-    "explain_each": "heedful.each",
-    "ablated": "heedful.heads.ablation",
+    "load": "heedful.models.load",
+    "explain": "heedful.comparisons.execute",
+    "plan": "heedful.comparisons.planning",
+    "explain_each": "heedful.comparisons.explain_tokens",
+    "ablated": "heedful.heads.ablation.ablate",
     "attention": "heedful.heads.atlas",
-    "FeaturePages": "heedful.features.pages",
-    "feature_pages": "heedful.features.pages",
-    "read_features": "heedful.features.reading",
-    "SAE": "heedful.features.sae",
-    "train_sae": "heedful.features.train",
-    "steer": "heedful.features.steer",
+    "FeaturePages": "heedful.features.reading.feature_pages",
+    "feature_pages": "heedful.features.reading.feature_pages",
+    "read_features": "heedful.features.reading.read_features",
+    "SAE": "heedful.features.sae.autoencoder",
+    "train_sae": "heedful.features.sae.train",
+    "steer": "heedful.features.steering.steer",
     "Atlas": "heedful.heads.atlas",
-    "harvest": "heedful.features.harvest",
-    "Acts": "heedful.features.store",
-    "head_means": "heedful.heads.ablation",
-    "head_importance": "heedful.heads.importance",
-    "prune_heads": "heedful.heads.pruning",
-    "run_lab": "heedful.labs.frame",
-    "LabReport": "heedful.labs.report",
-    "serve": "heedful.web.server",
-    "audit": "heedful.auditing",
-    "weigh": "heedful.auditing.weigh_scores",
-    "Audit": "heedful.auditing",
-    "Attribution": "heedful.types",
-    "Comparison": "heedful.types",
-    "Cost": "heedful.types",
-    "Encoded": "heedful.types",
-    "Evidence": "heedful.types",
-    "Verdict": "heedful.evidence.verdict",
-    "Target": "heedful.types",
-    "Trial": "heedful.debate.result",
-    "trial": "heedful.debate.start",
-    "Trace": "heedful.types",
-    "Word": "heedful.types",
-    "Written": "heedful.types",
+    "harvest": "heedful.features.activations.harvest",
+    "Acts": "heedful.features.activations.store",
+    "head_means": "heedful.heads.ablation.ablate",
+    "head_importance": "heedful.heads.ablation.importance",
+    "prune_heads": "heedful.heads.ablation.pruning",
+    "run_lab": "heedful.labs.base.registry",
+    "LabReport": "heedful.labs.base.report",
+    "serve": "heedful.server.app",
+    "audit": "heedful.audits",
+    "weigh": "heedful.audits.weigh_scores",
+    "Audit": "heedful.audits",
+    "Attribution": "heedful.core.types",
+    "Comparison": "heedful.core.types",
+    "Cost": "heedful.core.types",
+    "Encoded": "heedful.core.types",
+    "Evidence": "heedful.core.types",
+    "Verdict": "heedful.metrics.verdict",
+    "Target": "heedful.core.types",
+    "Trial": "heedful.trials.result",
+    "trial": "heedful.trials.api",
+    "Trace": "heedful.core.types",
+    "Word": "heedful.core.types",
+    "Written": "heedful.core.types",
 }
 
 __all__ = [

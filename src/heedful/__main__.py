@@ -2,6 +2,6 @@
 
 import sys
 
-from heedful.cli import main
+from heedful.cli.main import main
 
 sys.exit(main())

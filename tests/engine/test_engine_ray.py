@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from heedful import HeedfulError
-from heedful.auditing.folder import RunFolder
-from heedful.auditing.settings import Settings
-from heedful.auditing.source import Row
-from heedful.auditing.weighing import Shard
+from heedful.audits.run_folder import RunFolder
+from heedful.audits.settings import Settings
+from heedful.audits.shard import Shard
 from heedful.engine import ray as engine
+from heedful.io.datasets import Row
 
 SCRIPT = Path(__file__).with_name("ray_audit.py")
 SETTINGS = Settings(("occlusion",), ("aopc",), ("delete",))

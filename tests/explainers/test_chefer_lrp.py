@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from heedful import registry
-from heedful.errors import HeedfulError
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
 from heedful.explainers.chefer_lrp import attention_relevances, cam, rolled
-from heedful.models.base import require
-from heedful.models.lrp import RelevanceRules, safe_divide
+from heedful.models.protocol import require
+from heedful.models.relevance_rules import RelevanceRules, safe_divide
 
 TEXT = "the cat sat on the mat"
 WITH_RULES = {"bert", "bert-multi", "bert-regression", "mean-pool", "distilbert", "roberta"}

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.rows import spread
+from heedful.core.errors import HeedfulError
+from heedful.engine.perturbation import spread
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.explainers.flow import flow
-from heedful.types import Encoded, Target, Trace
+from heedful.core.types import Encoded, Target, Trace
+from heedful.explainers.attention_flow import flow
 
 
 def trace_of(maps: torch.Tensor, readout: list[float]) -> Trace:

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import heedful
-from heedful import registry
-from heedful.errors import HeedfulError
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
 from heedful.explainers.kernel_shap import estimate
 from heedful.nn import OneLayerClassifier, OneLayerConfig
-from heedful.theory import lime_limit, ratio_game
-from heedful.theory.sampling import Estimate, Pairs
+from heedful.stats import lime_limit, ratio_game
+from heedful.stats.mask_sampling import Estimate, Pairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words
 SHORT = "the cat sat on the mat"

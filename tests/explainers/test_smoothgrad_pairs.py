@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from heedful import registry
+from heedful.core import registry
 
 
 def test_pairs_are_the_same_noise_both_ways(shared: Any, text: str) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from heedful import registry
-from heedful.errors import HeedfulError
+from heedful.comparisons.execute import BudgetSpentError, Run
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
 from heedful.explainers.value_zeroing import mixing, shares
-from heedful.models.base import require
-from heedful.models.zeroing import NAME, value_maps
-from heedful.run import BudgetSpentError, Run
+from heedful.models.protocol import require
+from heedful.models.value_zeroing import NAME, value_maps
 
 TEXT = "the cat sat on the mat"
 WIDTH = 32
@@ -99,20 +99,20 @@ def test_shares() -> None:
 
 
 def test_small_chunks_and_little_memory_change_nothing(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.models import zeroing
+    from heedful.models import value_zeroing
 
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
     whole = registry.get("value-zeroing")(model, x, target).scores
-    plain = zeroing.moved
+    plain = value_zeroing.moved
 
     def little_memory(call: Any, module: Any, tokens: torch.Tensor) -> torch.Tensor:
         if len(tokens) > 3:
             raise MemoryError
         return plain(call, module, tokens)
 
-    monkeypatch.setattr(zeroing, "moved", little_memory)
+    monkeypatch.setattr(value_zeroing, "moved", little_memory)
     np.testing.assert_allclose(registry.get("value-zeroing")(model, x, target).scores, whole, atol=1e-7)
 
 
@@ -187,7 +187,7 @@ def test_layers_that_are_shared(tokenizer_of: Any) -> None:
     """ALBERT runs one layer's weights several times: each run is a layer of its own."""
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
-    from heedful.models import load
+    from heedful.models.load import load
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "embedding_size": 16}

@@ -14,12 +14,12 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful import registry
-from heedful.explainers.relevance import relevances
-from heedful.explainers.rollout import rolled, written_columns
-from heedful.models.written import extended, written_text
-from heedful.theory import enumeration
-from heedful.types import Attribution, Target
+from heedful.core import registry
+from heedful.core.types import Attribution, Target
+from heedful.explainers.attention_rollout import rolled, written_columns
+from heedful.explainers.chefer import relevances
+from heedful.models.written_text import extended, written_text
+from heedful.stats import enumeration
 
 TEXT = "the cat sat on"
 GIVEN = (12, 25, 9)

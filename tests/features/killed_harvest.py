@@ -27,7 +27,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import heedful
-from heedful.features import harvest, shuffle
+from heedful.features.activations import harvest, shuffle
 
 WORDS = ["the", "food", "was", "good", "but", "not", "bad", "and", "bar", "is", "far", "from", "here"]
 TEXTS = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from heedful.features.sae import SAE, Config
+from heedful.features.sae.autoencoder import SAE, Config
 
 TEXTS = [
     "the cat sat on the mat. hello world! don't stop, a dog ran to the low house",

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.features import architectures
-from heedful.features.architectures import batchtopk, jumprelu, relu_tied
-from heedful.features.architectures.topk import revival
-from heedful.features.dictionary import Alone, Memory, Params, geometric_median, renormalise_, tangent_
-from heedful.features.settings import KINDS, Settings, settle
+from heedful.features.sae import architectures
+from heedful.features.sae.architectures import batchtopk, jumprelu, relu_tied
+from heedful.features.sae.architectures.topk import revival
+from heedful.features.sae.base import Alone, Memory, Params, geometric_median, renormalise_, tangent_
+from heedful.features.sae.settings import KINDS, Settings, settle
 
 D, WIDTH, ROWS = 6, 24, 10
 TIED = ("relu-tied", "topk", "batchtopk", "matryoshka")

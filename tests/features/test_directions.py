@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
-from heedful.features.directions import Direction, difference, random_direction
-from heedful.features.steer import steer
-from heedful.models.base import Inputs
-from heedful.models.sites import reading
+from heedful.core.errors import HeedfulError
+from heedful.features.steering.directions import Direction, difference, random_direction
+from heedful.features.steering.steer import steer
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import reading
 
 A, B = ["the cat sat on the mat", "a cat"], ["hello world!", "not bad at all", "the dog"]
 

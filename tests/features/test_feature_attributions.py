@@ -12,15 +12,15 @@ import torch
 from torch import nn
 
 import heedful
-from heedful import registry
-from heedful.errors import HeedfulError
-from heedful.evidence.one_text import weighed
-from heedful.evidence.weigh import weigh
-from heedful.features.attributions import DRAWS, explain_features, feature_attribution
-from heedful.features.sae import SAE, Config
-from heedful.features.steer import steer
-from heedful.models.sites import reading
-from heedful.types import Attribution
+from heedful.comparisons.single_text import weighed
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Attribution
+from heedful.features.reading.explain_features import DRAWS, explain_features, feature_attribution
+from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.steering.steer import steer
+from heedful.metrics.score import weigh
+from heedful.models.sites.access import reading
 
 WIDTH, SITE, LAST = 24, "blocks.0.resid", "blocks.1.resid"
 TEXT = "the cat sat on the mat"

@@ -10,10 +10,10 @@ import pytest
 import torch
 from tests.features.planted import TEXTS, random_sae
 
-from heedful.features.logits import _drawn, _moved, _without, effects
-from heedful.features.neighbours import nearest
-from heedful.features.reading import read_features
-from heedful.features.snippets import Context, Snippet
+from heedful.features.reading.effects import _drawn, _moved, _without, effects
+from heedful.features.reading.examples import Context, Snippet
+from heedful.features.reading.read_features import read_features
+from heedful.features.reading.similar_features import nearest
 
 SITE = "blocks.0.resid"
 Shared = Callable[[str], Any]

@@ -18,11 +18,11 @@ import torch
 
 import heedful
 from heedful import Acts, HeedfulError
-from heedful.features import harvest as harvesting
-from heedful.features import shuffle, windows
-from heedful.features.windows import Texts, batches, cut_for, open_texts
-from heedful.models.base import Inputs
-from heedful.models.sites import reading
+from heedful.features.activations import harvest as harvesting
+from heedful.features.activations import shuffle, windows
+from heedful.features.activations.windows import Texts, batches, cut_for, open_texts
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import reading
 
 SCRIPT = Path(__file__).with_name("killed_harvest.py")
 TEXTS = [
@@ -317,9 +317,9 @@ def test_more_workers_than_the_cluster_has_cpus_are_refused(
     shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray would wait for a place for the second one without end, and without a word."""
-    from heedful.features import over_ray
+    from heedful.features.activations import ray_harvest
 
-    monkeypatch.setattr(over_ray.cluster_of, "_connected", lambda cluster: nullcontext(cluster.workers))
+    monkeypatch.setattr(ray_harvest.cluster_of, "_connected", lambda cluster: nullcontext(cluster.workers))
     small = SimpleNamespace(cluster_resources=lambda: {"CPU": 1.0})
     monkeypatch.setitem(sys.modules, "ray", small)
     with pytest.raises(HeedfulError, match=r"2 workers on a cluster of 1 CPUs.*workers=1"):

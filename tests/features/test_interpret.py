@@ -11,18 +11,12 @@ import pytest
 from scipy import stats
 from tests.features.planted import TEXTS, on_tokens
 
-from heedful.errors import HeedfulError
-from heedful.features.interpret import (
-    Explanation,
-    interpret,
-    score,
-    split,
-    together,
-)
-from heedful.features.reading import Quantile, Reading, read_features
-from heedful.features.rules import Rules
-from heedful.features.scoring import Score, detection, pearson, spearman
-from heedful.features.snippets import Context, Snippet
+from heedful.core.errors import HeedfulError
+from heedful.features.interpretation.interpret import Explanation, interpret, score, split, together
+from heedful.features.interpretation.rules import Rules
+from heedful.features.interpretation.scores import Score, detection, pearson, spearman
+from heedful.features.reading.examples import Context, Snippet
+from heedful.features.reading.read_features import Quantile, Reading, read_features
 
 TOKENS = ["cat", "▁the▁", "mat", "lo"]
 

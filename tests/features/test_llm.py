@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from heedful.errors import HeedfulError
-from heedful.features.asking import Asked, marked, parsed, strengths
-from heedful.features.interpret import interpret
-from heedful.features.llm import KEY, URL, Endpoint, Rehearsal
-from heedful.features.reading import Quantile, Reading
-from heedful.features.snippets import Context, Snippet
+from heedful.core.errors import HeedfulError
+from heedful.features.interpretation.interpret import interpret
+from heedful.features.interpretation.llm import KEY, URL, Endpoint, Rehearsal
+from heedful.features.interpretation.prompts import Asked, marked, parsed, strengths
+from heedful.features.reading.examples import Context, Snippet
+from heedful.features.reading.read_features import Quantile, Reading
 
 SECRET = "sk-not-to-be-seen"
 
@@ -272,7 +272,7 @@ def test_a_rehearsal_sends_nothing(server: Server, monkeypatch: pytest.MonkeyPat
 
 
 def test_rules_never_ask(server: Server, monkeypatch: pytest.MonkeyPatch):
-    from heedful.features.rules import Rules
+    from heedful.features.interpretation.rules import Rules
 
     rules = Rules()
     interpret([reading(0, "dog"), reading(1, "cat")], rules, rules)

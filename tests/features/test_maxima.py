@@ -12,10 +12,11 @@ from tests.features.planted import on_tokens
 from torch import Tensor
 
 import heedful
-from heedful.features import directions, train
-from heedful.features.directions import feature_maxima, row_maxima
-from heedful.features.rows import Table
-from heedful.features.settings import KINDS
+from heedful.features.activations.stream import Table
+from heedful.features.sae import train
+from heedful.features.sae.settings import KINDS
+from heedful.features.steering import directions
+from heedful.features.steering.directions import feature_maxima, row_maxima
 
 D = 12
 

@@ -23,7 +23,7 @@ except OSError:
     pass
 assert tried.pop(), "connections are not refused"
 from heedful.cli import main
-from heedful.labs.speeches import speeches
+from heedful.labs.data.speeches import speeches
 
 with open("speeches.txt", "w", encoding="utf-8") as file:
     file.write(next(iter(speeches("held").values()))[:6000])

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.features import pilot, train
-from heedful.features.dictionary import Alone
-from heedful.features.recovery import match
-from heedful.features.rows import Table
-from heedful.features.sae import SAE, Config
-from heedful.features.settings import Settings, settle
+from heedful.features.activations.stream import Table
+from heedful.features.measures.recovery import match
+from heedful.features.sae import pilot, train
+from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.base import Alone
+from heedful.features.sae.settings import Settings, settle
 
 KINDS = ("relu", "relu-tied", "jumprelu", "topk", "batchtopk", "matryoshka")
 MAGNITUDES = {
@@ -232,7 +232,8 @@ def test_workers_take_the_choice_of_the_first():
 
 
 def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    from heedful.cli import features_train, main
+    from heedful.cli.commands import features_train
+    from heedful.cli.main import main
 
     texts = ["Once upon a time there was a little fox.", "The sea was calm and blue."] * 8
     model: Any = heedful.load("zoo:lm")

@@ -12,10 +12,10 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from heedful.cli import main
-from heedful.errors import HeedfulError
-from heedful.features.probing import RIDGE, best, fit, halved, probe, probed
-from heedful.features.sae import SAE, Config
+from heedful.cli.main import main
+from heedful.core.errors import HeedfulError
+from heedful.features.measures.probing import RIDGE, best, fit, halved, probe, probed
+from heedful.features.sae.autoencoder import SAE, Config
 
 
 def test_the_regression_by_the_rival():

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from heedful.features.rules import Rule, Rules, atoms, classes, fit, told
-from heedful.features.snippets import Context, Snippet
+from heedful.features.interpretation.rules import Rule, Rules, atoms, classes, fit, told
+from heedful.features.reading.examples import Context, Snippet
 
 SAID = """the a of to in on take takes taking house dog cat mat walk walking talking king sing 12 7 1999 Paris
 London NASA and or but , . ! ( ) naïve self help old new"""

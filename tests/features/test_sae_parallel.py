@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features import parallel
-from heedful.features.settings import KINDS
+from heedful.core.errors import HeedfulError
+from heedful.features.sae import distributed
+from heedful.features.sae.settings import KINDS
 
 SETTINGS: dict[str, Any] = {"width": 24, "steps": 30, "batch": 64, "k": 3, "lr": 3e-3, "every": 1}
 SETTINGS |= {"dead_rows": 256, "threshold_from": 0.1}
@@ -72,14 +72,14 @@ def test_two_workers_of_torchrun_equal_one(tmp_path: Path):
 
 
 def test_alone_without_torchrun():
-    with parallel.crew() as workers:
+    with distributed.crew() as workers:
         assert (workers.rank, workers.world) == (0, 1)
 
 
 def test_batches_that_cannot_be_shared_are_refused():
-    parallel.shares(64, 2)
+    distributed.shares(64, 2)
     with pytest.raises(HeedfulError, match="a batch of 65 rows for 2 workers"):
-        parallel.shares(65, 2)
+        distributed.shares(65, 2)
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_two_workers_of_ray_train_equal_one(tmp_path: Path):
     pytest.importorskip("ray.train.torch", reason="Ray Train is optional")
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
     try:
-        found = parallel.train_on_ray(
+        found = distributed.train_on_ray(
             _x(), 24, "batchtopk", tmp_path / "sae", steps=20, batch=64, k=3, lr=3e-3
         )
     finally:

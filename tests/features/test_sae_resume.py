@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features import checkpoint, train
-from heedful.features.rows import Table
-from heedful.features.settings import KINDS, settle
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.stream import Table
+from heedful.features.sae import checkpoint, train
+from heedful.features.sae.settings import KINDS, settle
 
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec")
 

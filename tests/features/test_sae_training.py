@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features import train
-from heedful.features.architectures import relu_tied
-from heedful.features.checkpoint import moments_of
-from heedful.features.dictionary import Memory, note_fired
-from heedful.features.rows import Table, mean_square_norm
-from heedful.features.settings import KINDS, lr_at, settle, sparsity_at
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.stream import Table, mean_square_norm
+from heedful.features.sae import train
+from heedful.features.sae.architectures import relu_tied
+from heedful.features.sae.base import Memory, note_fired
+from heedful.features.sae.checkpoint import moments_of
+from heedful.features.sae.settings import KINDS, lr_at, settle, sparsity_at
 
 PLANTED, D = 24, 12
 # what each kind needs to be about as sparse as the planted codes, whose mean number of features is 1.2

@@ -16,9 +16,9 @@ import torch
 from tests.features.test_feature_attributions import SITE, WIDTH, output_of, random_sae
 from torch import Tensor
 
-from heedful.features.attributions import explain_features
-from heedful.inside import fired
-from heedful.models.sites import site_names
+from heedful.comparisons.internals import fired
+from heedful.features.reading.explain_features import explain_features
+from heedful.models.sites.access import site_names
 
 SEEDS = (11, 12, 13)
 TEXTS = ("the cat sat on the mat", "a dog ran to the low house!")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
-from heedful.features.sae import SAE, Config
-from heedful.features.splitting import best_cosines, split
-from heedful.view.splitting_page import page, tree_plot
+from heedful.core.errors import HeedfulError
+from heedful.features.measures.splitting import best_cosines, split
+from heedful.features.sae.autoencoder import SAE, Config
+from heedful.reports.splitting_page import page, tree_plot
 
 
 def sae(rows: torch.Tensor, site: str | None = None) -> SAE:

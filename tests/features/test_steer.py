@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features.directions import Direction, feature_maxima, with_maxima
-from heedful.features.sae import SAE, Config
-from heedful.features.settings import KINDS
-from heedful.features.steer import steer
-from heedful.models.base import Inputs
-from heedful.models.sites import reading, width
+from heedful.core.errors import HeedfulError
+from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.settings import KINDS
+from heedful.features.steering.directions import Direction, feature_maxima, with_maxima
+from heedful.features.steering.steer import steer
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import reading, width
 
 WIDTH, SITE = 24, "blocks.0.resid"
 TEXT = "the cat sat on the mat"

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 
 from heedful import Acts, HeedfulError
-from heedful.features import folder as place
-from heedful.features import shuffle
-from heedful.features.shuffle import Scatter, Shape
-from heedful.features.store import FORMAT, KIND
+from heedful.features.activations import shuffle
+from heedful.features.activations import store_writer as place
+from heedful.features.activations.shuffle import Scatter, Shape
+from heedful.features.activations.store import FORMAT, KIND
 
 
 def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> Acts:

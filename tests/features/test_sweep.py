@@ -14,17 +14,17 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.errors import HeedfulError
-from heedful.features.directions import difference
-from heedful.features.sae import SAE, Config
-from heedful.features.sides import before_after
-from heedful.features.steer import steer
-from heedful.features.sweep import Writing, perplexity, read_written, repetition, sweep
-from heedful.features.swept import Point, Sweep, Written, mean_of, paired
-from heedful.models.base import Inputs
-from heedful.models.sites import reading
-from heedful.view.steer_page import fragment, page
-from heedful.view.steer_terminal import render
+from heedful.core.errors import HeedfulError
+from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.steering.compare import before_after
+from heedful.features.steering.directions import difference
+from heedful.features.steering.results import Point, Sweep, Written, mean_of, paired
+from heedful.features.steering.steer import steer
+from heedful.features.steering.sweep import Writing, perplexity, read_written, repetition, sweep
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import reading
+from heedful.reports.steer_page import fragment, page
+from heedful.reports.steer_terminal import render
 
 WIDTH, SITE = 24, "blocks.0.resid"
 TEXT = "the cat sat on the mat"

@@ -12,10 +12,10 @@ import torch
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features.recovery import firing, match, random_dictionary, recovery, untrained
-from heedful.features.sae import SAE, Config
-from heedful.features.synthetic import PLAIN, QUICK, Plan, Synthetic, correlated, full, hierarchical
+from heedful.core.errors import HeedfulError
+from heedful.features.measures.recovery import firing, match, random_dictionary, recovery, untrained
+from heedful.features.measures.synthetic import PLAIN, QUICK, Plan, Synthetic, correlated, full, hierarchical
+from heedful.features.sae.autoencoder import SAE, Config
 
 ROWS = 40_000
 PLANS = {

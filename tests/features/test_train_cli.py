@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.cli import main
-from heedful.cli.features_train import line
+from heedful.cli.commands.features_train import line
+from heedful.cli.main import main
 
 SMALL = ["--width", "32", "--kind", "topk", "--k", "4", "--steps", "30", "--batch", "64", "--keep", "10"]
 
@@ -47,12 +47,12 @@ def test_one_json_document(acts: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     with heedful.steer(model, sae, {one: "5x"}) as applied:  # no texts are needed
         model.logits(model.encode("The sea was").ids)
     assert applied.size > 0
-    x = next(iter(heedful.features.store.Acts.load(acts).batches(64)))
+    x = next(iter(heedful.features.activations.store.Acts.load(acts).batches(64)))
     assert ((sae.encode(x) > 0).sum(1) <= 4).all()
 
 
 def test_the_same_by_python(acts: Path, tmp_path: Path):
-    from heedful.features.store import Acts
+    from heedful.features.activations.store import Acts
 
     main(["features", "train", str(acts), "--out", str(tmp_path), *SMALL, "--quiet"])
     ours = heedful.train_sae(Acts.load(acts), 32, "topk", k=4, steps=30, batch=64)

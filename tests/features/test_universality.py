@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
-from heedful.features.corpus import corpus, rows_at
-from heedful.features.sae import SAE, Config
-from heedful.features.universality import Sums, compare, likeness
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.eval_windows import corpus, rows_at
+from heedful.features.measures.universality import Sums, compare, likeness
+from heedful.features.sae.autoencoder import SAE, Config
 
 SITE = "blocks.1.resid"
 TEXTS = [

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import heedful
-from heedful import registry
+from heedful.core import registry
 
 FILE = Path(__file__).parent / "records.json"
 ROOT = Path(__file__).parents[2]

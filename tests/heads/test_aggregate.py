@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.explainers.flow import flow
-from heedful.explainers.rollout import roll
+from heedful.core.errors import HeedfulError
+from heedful.explainers.attention_flow import flow
+from heedful.explainers.attention_rollout import roll
 from heedful.heads.aggregate import HOWS, LIMIT, aggregate
 from heedful.heads.maps import Maps, Side
-from heedful.heads.words import groups, merged
-from heedful.models.scoped import eager_attention, untouched
+from heedful.heads.word_maps import groups, merged
+from heedful.models.contexts import eager_attention, untouched
 
 TEXT = "the cat sat on the lower mat"
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.heads import words as wording
+from heedful.core.errors import HeedfulError
+from heedful.heads import word_maps as wording
 from heedful.heads.capture import written_text
-from heedful.models import load
-from heedful.view.atlas_page import page
+from heedful.models.load import load
+from heedful.reports.atlas_page import page
 
 TEXT = "the cat sat on the mat. hello world! lower login"
 PLAIN = ["bert", "bert-multi", "bert-regression", "mean-pool", "distilbert", "roberta", "gpt2", "llama"]

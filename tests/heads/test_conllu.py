@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from heedful.errors import HeedfulError
-from heedful.heads.conllu import parse, read, write
+from heedful.core.errors import HeedfulError
+from heedful.heads.roles.conllu import parse, read, write
 
 THEY = """# sent_id = 1
 # text = They don't, do they?

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, jensenshannon
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.heads import distance as d
+from heedful.core.errors import HeedfulError
+from heedful.heads import head_distance as d
 from heedful.heads.maps import Maps, Side
 
 

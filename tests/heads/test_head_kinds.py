@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.heads import kinds as k
 from heedful.heads.maps import Maps, Side
 

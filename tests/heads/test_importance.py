@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.heads import ablation, importance, sensitivity, tasks
+from heedful.core.errors import HeedfulError
+from heedful.heads.ablation import ablate, gradient_importance, importance, task_metrics
 from heedful.heads.capture import answer_ids
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 
@@ -30,15 +30,15 @@ LABELS: dict[str, Any] = {
 }
 
 
-def task_of(family: Any) -> tasks.Task:
-    return tasks.prepare(family.model, TEXTS, LABELS.get(family.name))
+def task_of(family: Any) -> task_metrics.Task:
+    return task_metrics.prepare(family.model, TEXTS, LABELS.get(family.name))
 
 
-def both(family: Any, case: tasks.Case) -> Any:
+def both(family: Any, case: task_metrics.Case) -> Any:
     """Both metrics of one text, alone, as the model now is."""
     with torch.inference_mode():
-        out = family.model.backend.forward(tasks.inputs_of(family.model, [case]))
-    return tasks.score(family.model.kind, out, [case])[0].double().numpy()
+        out = family.model.backend.forward(task_metrics.inputs_of(family.model, [case]))
+    return task_metrics.score(family.model.kind, out, [case])[0].double().numpy()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -71,18 +71,18 @@ def test_the_second_metric_counts_what_is_right(shared: Any) -> None:
     assert both(family, case)[1] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("how", list(ablation.HOWS))
+@pytest.mark.parametrize("how", list(ablate.HOWS))
 @pytest.mark.parametrize("name", KINDS)
 def test_many_heads_at_once_are_one_head_at_a_time(shared: Any, name: str, how: str) -> None:
     """Oracle: the context manager, a text and a set of heads at a time."""
     family = shared(name)
     task = task_of(family)
     task = replace(task, cases=task.cases[:3])
-    shape = ablation.anatomy(family.model)
+    shape = ablate.anatomy(family.model)
     means = heedful.head_means(family.model, TEXTS[:2])
-    heads = ablation.every_head(shape)
+    heads = ablate.every_head(shape)
     sets = [frozenset(), *(frozenset([head]) for head in heads[::3]), frozenset(heads[2:7])]
-    found = tasks.measure(task, sets, shape, how, means)
+    found = task_metrics.measure(task, sets, shape, how, means)
     for row, case in enumerate(task.cases):
         for column, gone in enumerate(sets):
             if not gone:
@@ -96,9 +96,9 @@ def test_many_heads_at_once_are_one_head_at_a_time(shared: Any, name: str, how: 
 
 def test_a_batch_that_does_not_fit_is_run_in_halves(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     family = shared("bert")
-    task, shape = task_of(family), ablation.anatomy(family.model)
-    sets = [frozenset([head]) for head in ablation.every_head(shape)]
-    expected = tasks.measure(task, sets, shape)
+    task, shape = task_of(family), ablate.anatomy(family.model)
+    sets = [frozenset([head]) for head in ablate.every_head(shape)]
+    expected = task_metrics.measure(task, sets, shape)
     forward, most = family.model.backend.forward, []
 
     def small(inputs: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_batch_that_does_not_fit_is_run_in_halves(shared: Any, monkeypatch: py
         return forward(inputs)
 
     monkeypatch.setattr(family.model.backend, "forward", small)
-    assert tasks.measure(task, sets, shape) == pytest.approx(expected, abs=1e-5)
+    assert task_metrics.measure(task, sets, shape) == pytest.approx(expected, abs=1e-5)
     assert sum(most) == len(sets) * len(task.cases)
 
 
@@ -205,13 +205,13 @@ def test_random_sets_are_drawn_by_the_seed() -> None:
 
 def test_the_estimate_is_exact_where_the_model_is_linear(one_layer: Any) -> None:
     """A logit of the one-layer model is a sum over heads: removing one takes away just its slope."""
-    shape = ablation.anatomy(one_layer)
+    shape = ablate.anatomy(one_layer)
     means = heedful.head_means(one_layer, MANY[:3])
-    case = tasks.prepare(one_layer, MANY[5:6]).cases[0]
-    every = ablation.named("all", shape)
-    for how in ablation.HOWS:
-        instead = ablation.replacing(ablation.masks([every], shape), how, means)
-        found = sensitivity.first_order(one_layer, case, instead, lambda out: out[0, 1])
+    case = task_metrics.prepare(one_layer, MANY[5:6]).cases[0]
+    every = ablate.named("all", shape)
+    for how in ablate.HOWS:
+        instead = ablate.replacing(ablate.masks([every], shape), how, means)
+        found = gradient_importance.first_order(one_layer, case, instead, lambda out: out[0, 1])
         for head in every:
             with heedful.ablated(one_layer, head, how, means=means):
                 without = float(one_layer.logits(case.x)[1])
@@ -230,10 +230,12 @@ def test_the_estimate_is_the_slope_of_fading_a_head_out(shared: Any, name: str) 
     family = shared(name)
     family.hf.double()
     try:
-        task, shape = task_of(family), ablation.anatomy(family.model)
-        heads = ablation.every_head(shape)[::3]
+        task, shape = task_of(family), ablate.anatomy(family.model)
+        heads = ablate.every_head(shape)[::3]
         task = replace(task, cases=task.cases[:2])
-        found = sensitivity.estimates(task, [frozenset([head]) for head in heads], shape, "zero", None)
+        found = gradient_importance.estimates(
+            task, [frozenset([head]) for head in heads], shape, "zero", None
+        )
         for row, case in enumerate(task.cases):
             for column, head in enumerate(heads):
                 up, down = (_faded(family, case, head, 1 + step) for step in (1e-3, -1e-3))
@@ -243,7 +245,7 @@ def test_the_estimate_is_the_slope_of_fading_a_head_out(shared: Any, name: str) 
         family.hf.float()
 
 
-def _faded(family: Any, case: tasks.Case, head: ablation.Head, factor: float) -> float:
+def _faded(family: Any, case: task_metrics.Case, head: ablate.Head, factor: float) -> float:
     def fade(seen: Any) -> Any:
         if (seen.site.stack, seen.site.layer) != head[:2]:
             return seen
@@ -275,8 +277,8 @@ def test_frozen_weights_have_estimates_too(fresh: Any) -> None:
 def test_without_labels_the_models_own_answers_are_wanted(shared: Any, name: str) -> None:
     family = shared(name)
     found = heedful.head_importance(family.model, TEXTS, draws=2)
-    shape = ablation.anatomy(family.model)
-    assert [unit.name for unit in found.units] == [head.name for head in ablation.every_head(shape)]
+    shape = ablate.anatomy(family.model)
+    assert [unit.name for unit in found.units] == [head.name for head in ablate.every_head(shape)]
     assert found.base[found.metrics[1]] == {"regression": pytest.approx(0, abs=1e-9)}.get(
         family.model.kind, pytest.approx(found.base["accuracy"]) if family.model.kind == "causal-lm" else 1.0
     )

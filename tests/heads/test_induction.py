@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.errors import HeedfulError
-from heedful.heads import induction as module
-from heedful.heads.induction import induction, judge, stripes, uniform_share
+from heedful.core.errors import HeedfulError
+from heedful.heads.roles import induction as module
+from heedful.heads.roles.induction import induction, judge, stripes, uniform_share
 
 PERIOD, START = 5, 1
 LENGTH = START + 2 * PERIOD
@@ -110,7 +110,7 @@ class Circuit:
                 maps[1, b, 1, i, same[-1] if same else 0] = 1
                 if same:
                     logits[b, i, ids[b, same[-1] + 1]] = 20
-        from heedful.models.base import Output
+        from heedful.models.protocol import Output
 
         return Output(logits, logits, attentions=tuple(maps))
 
@@ -122,7 +122,7 @@ class Toy:
     capabilities = frozenset({"attentions"})
 
     def __init__(self) -> None:
-        from heedful.models.base import Meter
+        from heedful.models.protocol import Meter
 
         self.backend, self.meter, self.tokenizer = Circuit(), Meter(), self
         self.all_special_ids = [0]
@@ -131,7 +131,7 @@ class Toy:
         return 60
 
     def encode(self, text: str) -> Any:
-        from heedful.types import Encoded
+        from heedful.core.types import Encoded
 
         spans = ((0, 0), (0, 1))
         return Encoded("a", (0, 5), ("s", "a"), spans, (True, False), (-1, 0), ((0, 1),), (-1, 0))

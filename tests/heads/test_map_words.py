@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import heedful
 from heedful.heads.maps import Maps, Side
-from heedful.heads.words import groups, merged_maps, special_mass, summed_shares, uniform, word_side
+from heedful.heads.word_maps import groups, merged_maps, special_mass, summed_shares, uniform, word_side
 
 # words of one to three tokens, each perhaps after a special one: (special before, tokens) a word
 EDGES = st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=5)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.heads import ablation, pruning, tasks
+from heedful.core.errors import HeedfulError
+from heedful.heads.ablation import ablate, pruning, task_metrics
 
 WORDS = ("the", "cat", "sat", "on", "mat", "hello", "world", "a", "dog", "ran", "low", "house", "not", "bad")
 TEXTS = [" ".join(np.random.default_rng(i).choice(WORDS, 3 + i % 4)) for i in range(21)]
@@ -47,7 +47,7 @@ def by_hand(model: Any, texts: list[int], gone: Any) -> Any:
 
 def halves(model: Any, seed: int = 0) -> tuple[list[int], list[int]]:
     """Which texts choose and which measure, by their token ids."""
-    task = tasks.prepare(model, TEXTS, LABELS)
+    task = task_metrics.prepare(model, TEXTS, LABELS)
     found = [[task.cases.index(case) for case in half.cases] for half in pruning.split(task, seed)]
     return found[0], found[1]
 
@@ -59,7 +59,7 @@ def exact(small: Any) -> pruning.Pruning:
 
 def test_every_step_takes_what_brute_force_takes(small: Any, exact: pruning.Pruning) -> None:
     chooses, _ = halves(small)
-    heads = ablation.every_head(ablation.anatomy(small))
+    heads = ablate.every_head(ablate.anatomy(small))
     value = {
         frozenset(gone): by_hand(small, chooses, gone).mean()
         for size in range(len(heads) + 1)
@@ -100,7 +100,7 @@ def test_the_curves_are_of_the_texts_that_did_not_choose(small: Any, exact: prun
 def test_random_orders_are_a_control(small: Any, exact: pruning.Pruning) -> None:
     """After one step, a random order is one of the heads; its mean over many draws that over all heads."""
     _, measures = halves(small)
-    heads = ablation.every_head(ablation.anatomy(small))
+    heads = ablate.every_head(ablate.anatomy(small))
     singles = [by_hand(small, measures, [head]).mean() for head in heads]
     many = heedful.prune_heads(small, TEXTS, LABELS, shortlist=1, steps=1, draws=60).steps[0]
     assert many.random_range == pytest.approx((min(singles), max(singles)), abs=1e-5)

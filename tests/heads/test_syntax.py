@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.errors import HeedfulError
-from heedful.heads.conllu import Sentence, parse, read
-from heedful.heads.syntax import (
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Encoded
+from heedful.heads.roles.conllu import Sentence, parse, read
+from heedful.heads.roles.syntax import (
     ALL,
     OFFSETS,
     Aligned,
@@ -23,7 +24,6 @@ from heedful.heads.syntax import (
     summarise,
     syntax,
 )
-from heedful.types import Encoded
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
 
@@ -247,7 +247,7 @@ def test_accuracy_by_hand_from_the_models_own_maps(shared: Callable[[str], Any],
 def _inputs(family: Any, x: Any) -> Any:
     import torch
 
-    from heedful.models.base import Inputs
+    from heedful.models.protocol import Inputs
 
     ids = torch.tensor([x.ids])
     answer = torch.tensor([[0]]) if family.name == "t5" else None

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.labs import aligning, alignment
-from heedful.labs import toy_language as toy
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.labs import alignment
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data import toy_language as toy
+from heedful.labs.measures import alignment_scores
 from heedful.nn import Maps, Transformer, TransformerConfig, generate
 
 WORDS = toy.language(3)
@@ -70,7 +71,7 @@ PAIR = toy.sentences(WORDS, 3, 8)[2]
 def test_traces_are_those_of_each_word_alone(model: Transformer) -> None:
     source, target = toy.rows([PAIR], WORDS.vocabulary)
     many = len(PAIR.target)
-    traces = aligning.traced(model, source, target, many)
+    traces = alignment_scores.traced(model, source, target, many)
     assert len(traces) == many
     for j, trace in enumerate(traces):
         maps = Maps([], [], [])
@@ -93,7 +94,7 @@ def test_removal_is_the_fall_with_one_word_hidden_and_attention_the_row_that_pre
     model: Transformer,
 ) -> None:
     source, target = toy.rows([PAIR], WORDS.vocabulary)
-    scores = aligning.explained(model, WORDS, PAIR, np.random.default_rng(0))
+    scores = alignment_scores.explained(model, WORDS, PAIR, np.random.default_rng(0))
     many, long = len(PAIR.target), len(PAIR.source)
     assert {value.shape for value in scores.values()} == {(many, long)}
     with torch.no_grad():
@@ -105,10 +106,10 @@ def test_removal_is_the_fall_with_one_word_hidden_and_attention_the_row_that_pre
             less = model(source, target, seen).log_softmax(-1)[0]
             for j in range(many):
                 fall = float(whole[j, target[0, j + 1]] - less[j, target[0, j + 1]])
-                assert scores[aligning.REMOVAL][j, i] == pytest.approx(fall, abs=1e-9)
+                assert scores[alignment_scores.REMOVAL][j, i] == pytest.approx(fall, abs=1e-9)
                 assert scores["attention, layer 2"][j, i] == pytest.approx(float(cross[1][0, :, j, i].mean()))
                 mean = float(torch.stack(cross)[:, 0, :, j, i].mean())
-                assert scores[aligning.MEAN][j, i] == pytest.approx(mean)
+                assert scores[alignment_scores.MEAN][j, i] == pytest.approx(mean)
 
 
 def test_measures_of_a_sentence_by_hand() -> None:
@@ -116,12 +117,14 @@ def test_measures_of_a_sentence_by_hand() -> None:
     scores = np.array(
         [[0.1, 0.3, 0.9, 0.0], [0.2, 0.9, 0.1, 0.0]]
     )  # x right; y points to the word of its ending
-    right, aer, ap, ending = aligning.measured(scores, pair, np.random.default_rng(0))
+    right, aer, ap, ending = alignment_scores.measured(scores, pair, np.random.default_rng(0))
     assert (right, ap, ending) == (0.5, (1 + 1 / 2) / 2, 1.0)
     assert aer == pytest.approx(1 - (1 + 2) / (2 + 2))
     no_form = toy.Pair(pair.source, pair.target, pair.links, pair.links)
-    assert np.isnan(aligning.measured(scores, no_form, np.random.default_rng(0))[3])
-    flat = [aligning.measured(np.zeros((2, 4)), pair, np.random.default_rng(s))[0] for s in range(400)]
+    assert np.isnan(alignment_scores.measured(scores, no_form, np.random.default_rng(0))[3])
+    flat = [
+        alignment_scores.measured(np.zeros((2, 4)), pair, np.random.default_rng(s))[0] for s in range(400)
+    ]
     assert np.mean(flat) == pytest.approx(0.25, abs=0.06)  # four standard errors
 
 
@@ -129,9 +132,9 @@ def test_exact_is_what_greedy_decoding_writes(model: Transformer) -> None:
     source, _ = toy.rows([PAIR], WORDS.vocabulary)
     after = model.next_logits(source[0])
     written = generate(after, torch.tensor([toy.START]), new_tokens=6)[None]
-    assert aligning.exact(model, source, written).tolist() == [True]
+    assert alignment_scores.exact(model, source, written).tolist() == [True]
     written[0, 3] = (written[0, 3] + 1) % len(WORDS.vocabulary)
-    assert aligning.exact(model, source, written).tolist() == [False]
+    assert alignment_scores.exact(model, source, written).tolist() == [False]
 
 
 def test_training_stops_when_it_translates_and_repeats_itself() -> None:

@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 import heedful
-from heedful.labs import anchor_cases
 from heedful.labs import anchors_theory as lab
-from heedful.labs.anchor_cases import Case
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.reviews import reviews
-from heedful.labs.tfidf import Bag, fit_tfidf
-from heedful.theory import linear_anchors
-from heedful.theory.linear_anchors import LinearRule
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data import anchor_cases
+from heedful.labs.data.anchor_cases import Case
+from heedful.labs.data.reviews import reviews
+from heedful.labs.models.tfidf import Bag, fit_tfidf
+from heedful.stats import linear_anchors
+from heedful.stats.linear_anchors import LinearRule
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heedful.labs import attention_by_hand as lab
-from heedful.labs.frame import run_lab
+from heedful.labs.base.registry import run_lab
 
 
 def test_two_tokens_on_paper() -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.debate import training
-from heedful.debate.batches import rows
-from heedful.errors import HeedfulError
-from heedful.labs.bilstm import BiLSTM, BiLSTMConfig, new, trained
-from heedful.models.attending import uniform
+from heedful.core.errors import HeedfulError
+from heedful.labs.models.bilstm import BiLSTM, BiLSTMConfig, new, trained
+from heedful.models.attention_hooks import uniform
 from heedful.nn.train import TrainConfig
+from heedful.trials import training
+from heedful.trials.batches import rows
 
 CONFIG = BiLSTMConfig(vocab_size=220, width=6, hidden=5)
 GOOD, BAD = "a lovely film", "a terrible bore of a film"

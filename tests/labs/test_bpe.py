@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from heedful.labs import bpe as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
 from heedful.nn import BPE
 
 

@@ -11,11 +11,21 @@ from scipy import stats
 
 import heedful
 from heedful.labs import choose_the_classifier as lab
-from heedful.labs import rounds
-from heedful.labs.frame import LabRun
-from heedful.labs.mails import Mail, mails
-from heedful.labs.report import Claim
-from heedful.labs.rounds import Round, Shown, Word, explained, fit, out_of_place, play, top, words
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.mails import Mail, mails
+from heedful.labs.human_study import study_trials
+from heedful.labs.human_study.study_trials import (
+    Round,
+    Shown,
+    Word,
+    explained,
+    fit,
+    out_of_place,
+    play,
+    top,
+    words,
+)
 
 MAIL = Mail(1, "List-Id:\nSender:", "win\nwin money by list today")
 
@@ -68,7 +78,7 @@ def test_words_in_one_mail_only_are_not_learnt() -> None:
 
 def test_explanations_name_the_words_with_weight_and_where_they_stand() -> None:
     columns = {"list": 0, "money": 1, "sender": 2}
-    classifier = rounds.Classifier(columns, np.array([-1.0, 5.0, 0.5]), 0.0)
+    classifier = study_trials.Classifier(columns, np.array([-1.0, 5.0, 0.5]), 0.0)
     found = explained(classifier, MAIL, "lime", 0)
     assert found.said == "spam"
     assert [word.text for word in found.words[:3]] == ["money", "list", "sender"]

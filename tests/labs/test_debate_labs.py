@@ -10,23 +10,23 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.debate import training
-from heedful.debate.adversary import COLUMNS, Adversary
-from heedful.debate.cases import Cases
-from heedful.debate.climb import Search
-from heedful.debate.frozen import Frozen, Judged
-from heedful.debate.guide import Guided, TokenWise, led
-from heedful.debate.permutation import Permutation
-from heedful.debate.seeds import Seeds
-from heedful.debate.trained_adversary import Point, TrainedAdversary
+from heedful.core.types import Cost
 from heedful.labs import not_explanation as first
 from heedful.labs import not_not_explanation as second
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.reviews import reviews
-from heedful.labs.stage import stage
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.reviews import reviews
+from heedful.labs.models.attention_setup import stage
 from heedful.nn.train import TrainConfig
-from heedful.types import Cost
+from heedful.trials import training
+from heedful.trials.adversary_search import Search
+from heedful.trials.examples import Cases
+from heedful.trials.tests.adversary import COLUMNS, Adversary
+from heedful.trials.tests.guided_classifier import Guided, TokenWise, led
+from heedful.trials.tests.permutation import Permutation
+from heedful.trials.tests.retrain_uniform import Frozen, Judged
+from heedful.trials.tests.seeds import Seeds
+from heedful.trials.tests.trained_adversary import Point, TrainedAdversary
 
 RNG = np.random.default_rng(0)
 N = 30

@@ -13,9 +13,9 @@ from torch import Tensor
 
 import heedful
 from heedful.labs import decoding as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.writer import Writer, prompts
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.nn import GPT2
 
 

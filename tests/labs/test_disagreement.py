@@ -12,8 +12,8 @@ from scipy import stats
 
 import heedful
 from heedful.labs import disagreement as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim, Figure
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim, Figure
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.intervals import mean_of
 from heedful.labs import dyck as lab
-from heedful.labs.brackets import (
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.brackets import (
     Grammar,
     accuracy,
     counted,
@@ -21,8 +22,7 @@ from heedful.labs.brackets import (
     run_minimal,
     violation,
 )
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.stats.intervals import mean_of
 
 GRAMMAR = Grammar(2, 3)
 

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.evidence import faithfulness, robustness
-from heedful.explainers import attention, lime, relevance, rollout
-from heedful.features.architectures import relu
-from heedful.features.sae import SAE
-from heedful.labs import (
-    errata,
-    misprints_attention,
-    misprints_autoencoder,
-    misprints_lime,
-    misprints_scores,
-    misprints_transformer,
+from heedful.explainers import attention_rollout, chefer, lime, raw_attention
+from heedful.features.sae.architectures import relu
+from heedful.features.sae.autoencoder import SAE
+from heedful.labs import errata
+from heedful.labs.errata_checks import (
+    attention_formulas,
+    autoencoder_formulas,
+    lime_formulas,
+    score_formulas,
+    transformer_formulas,
 )
-from heedful.labs.misprint import Misprint, distance
-from heedful.theory import lime_limit
+from heedful.labs.errata_checks.formula import Misprint, distance
+from heedful.metrics import faithfulness, robustness
+from heedful.stats import lime_limit
 
 Check = Callable[[int, int], Misprint]
 
@@ -45,19 +45,19 @@ def test_every_line_holds(check: Check) -> None:
 
 
 def reversed_rollout(trace: Any) -> Any:
-    layers = rollout.steps(trace)
+    layers = attention_rollout.steps(trace)
     return reduce(lambda above, below: above @ below, [layers[-1], *layers[:-1]])[0]
 
 
 def no_identity(maps: Any, grads: Any) -> Any:
     gained = None
     for layer, grad in zip(maps, grads, strict=True):
-        bar = relevance.felt(layer, grad)
+        bar = chefer.felt(layer, grad)
         gained = bar if gained is None else bar @ gained
     return gained
 
 
-FIRST = attention.answer_rows
+FIRST = raw_attention.answer_rows
 
 
 def penalty(made: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -75,61 +75,61 @@ def penalty(made: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 # what is broken in the library: module, name, replacement, and the line that must notice
 BROKEN: list[tuple[Any, str, Any, Check]] = [
-    (misprints_lime.first_order, "centred", misprints_lime.first_order.published, misprints_lime.e1_diffuse),
-    (lime_limit, "alphas", lambda d, nu, order=2: np.array([1, 1 / 2, 1 / 4]), misprints_lime.e1_removed),
-    (lime_limit, "limit", lambda m, g, nu: (0.0, 3 * g), misprints_lime.e2_corollary),
-    (misprints_lime.enumeration, "lime", lambda v, nu=1: (0.0, np.ones(8)), misprints_lime.e16_intercept),
+    (lime_formulas.first_order, "centred", lime_formulas.first_order.published, lime_formulas.e1_diffuse),
+    (lime_limit, "alphas", lambda d, nu, order=2: np.array([1, 1 / 2, 1 / 4]), lime_formulas.e1_removed),
+    (lime_limit, "limit", lambda m, g, nu: (0.0, 3 * g), lime_formulas.e2_corollary),
+    (lime_formulas.enumeration, "lime", lambda v, nu=1: (0.0, np.ones(8)), lime_formulas.e16_intercept),
     (
         lime,
         "_places",
         lambda x, written, unit, bag: [[u] for u in range(len(x.units(unit)))],
-        misprints_lime.e16_masks,
+        lime_formulas.e16_masks,
     ),
-    (faithfulness, "LOSS", 0.9, misprints_scores.e9_complexity),
-    (faithfulness, "ranked", lambda scores, rng: np.argsort(scores), misprints_scores.e9_complexity),
+    (faithfulness, "LOSS", 0.9, score_formulas.e9_complexity),
+    (faithfulness, "ranked", lambda scores, rng: np.argsort(scores), score_formulas.e9_complexity),
     (
         robustness,
         "lipschitz",
         lambda a, b, d: float((abs(b - a).max(1) / d).max()),
-        misprints_scores.e11_lipschitz,
+        score_formulas.e11_lipschitz,
     ),
-    (misprints_transformer, "gelu", lambda x: 0.4 * x, misprints_transformer.e4_gelu),
+    (transformer_formulas, "gelu", lambda x: 0.4 * x, transformer_formulas.e4_gelu),
     (
-        misprints_transformer,
+        transformer_formulas,
         "causal_mask",
         lambda n, t: torch.zeros(n, n, dtype=t),
-        misprints_transformer.e5_multiplied,
+        transformer_formulas.e5_multiplied,
     ),
     (
-        misprints_transformer,
+        transformer_formulas,
         "GPT2Config",
-        partial(misprints_transformer.GPT2Config, vocab_size=50_304),
-        misprints_transformer.e10_vocabulary,
+        partial(transformer_formulas.GPT2Config, vocab_size=50_304),
+        transformer_formulas.e10_vocabulary,
     ),
     (
-        misprints_transformer,
+        transformer_formulas,
         "GPT2Config",
-        partial(misprints_transformer.GPT2Config, width=756),
-        misprints_transformer.e10_parameters,
+        partial(transformer_formulas.GPT2Config, width=756),
+        transformer_formulas.e10_parameters,
     ),
-    (misprints_transformer, "solu", lambda x: x.softmax(-1), misprints_transformer.ok_solu),
-    (rollout, "with_residual", lambda a: a, misprints_attention.e18_rollout),
-    (rollout, "rolled", reversed_rollout, misprints_attention.e18_order),
-    (relevance, "_stack", no_identity, misprints_attention.e19_identity),
-    (attention, "answer_rows", lambda trace, layer: FIRST(trace, 0), misprints_attention.e20_first_layer),
+    (transformer_formulas, "solu", lambda x: x.softmax(-1), transformer_formulas.ok_solu),
+    (attention_rollout, "with_residual", lambda a: a, attention_formulas.e18_rollout),
+    (attention_rollout, "rolled", reversed_rollout, attention_formulas.e18_order),
+    (chefer, "_stack", no_identity, attention_formulas.e19_identity),
+    (raw_attention, "answer_rows", lambda trace, layer: FIRST(trace, 0), attention_formulas.e20_first_layer),
     (
         relu,
         "loss",
         penalty(lambda codes, dec: codes.sum() / len(codes)),
-        misprints_autoencoder.e21_decoder_norm,
+        autoencoder_formulas.e21_decoder_norm,
     ),
     (
         relu,
         "loss",
         penalty(lambda codes, dec: (codes @ dec.norm(dim=1)).sum()),
-        misprints_autoencoder.e21_batch,
+        autoencoder_formulas.e21_batch,
     ),
-    (SAE, "decode", lambda sae, a: a @ sae.W_dec * 0, misprints_autoencoder.e21_code),
+    (SAE, "decode", lambda sae, a: a @ sae.W_dec * 0, autoencoder_formulas.e21_code),
 ]
 
 
@@ -144,14 +144,14 @@ def test_a_broken_correction_fails(
 
 
 def test_what_is_printed_right_is_no_misprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(misprints_lime.first_order, "published", misprints_lime.first_order.plain)
-    assert not misprints_lime.e1_equal_scores(0, 3).holds
+    monkeypatch.setattr(lime_formulas.first_order, "published", lime_formulas.first_order.plain)
+    assert not lime_formulas.e1_equal_scores(0, 3).holds
 
 
 def test_the_printed_autoencoder_runs_without_its_faults_alone() -> None:
-    code, x = misprints_autoencoder.CODE, torch.randn(3, 4)
-    assert misprints_autoencoder.rebuilt(code.format(**misprints_autoencoder.RUNS), x)
-    assert not misprints_autoencoder.rebuilt(code.format(**misprints_autoencoder.PRINTED), x)
+    code, x = autoencoder_formulas.CODE, torch.randn(3, 4)
+    assert autoencoder_formulas.rebuilt(code.format(**autoencoder_formulas.RUNS), x)
+    assert not autoencoder_formulas.rebuilt(code.format(**autoencoder_formulas.PRINTED), x)
 
 
 def test_a_number_that_is_none_does_not_hold() -> None:

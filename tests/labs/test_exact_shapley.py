@@ -9,9 +9,9 @@ import pytest
 
 import heedful
 from heedful.labs import exact_shapley as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.theory import enumeration, ratio_game
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.stats import enumeration, ratio_game
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.labs import frame
-from heedful.labs.frame import LabRun, lab, labs, run_lab
-from heedful.labs.report import Claim, LabReport
-from heedful.view import lab_page, lab_terminal
-from heedful.view.panels import Panel, arrows, heat
-from heedful.view.plots import Line, forest
-from heedful.view.svg_file import standalone
+from heedful.core.errors import HeedfulError
+from heedful.labs.base import registry
+from heedful.labs.base.registry import LabRun, lab, labs, run_lab
+from heedful.labs.base.report import Claim, LabReport
+from heedful.reports import lab_page, lab_terminal
+from heedful.reports.charts.export_svg import standalone
+from heedful.reports.charts.forest_scatter import Line, forest
+from heedful.reports.charts.panels import Panel, arrows, heat
 
 EVIL = '<script>alert("x")</script>'
 
@@ -31,7 +31,7 @@ EVIL = '<script>alert("x")</script>'
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two labs that are not in the package: one whose claims hold, one with a false claim."""
-    monkeypatch.setattr(frame, "_works", dict(frame._works))
+    monkeypatch.setattr(registry, "_works", dict(registry._works))
 
     @lab("honest", title="An honest lab", minutes=0.1, cite="Nobody 2026")
     def honest(run: LabRun) -> None:
@@ -56,7 +56,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_listing_labs_imports_no_torch() -> None:
     code = (
-        "import sys; from heedful.labs.frame import labs; found = labs()\n"
+        "import sys; from heedful.labs.base.registry import labs; found = labs()\n"
         "assert all(each.title and each.cite and each.minutes > 0 for each in found.values())\n"
         "heavy = {'torch', 'transformers', 'scipy'} & set(sys.modules); sys.exit(', '.join(heavy) or 0)"
     )
@@ -67,7 +67,7 @@ def test_listing_labs_imports_no_torch() -> None:
 def test_what_the_source_says_is_what_is_registered() -> None:
     """The list is read from the source; importing the module must agree with it."""
     for name, read in labs().items():
-        registered, work = frame._work(name)
+        registered, work = registry._work(name)
         assert registered == read
         assert work.__module__ == read.module
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heedful.evidence.glassbox import Logistic, Tree
 from heedful.labs import gold_features as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.retraining.glassbox_models import Logistic, Tree
 
 
 def test_greedy_by_hand() -> None:

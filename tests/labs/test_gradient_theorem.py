@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from heedful.labs import gradient_theorem as lab
-from heedful.labs.frame import run_lab
+from heedful.labs.base.registry import run_lab
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import heedful
 from heedful.labs import head_pruning as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.reviews import reviews
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.reviews import reviews
 
 
 def test_gains_are_minus_the_drops_of_head_importance() -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.labs import counting_explained as asking
 from heedful.labs import histogram as lab
-from heedful.labs.counting import (
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.measures import counting_explained as asking
+from heedful.labs.models.counting import (
     CountConfig,
     Counter,
     Recipe,
@@ -21,8 +23,6 @@ from heedful.labs.counting import (
     sequences,
     train,
 )
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
 
 SMALL = CountConfig(length=5, letters=4, half=8, hidden=16)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from heedful.cli import main
-from heedful.labs import frame
-from heedful.labs.frame import LabRun, lab, labs
+from heedful.cli.main import main
+from heedful.labs.base import registry
+from heedful.labs.base.registry import LabRun, lab, labs
 
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "_works", dict(frame._works))
+    monkeypatch.setattr(registry, "_works", dict(registry._works))
 
     @lab("true", title="A true claim", minutes=0.1, cite="Nobody 2026")
     def true(run: LabRun) -> None:

@@ -62,14 +62,14 @@ def test_code_of_a_lab_is_all_it_imports(script: Any) -> None:
     """Against what Python itself has imported after the lab was run in a new process."""
     name = "lime-theorem"
     code = (
-        "import sys; from heedful.labs.frame import _work; _work(sys.argv[1])\n"
+        "import sys; from heedful.labs.base.registry import _work; _work(sys.argv[1])\n"
         "import heedful; heedful.load('zoo:one-layer')\n"
         "print(*(m for m in sys.modules if m.startswith('heedful.')))"
     )
     ended = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
     needed = script.needed(labs()[name].module)
     assert not set(ended.stdout.split()) - needed
-    assert {"heedful.theory.lime_limit", "heedful.nn.one_layer", "heedful.models"} <= needed
+    assert {"heedful.stats.lime_limit", "heedful.nn.one_layer", "heedful.models"} <= needed
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_code_of_a_lab_is_all_it_imports(script: Any) -> None:
     [
         ("sensitivity", "heedful.labs.sensitivity"),
         ("lime-theorem", "heedful.explainers.lime"),  # by the registry
-        ("lime-theorem", "heedful.theory.ratio_game"),
-        ("monosemanticity", "heedful.features.architectures.topk"),  # by its kind
-        ("errata", "heedful.labs.misprints_lime"),
-        ("bpe", "heedful.labs.frame"),
+        ("lime-theorem", "heedful.stats.ratio_game"),
+        ("monosemanticity", "heedful.features.sae.architectures.topk"),  # by its kind
+        ("errata", "heedful.labs.errata_checks.lime_formulas"),
+        ("bpe", "heedful.labs.base.registry"),
     ],
 )
 def test_other_code_draws_other_seeds(
@@ -101,9 +101,9 @@ def test_other_code_draws_other_seeds(
 
 def test_code_of_another_lab_does_not_count(script: Any) -> None:
     needed = script.needed("heedful.labs.superposition")
-    assert "heedful.labs.one_neuron" in needed
+    assert "heedful.labs.models.one_neuron" in needed
     assert not needed & {each.module for each in labs().values()} - {"heedful.labs.superposition"}
-    assert "heedful.web.server" not in needed
+    assert "heedful.server.app" not in needed
 
 
 def test_every_lab_has_its_first_seed_before_any_has_its_second(script: Any, tmp_path: Path) -> None:

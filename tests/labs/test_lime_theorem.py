@@ -11,11 +11,11 @@ import pytest
 
 import heedful
 from heedful.labs import lime_theorem as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.one_layer_cases import Case, case, documents, error, fresh
-from heedful.labs.report import Claim
-from heedful.theory import first_order, ratio_game
-from heedful.theory.lime_limit import row_weights
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.one_layer_cases import Case, case, documents, error, fresh
+from heedful.stats import lime_first_order, ratio_game
+from heedful.stats.lime_limit import row_weights
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_formulas_notice_a_constant(diffuse: list[Case], zoo: Any, monkeypatch: 
     """Were 3/2 right, the claims against it would fail."""
     peaked = [case(fresh(zoo, i, lab.PEAKED), one.x.text) for i, one in enumerate(diffuse)]
     cases = {"diffuse": diffuse, "peaked": peaked, "trained": [case(zoo, one.x.text) for one in diffuse]}
-    monkeypatch.setattr(Case, "exact", lambda self, nu=0.25: 1.5 * self.mean(first_order.plain))
+    monkeypatch.setattr(Case, "exact", lambda self, nu=0.25: 1.5 * self.mean(lime_first_order.plain))
     run = LabRun(fast=True)
     lab.formulas(run, cases)
     assert held(run) == [False, False, False, False]

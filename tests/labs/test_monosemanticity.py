@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.features.corpus import activations, corpus
-from heedful.features.counts import Figure
-from heedful.features.measure import Measured
-from heedful.features.sae import SAE, Config
-from heedful.features.splitting import split
-from heedful.features.universality import Likeness, Universality
+from heedful.features.activations.eval_windows import activations, corpus
+from heedful.features.measures.quality import Measured
+from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.splitting import split
+from heedful.features.measures.universality import Likeness, Universality
+from heedful.features.sae.autoencoder import SAE, Config
 from heedful.labs import LabRun
 from heedful.labs import monosemanticity as lab
-from heedful.labs.report import Claim, Said
+from heedful.labs.base.report import Claim, Said
 
 D = 64
 

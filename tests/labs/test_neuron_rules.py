@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.labs.neuron_rules import Places, Values, explained
+from heedful.labs.measures.neuron_rules import Places, Values, explained
 
 WINDOWS, LENGTH, WORDS = 300, 20, 30
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful import registry
-from heedful.agreement import unit_scores
-from heedful.labs import positive_scores as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.models import zoo
+from heedful.comparisons.agreement import unit_scores
+from heedful.core import registry
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.measures import positive_scores as lab
+from heedful.models.zoo import resolve
 
 TEXT = "the plot is thin , but its two leads are a joy to watch"
 
@@ -94,7 +94,7 @@ def test_the_methods_are_counted_over_texts(model: Any) -> None:
 
 @pytest.mark.real
 def test_a_positive_score_is_no_promise_on_a_real_model() -> None:
-    zoo.pull("prompt-injection")
+    resolve.pull("prompt-injection")
     run = LabRun(seed=31)
     lab.positive_scores(run, "zoo:prompt-injection", 12)
     assert claims(run) == [True, True]

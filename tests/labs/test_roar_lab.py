@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from heedful.labs import roar as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.reviews import reviews
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.reviews import reviews
 
 
 def held(run: LabRun) -> list[bool]:
@@ -85,9 +85,9 @@ def test_the_interval_of_an_accuracy_is_that_of_texts_at_least() -> None:
 
 def test_a_flag_on_an_honest_method_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were every method flagged, the claim that no others are would notice."""
-    from heedful.evidence import fall
+    from heedful.retraining import roar_stats
 
-    monkeypatch.setattr(fall, "leaking", lambda told, usual: np.ones(len(told), dtype=bool))
+    monkeypatch.setattr(roar_stats, "leaking", lambda told, usual: np.ones(len(told), dtype=bool))
     run = LabRun(fast=True)
     lab.synthetic(run, 160, 3)
     assert held(run)[4] is False

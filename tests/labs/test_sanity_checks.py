@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful import registry
-from heedful.evidence.sanity import randomisation_curve
-from heedful.evidence.subject import Subject
+from heedful.core import registry
 from heedful.labs import sanity_checks as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.relu_net import relu_net
-from heedful.labs.report import Claim
-from heedful.labs.reviews import reviews
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.reviews import reviews
+from heedful.labs.models.relu_net import relu_net
+from heedful.metrics.metric_input import Subject
+from heedful.metrics.sanity import randomisation_curve
 
 TEXT = "a gripping film with a weak and tired ending"
 

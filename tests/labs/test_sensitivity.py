@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from heedful.labs import sensitivity as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
 
 
 def test_integrated_gradients_of_the_unit() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from heedful.labs.small_lm import in_windows, losses, tokenizer, tokens
-from heedful.labs.speeches import speeches
-from heedful.models import zoo
+from heedful.labs.data.speeches import speeches
+from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
+from heedful.models.zoo import resolve
 from heedful.nn import GPT2, GPT2Config
 
 TEXT = "My fellow Americans, naïve in 1984! " + next(iter(speeches("held").values()))[:2000]
@@ -23,7 +23,7 @@ def test_a_cut_vocabulary_reads_every_text() -> None:
 def test_with_all_merges_it_is_the_tokenizer_of_the_zoo() -> None:
     from transformers import AutoTokenizer
 
-    theirs = AutoTokenizer.from_pretrained(zoo.path("lm"))
+    theirs = AutoTokenizer.from_pretrained(resolve.path("lm"))
     ours = tokenizer(len(theirs), 64)
     assert ours(TEXT, verbose=False)["input_ids"] == theirs(TEXT, verbose=False)["input_ids"]
     assert len(tokenizer(600, 64)(TEXT, verbose=False)["input_ids"]) > len(

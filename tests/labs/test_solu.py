@@ -11,8 +11,8 @@ from scipy import stats
 
 from heedful.labs import LabRun
 from heedful.labs import solu as lab
-from heedful.labs.report import Claim, Table
-from heedful.labs.small_lm import losses
+from heedful.labs.base.report import Claim, Table
+from heedful.labs.models.small_lm import losses
 from heedful.nn import GPT2, GPT2Config
 
 TINY = lab.Sizes(

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import heedful
-from heedful.labs import special_tokens as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.models import zoo
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.measures import special_tokens as lab
+from heedful.models.zoo import resolve
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ class Planted:
 @pytest.mark.parametrize(("special", "piece"), [(10.0, 0.5), (4.0, 0.2)])
 def test_planted_attention_is_found(model: Any, special: float, piece: float) -> None:
     """All ratios are known when keys have fixed weights: w over one, two copies less what they take away."""
-    from heedful.labs.misprint import texts
+    from heedful.labs.errata_checks.formula import texts
 
     found = lab.compared(Planted(model, special, piece), texts(20, 77))
     assert found["first"].ratio == pytest.approx(special)
@@ -117,7 +117,7 @@ def test_claims_follow_what_is_planted(
 
 @pytest.mark.real
 def test_not_to_be_split_is_not_the_reason_on_a_real_model() -> None:
-    zoo.pull("prompt-injection")
+    resolve.pull("prompt-injection")
     run = LabRun(seed=47)
     lab.special_tokens(run, "zoo:prompt-injection", 60)
     assert claims(run) == [True, True]

@@ -20,12 +20,12 @@ import uvicorn
 from scipy import stats
 from starlette.testclient import TestClient
 
-from heedful.cli import main
-from heedful.errors import HeedfulError
-from heedful.labs import study
-from heedful.labs.mails import Mail
-from heedful.labs.rounds import Round, Shown, Word
-from heedful.labs.study_answers import Answers, Asked, Share
+from heedful.cli.main import main
+from heedful.core.errors import HeedfulError
+from heedful.labs.data.mails import Mail
+from heedful.labs.human_study import server as study as study
+from heedful.labs.human_study.answers import Answers, Asked, Share
+from heedful.labs.human_study.study_trials import Round, Shown, Word
 
 HOST = "http://127.0.0.1:8766"
 EVIL = '<script>alert(1)</script>"&'

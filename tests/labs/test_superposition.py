@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.labs import LabRun, one_neuron
+from heedful.labs import LabRun
 from heedful.labs import superposition as lab
+from heedful.labs.models import one_neuron
 
 
 def circle(n: int) -> torch.Tensor:

@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.errors import HeedfulError
-from heedful.labs import story_measures as measures
+from heedful.core.errors import HeedfulError
 from heedful.labs import supporting_fact as lab
-from heedful.labs.frame import LabRun
-from heedful.labs.report import Claim
-from heedful.labs.stories import (
+from heedful.labs.base.registry import LabRun
+from heedful.labs.base.report import Claim
+from heedful.labs.data.stories import (
     ID,
     PEOPLE,
     PLACES,
@@ -26,6 +25,7 @@ from heedful.labs.stories import (
     uniform,
     without,
 )
+from heedful.labs.measures import story_measures as measures
 
 SOME = stories(60, 7, 3)
 

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from heedful.models import catalogue
-from heedful.models.catalogue import Entry
+from heedful.models.zoo import catalog
+from heedful.models.zoo.catalog import Entry
 
 
 def _helper() -> ModuleType:
@@ -57,10 +57,10 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     marker, log = tmp_path / "marker", tmp_path / "log"
     entry = helper.entry(helper.make_wheel(index / "tiny_carrier-1.0-py3-none-any.whl", marker))
     helper.install_converter(log)
-    monkeypatch.setattr(catalogue, "PULLED", (entry,))
+    monkeypatch.setattr(catalog, "PULLED", (entry,))
     monkeypatch.setenv("HEEDFUL_CACHE", str(cache))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     yield Shop(helper, index, cache, marker, log, entry)
-    sys.modules.pop("heedful.models.convert.tiny", None)
+    sys.modules.pop("heedful.models.zoo.convert.tiny", None)
     assert not marker.exists(), marker.read_text()

@@ -11,7 +11,7 @@ import types
 import zipfile
 from pathlib import Path
 
-from heedful.models.catalogue import Entry
+from heedful.models.zoo.catalog import Entry
 
 WEIGHTS = bytes(range(256)) * 64
 MARKER = "from pathlib import Path; Path({!r}).write_text('the code of the carrier ran')\n"
@@ -52,7 +52,7 @@ def entry(sha256: str) -> Entry:
 
 
 def install_converter(log: Path, pause: float = 0.0) -> None:
-    """Give `heedful.models.convert` a converter called `tiny`; it notes every run in `log`."""
+    """Give `heedful.models.zoo.convert` a converter called `tiny`; it notes every run in `log`."""
     import time
 
     def convert(source: Path, out: Path) -> None:
@@ -62,6 +62,6 @@ def install_converter(log: Path, pause: float = 0.0) -> None:
         (out / "model.safetensors").write_bytes((source / "weights.bin").read_bytes())
         (out / "config.json").write_text('{"files": ' + str(len(list(source.iterdir()))) + "}")
 
-    module = types.ModuleType("heedful.models.convert.tiny")
+    module = types.ModuleType("heedful.models.zoo.convert.tiny")
     module.convert = convert  # type: ignore[attr-defined]
-    sys.modules["heedful.models.convert.tiny"] = module
+    sys.modules["heedful.models.zoo.convert.tiny"] = module

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heedful.errors import HeedfulError
-from heedful.models.convert import folder, onnx_weights, smollm2
+from heedful.core.errors import HeedfulError
+from heedful.models.zoo.convert import folder, onnx_weights, smollm2
 
 onnx = pytest.importorskip("onnx", reason="the zoo extra is not installed")
 

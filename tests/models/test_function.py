@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.models import load
+from heedful.core.errors import HeedfulError
+from heedful.models.load import load
 
 
 def seen_texts(text: str, gone: list[int], operator: str, unit: str = "word") -> str:

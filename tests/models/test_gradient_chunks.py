@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from heedful.checks.conventions import chunks_of, question
-from heedful.checks.models import stack_model
+from heedful.checks.known_models import stack_model
 
 
 def test_points_keep_their_order_in_chunks_of_any_size() -> None:

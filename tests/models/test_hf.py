@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from heedful import rows as engine
-from heedful.errors import HeedfulError
-from heedful.models import load
-from heedful.swap import swap_words
-from heedful.types import Target
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Target
+from heedful.engine import perturbation as engine
+from heedful.modalities.swap_words import swap_words
+from heedful.models.load import load
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # float32 through two layers: sdpa against eager, padded against not
 NO_EMBEDS = ("bart-classifier", "t5-classifier")  # transformers refuses inputs_embeds there

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
-from heedful.models import load
+from heedful.core.errors import HeedfulError
+from heedful.models.load import load
 
 
 @pytest.fixture(scope="module")

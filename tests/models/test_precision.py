@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.models import load
-from heedful.models.scoped import untouched
+from heedful.models.contexts import untouched
+from heedful.models.load import load
 
 TEXT = "the cat sat on the mat"
 DTYPES = {"float64": torch.float64, "bfloat16": torch.bfloat16}

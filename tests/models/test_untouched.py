@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import heedful
-from heedful import registry
-from heedful.errors import HeedfulError
-from heedful.models import load
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.models.load import load
 
 HOOKS = [
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
@@ -207,7 +207,7 @@ def test_results_do_not_keep_the_graph_alive(shared: Any) -> None:
 
 def test_a_scoped_hook_goes_by_itself() -> None:
     """Two locks on one door: `untouched` would remove it as well."""
-    from heedful.models.scoped import hooked
+    from heedful.models.contexts import hooked
 
     layer = torch.nn.Linear(2, 2)
     with pytest.raises(ZeroDivisionError), hooked(layer, lambda *_: None):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import (
     Block,
     Embeddings,

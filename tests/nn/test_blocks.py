@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import MLP, SoLU, gelu, gelu_tanh, layer_norm, solu, solu_layer_norm
 
 EXACT = 1e-12  # float64 against float64: rounding only

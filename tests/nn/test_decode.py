@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chisquare
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import STRATEGIES, beam_search, generate
 from heedful.nn.decode import greedy, nucleus, sample, temperature, top_k
 

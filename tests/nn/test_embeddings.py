@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import Embeddings, sinusoids
 
 

@@ -5,7 +5,7 @@ import torch
 from transformers import GPT2Config as TheirConfig
 from transformers import GPT2LMHeadModel
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import GPT2, GPT2Config, beam_search, generate
 
 SMALL = GPT2Config(vocab_size=101, context=32, layers=3, heads=4, width=32)

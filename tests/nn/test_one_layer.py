@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import OneLayerClassifier, OneLayerConfig, sinusoids
 
 CONFIG = OneLayerConfig(vocab_size=30, heads=3, width=8, d_att=4, d_out=5, context=12, classes=3)

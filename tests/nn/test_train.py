@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import GPT2, GPT2Config, TrainConfig, decay_groups, fit, learning_rate, train, windows
 
 TINY = GPT2Config(vocab_size=20, context=8, layers=1, heads=2, width=16, dropout=0.1)

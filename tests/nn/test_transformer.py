@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn import (
     Maps,
     MultiHeadAttention,

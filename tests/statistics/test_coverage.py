@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mask_games import Game
 
-from heedful.theory import adjust, lime_limit, sampling
+from heedful.stats import control_variates, lime_limit, mask_sampling
 
 LOW, HIGH = 0.92, 0.98
 
@@ -47,32 +47,32 @@ def test_intervals_cover_when_half_of_all_masks_are_run(method: str) -> None:
 
 
 def scaled(by: float) -> Any:
-    right = sampling._stderr
+    right = mask_sampling._stderr
 
     def wrong(*args: Any) -> np.ndarray:
         return np.asarray(by * right(*args))
 
-    return sampling, "_stderr", wrong
+    return mask_sampling, "_stderr", wrong
 
 
 def leaking() -> Any:
     """Every surrogate has seen its own pair."""
-    return adjust, "_values", lambda residual, a, c, v, pairs: (residual @ a, residual @ a)
+    return control_variates, "_values", lambda residual, a, c, v, pairs: (residual @ a, residual @ a)
 
 
 def unblended() -> Any:
-    right = adjust._values
+    right = control_variates._values
 
     def wrong(*args: Any) -> tuple[np.ndarray, np.ndarray]:
         left_out, _ = right(*args)
         return left_out, left_out
 
-    return adjust, "_values", wrong
+    return control_variates, "_values", wrong
 
 
 def skewed() -> Any:
-    right = sampling.law_weights
-    return sampling, "law_weights", lambda keep, law: right(keep, law) * keep.sum(1) ** 2
+    right = mask_sampling.law_weights
+    return mask_sampling, "law_weights", lambda keep, law: right(keep, law) * keep.sum(1) ** 2
 
 
 def other_limit() -> Any:

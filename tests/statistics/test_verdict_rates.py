@@ -13,7 +13,7 @@ from bench.verdicts.laws import LAWS, pools
 from bench.verdicts.models import every
 from bench.verdicts.rates import Null, Rate
 
-from heedful.evidence.shares import beaten
+from heedful.metrics.random_orders import beaten
 
 PLACE = Path(__file__).parents[2]
 AUDITS = 1000

@@ -10,10 +10,10 @@ import safetensors
 import torch
 
 import heedful
-from heedful.errors import HeedfulError
-from heedful.features.corpus import corpus
-from heedful.features.measure import measure
-from heedful.models import zoo
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.eval_windows import corpus
+from heedful.features.measures.quality import measure
+from heedful.models.zoo import resolve
 
 FOLDER = Path(heedful.__file__).parent / "zoo" / "lm" / "features"
 
@@ -35,7 +35,9 @@ def test_the_figures_of_its_card_hold() -> None:
     for name in ("explained", "recovered (zero)", "recovered (mean)"):
         assert f"{metrics['test']['figures'][name]['value']:.3f}" in card
     model, part = heedful.load("zoo:lm"), metrics["test_slice"]
-    found = measure(heedful.SAE.load("zoo:lm"), model, corpus(model, zoo.held_out("lm"), rows=part["rows"]))
+    found = measure(
+        heedful.SAE.load("zoo:lm"), model, corpus(model, resolve.held_out("lm"), rows=part["rows"])
+    )
     for name in ("l0", "explained", "recovered (zero)", "recovered (mean)"):
         # sums of float32 in another order change the sixth digit
         assert found[name] == pytest.approx(part["figures"][name]["value"], abs=2e-4)

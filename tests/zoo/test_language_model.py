@@ -10,7 +10,7 @@ from pyarrow import parquet
 from transformers import AutoTokenizer, GPT2LMHeadModel
 
 import heedful
-from heedful.models import zoo
+from heedful.models.zoo import resolve
 
 train_lm = pytest.importorskip(
     "train_lm", reason="zoo/ (the training scripts) is not part of an installed wheel"
@@ -20,7 +20,7 @@ FOLDER = Path(heedful.__file__).parent / "zoo" / "lm"
 
 def test_perplexity_of_the_slice() -> None:
     reported = json.loads((FOLDER / "metrics.json").read_text())["test_slice"]
-    every = {row["name"]: row["text"] for row in parquet.read_table(zoo.held_out("lm")).to_pylist()}
+    every = {row["name"]: row["text"] for row in parquet.read_table(resolve.held_out("lm")).to_pylist()}
     speeches = {name: every[name] for name in reported["speeches"]}
     model = GPT2LMHeadModel.from_pretrained(FOLDER).eval()
     documents = train_lm.encode(AutoTokenizer.from_pretrained(FOLDER), list(speeches.values()))

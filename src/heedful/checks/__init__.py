@@ -7,7 +7,7 @@ and for metrics: `check_metric("my-metric")` (heedful.checks.metrics).
 
 Each check is a function that raises AssertionError with a sentence. What holds for every explainer (EVERY) is
 checked on the model given; what a method *promises* (see `registry.explainer`) on small models whose right
-answer is known (heedful.checks.models), and on the model given where the promise speaks of any model.
+answer is known (heedful.checks.known_models), and on the model given where the promise speaks of any model.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from heedful import registry
-from heedful.checks import conventions, promises
+from heedful.checks import conventions, properties
 from heedful.checks.conventions import explained
+from heedful.checks.known_models import linear_model
 from heedful.checks.metrics import check_metric
-from heedful.checks.models import linear_model
-from heedful.errors import HeedfulError
-from heedful.models.base import Model, missing
-from heedful.registry import Explainer
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import Explainer
+from heedful.models.protocol import Model, missing
 
 Check = Callable[[Explainer, Model], None]
 
@@ -34,17 +34,17 @@ EVERY: tuple[Check, ...] = (
     conventions.check_remembered,
     conventions.check_chunks,
 )
-# promise -> check, on each of the models of heedful.checks.models that has what the method needs
+# promise -> check, on each of the models of heedful.checks.known_models that has what the method needs
 KNOWN: dict[str, Callable[[Explainer], None]] = {
-    "linear": promises.check_linear,
-    "unused": promises.check_unused,
-    "symmetric": promises.check_symmetric,
-    **{name: partial(promises.check_differences, promise=name) for name in promises.READINGS},
+    "linear": properties.check_linear,
+    "unused": properties.check_unused,
+    "symmetric": properties.check_symmetric,
+    **{name: partial(properties.check_differences, promise=name) for name in properties.READINGS},
 }
 # promise -> check, on the model given
 ANY: dict[str, Check] = {
-    "complete": promises.check_complete,
-    **{name: partial(promises.check_slopes, promise=name) for name in promises.READINGS},
+    "complete": properties.check_complete,
+    **{name: partial(properties.check_slopes, promise=name) for name in properties.READINGS},
 }
 
 

@@ -13,16 +13,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from heedful import rows as engine
-from heedful import text as textlib
-from heedful.checks.models import TEXT
-from heedful.checks.state import changes, global_seed, noticed
-from heedful.errors import HeedfulError
-from heedful.models import zeroing
-from heedful.models.base import Masks, Model
-from heedful.registry import Explainer
-from heedful.run import Run
-from heedful.types import Attribution, Encoded, Floats, Target
+from heedful.checks.known_models import TEXT
+from heedful.checks.module_state import changes, global_seed, noticed
+from heedful.comparisons.execute import Run
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import Explainer
+from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.engine import perturbation as engine
+from heedful.modalities import text_units as textlib
+from heedful.models import value_zeroing
+from heedful.models.protocol import Masks, Model
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
 ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each costs a step
@@ -180,6 +180,6 @@ def chunks_of(tokens: int) -> Iterator[None]:
     with (
         patch.object(engine, "CHUNK_TOKENS", tokens),
         patch.object(engine, "evaluate", partial(engine.evaluate, tokens=tokens)),
-        patch.object(zeroing, "CHUNK_TOKENS", tokens),
+        patch.object(value_zeroing, "CHUNK_TOKENS", tokens),
     ):
         yield

@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from heedful import registry
-from heedful.checks.models import linear_model, stack_model
-from heedful.checks.state import changes, noticed
-from heedful.errors import HeedfulError
-from heedful.models.base import Model, missing
-from heedful.registry import Metric
-from heedful.types import Attribution, Encoded, Floats, Target
+from heedful.checks.known_models import linear_model, stack_model
+from heedful.checks.module_state import changes, noticed
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import Metric
+from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.models.protocol import Model, missing
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4
@@ -86,9 +86,9 @@ def truth(model: Model, x: Encoded, target: Target) -> Attribution:
 
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
-    from heedful.evidence.faithfulness import Ends
-    from heedful.evidence.subject import unit_scores
-    from heedful.theory.rounding import rounding_step
+    from heedful.metrics.faithfulness import Ends
+    from heedful.metrics.metric_input import unit_scores
+    from heedful.stats.rounding import rounding_step
 
     plan = bench.metric.run(unit_scores(item, item.x.units("word")), rng)
     edges = np.repeat([[True], [False]], plan.keep.shape[1], axis=1)
@@ -100,7 +100,7 @@ def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float
 def _asked(
     bench: Bench, item: Attribution, again: Callable[..., Attribution], rng: np.random.Generator
 ) -> float:
-    from heedful.evidence.subject import Subject
+    from heedful.metrics.metric_input import Subject
 
     words = truth(bench.model, bench.x, bench.target).words()
     middle = float(np.mean([word.score for word in words]))
@@ -138,7 +138,9 @@ def bench_of(metric: Metric, models: Sequence[Model]) -> Bench:
         bench = Bench(metric, model, x, model.target(x))
         if np.isfinite(bench.value("truth")):
             return bench
-    raise AssertionError(f"{metric.name} says nothing about the truth on any model of heedful.checks.models")
+    raise AssertionError(
+        f"{metric.name} says nothing about the truth on any model of heedful.checks.known_models"
+    )
 
 
 def check_repeatable(bench: Bench) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from heedful.auditing.folder import RunFolder
-from heedful.auditing.settings import Settings
-from heedful.auditing.weighing import Shard, Tell, weigh_shard
-from heedful.models.base import Model
+from heedful.audits.run_folder import RunFolder
+from heedful.audits.settings import Settings
+from heedful.audits.shard import Shard, Tell, weigh_shard
+from heedful.models.protocol import Model
 
 
 def run(model: Model, shards: Iterable[Shard], settings: Settings, folder: RunFolder, tell: Tell) -> None:

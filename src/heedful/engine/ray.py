@@ -23,10 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from heedful.auditing.folder import RunFolder
-from heedful.auditing.settings import Settings
-from heedful.auditing.weighing import Shard, Tell, weigh_shard
-from heedful.errors import HeedfulError
+from heedful.audits.run_folder import RunFolder
+from heedful.audits.settings import Settings
+from heedful.audits.shard import Shard, Tell, weigh_shard
+from heedful.core.errors import HeedfulError
 
 WAVE = 256  # shards, or eight a worker if that is more: workers stay, and keep their model, for a wave
 
@@ -45,7 +45,7 @@ class Worker:
     def __init__(self, model: Any, facts: Mapping[str, Any], settings: Settings) -> None:
         import torch
 
-        from heedful.models import load
+        from heedful.models.load import load
 
         torch.set_num_threads(1)  # workers share the cores
         self.model, self.settings = load(model), settings

@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from heedful.errors import HeedfulError
-from heedful.models.base import Model
-from heedful.registry import explainer
-from heedful.rows import spread
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import spread
+from heedful.models.protocol import Model
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK

@@ -1,8 +1,9 @@
 """Gradient x relevance: attention weights judged by layer-wise relevance propagation and by the gradient.
 
-    cam^l = mean_h (dA_h^l * R^{A_h^l})^+      dA: the target's gradient; R^A: relevance (heedful.models.lrp)
-    C = (I + cam^N) ... (I + cam^1)            last layer leftmost, rows not normalised
-    score = readout . (C - I)                  the I every position starts with says nothing about the target
+    cam^l = mean_h (dA_h^l * R^{A_h^l})^+      dA: the target's gradient; R^A: relevance
+    (heedful.models.relevance_rules) C = (I + cam^N) ... (I + cam^1)            last layer leftmost, rows not
+    normalised score = readout . (C - I)                  the I every position starts with says nothing about
+    the target
 
 The authors' code overwrites the [CLS] entry, which C - I leaves at what really arrived there. Published
 variants that start at the last layer or normalise rows are not this formula. R / Z magnifies rounding where Z
@@ -23,11 +24,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.explainers.rollout import as_attribution
-from heedful.models.base import Model
-from heedful.registry import explainer
-from heedful.rows import check_budget
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import check_budget
+from heedful.explainers.attention_rollout import as_attribution
+from heedful.models.protocol import Model
 
 
 def cam(grad: Tensor, relevance: Tensor) -> Tensor:

@@ -6,11 +6,11 @@
 The d players are the words of the text and of what was already written after it. With all 2^d masks this is
 the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs of masks (they cancel the
 interactions of even order; below six rows a word, independent ones), stratified by size, and regression
-adjustment (heedful.theory.adjust). They are the rows `lime` asks for, so that side by side they are run
-once; pairs by the kernel's own weights, most of them with one or two words gone, had up to twice the error
-variance. The sum is exact in any case. Rows double until the relative standard error |stderr| / |scores| is
-at most `precision`, or `samples` rows are run. A note says "interval not reliable" where the residuals do not
-bear one (heedful.theory.doubt).
+adjustment (heedful.stats.control_variates). They are the rows `lime` asks for, so that side by side they are
+run once; pairs by the kernel's own weights, most of them with one or two words gone, had up to twice the
+error variance. The sum is exact in any case. Rows double until the relative standard error |stderr| /
+|scores| is at most `precision`, or `samples` rows are run. A note says "interval not reliable" where the
+residuals do not bear one (heedful.stats.interval_reliability).
 Cost: 2^d rows, or as many as it takes. Needs: rows.
 
 `shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from heedful.models.base import Model
-from heedful.registry import explainer, sampled, sampled_over
-from heedful.rows import read, removable, spread
-from heedful.theory import adjust, lime_limit, sampling
-from heedful.theory.lime_limit import Floats, Masks
-from heedful.theory.sampling import Estimate
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.registry import explainer, sampled, sampled_over
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import read, removable, spread
+from heedful.models.protocol import Model
+from heedful.stats import control_variates, lime_limit, mask_sampling
+from heedful.stats.lime_limit import Floats, Masks
+from heedful.stats.mask_sampling import Estimate
 
 ROWS = 256
 
@@ -65,13 +65,13 @@ def kernel_shap(
     rows = max(ROWS, 9 * d // 4) if samples is None else samples
     if d <= exact:
         rows, precision = 2**d, 0.0
-    rows = sampling.rows_allowed(model, rows, d, "kernel-shap")
+    rows = mask_sampling.rows_allowed(model, rows, d, "kernel-shap")
 
     def ask(keep: Masks) -> Floats:
         return model.rows(x, target, keep, operator, unit)
 
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
-    pairs = sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
+    pairs = mask_sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
     found, notes = _solve(ask, pairs, (everything, nothing), rows, precision, d)
     return Attribution.over(
         x,
@@ -87,8 +87,8 @@ def kernel_shap(
 
 
 def _solve(
-    ask: sampling.Ask,
-    pairs: sampling.Pairs | None,
+    ask: mask_sampling.Ask,
+    pairs: mask_sampling.Pairs | None,
     ends: tuple[float, float],
     rows: int,
     precision: float,
@@ -97,8 +97,8 @@ def _solve(
     """The estimate and notes on how sampling ended; ends are f(1) and f(0)."""
     if pairs is None:
         found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
-        return found, sampling.notes(found, precision, 0)
-    read = sampling.growing(ask)
+        return found, mask_sampling.notes(found, precision, 0)
+    read = mask_sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
@@ -106,8 +106,8 @@ def _solve(
         return estimate(keep, read(keep), ends, drawn)
 
     start = most if precision == 0 else max(32, 2 * d)
-    found = sampling.until_precise(estimated, start, most, precision)
-    return found, sampling.notes(found, precision, most)
+    found = mask_sampling.until_precise(estimated, start, most, precision)
+    return found, mask_sampling.notes(found, precision, most)
 
 
 def shapley_law(d: int) -> Floats:
@@ -120,13 +120,13 @@ def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floa
     """Shapley values from pairs of rows (n, d), their values, f(1) and f(0), and the share of its stratum
     each pair's stratum has drawn."""
     d, gap = keep.shape[1], ends[0] - ends[1]
-    weights = sampling.law_weights(keep, shapley_law(d))
+    weights = mask_sampling.law_weights(keep, shapley_law(d))
     share = keep.mean(1)
     design = keep - share[:, None]  # its columns sum to zero, so the fit of least norm does, too
     values = values - ends[1]
     rest = values - gap * share  # what an even split leaves over
     controls = None
     if (drawn < 1).any():
-        controls = adjust.controls(keep, values, weights, drawn, adjust.shapley_lines)
-    found = sampling.fit(design, rest, weights, drawn, controls)
-    return sampling.estimate_of(found, found.coefficients + gap / d, found.stderr, keep, drawn)
+        controls = control_variates.controls(keep, values, weights, drawn, control_variates.shapley_lines)
+    found = mask_sampling.fit(design, rest, weights, drawn, controls)
+    return mask_sampling.estimate_of(found, found.coefficients + gap / d, found.stderr, keep, drawn)

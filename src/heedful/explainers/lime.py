@@ -9,10 +9,10 @@ alpha 1 on the `features` words chosen by greedy selection (up to 6) or highest 
 operator="delete", bag=True. Its bandwidth is kernel_width / 100.
 variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs
 (independent ones below six rows a word), stratified by how many words go, weighted least squares, and
-regression adjustment (heedful.theory.adjust). It doubles its rows until the relative standard error
+regression adjustment (heedful.stats.control_variates). It doubles its rows until the relative standard error
 |stderr| / |scores| is at most `precision`, or `samples` rows are run; with 2^d rows allowed, it is exact.
 Words that were already written after the text are removed, and scored, like those of the text.
-A note says "interval not reliable" where the residuals do not bear one (heedful.theory.doubt).
+A note says "interval not reliable" where the residuals do not bear one (heedful.stats.interval_reliability).
 With bag=True a word is removed wherever it stands, and its score is shared by its places.
 Cost: rows, as many as it takes. Needs: rows.
 
@@ -25,14 +25,14 @@ from functools import partial
 
 import numpy as np
 
-from heedful.errors import HeedfulError
-from heedful.models.base import Model
-from heedful.registry import explainer, sampled, sampled_over
-from heedful.rows import read, removable, spread
-from heedful.theory import adjust, lime_limit, sampling
-from heedful.theory.lime_limit import Floats, Masks
-from heedful.theory.sampling import Estimate
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer, sampled, sampled_over
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import read, removable, spread
+from heedful.models.protocol import Model
+from heedful.stats import control_variates, lime_limit, mask_sampling
+from heedful.stats.lime_limit import Floats, Masks
+from heedful.stats.mask_sampling import Estimate
 
 ROWS = {"adjusted": 256, "published": 5000}
 
@@ -74,12 +74,12 @@ def lime(
     places = _places(x, written, unit, bag)
     d = len(places)
     rows = samples if samples is not None else max(ROWS[variant], 9 * d // 4)
-    rows = sampling.rows_allowed(model, rows, d, "lime")
+    rows = mask_sampling.rows_allowed(model, rows, d, "lime")
     ask = partial(_ask, model, x, target, operator, unit, places)
     if variant == "published":
         values, stderr, output, notes = _published(ask, d, rows, bandwidth, features, seed)
     else:
-        pairs = sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
+        pairs = mask_sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
         values, stderr, output, notes = _adjusted(ask, pairs, d, rows, precision, bandwidth)
     units = removable(x, written, unit)
     groups = [[t for u in places_of for t in units[u]] for places_of in places]
@@ -128,12 +128,12 @@ Answer = tuple[Floats, Floats, float, tuple[str, ...]]  # scores, standard error
 
 
 def _adjusted(
-    ask: sampling.Ask, pairs: sampling.Pairs | None, d: int, rows: int, precision: float, nu: float
+    ask: mask_sampling.Ask, pairs: mask_sampling.Pairs | None, d: int, rows: int, precision: float, nu: float
 ) -> Answer:
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if pairs is None:  # a line through two points
         return np.full(d, everything - nothing), np.zeros(d), everything, ()
-    read = sampling.growing(ask)
+    read = mask_sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
     def estimated(count: int) -> Estimate:
@@ -141,8 +141,8 @@ def _adjusted(
         return estimate(keep, read(keep), nothing, drawn, nu)
 
     start = max(32, 2 * d) if precision else most
-    found = sampling.until_precise(estimated, start, most, precision)
-    return found.values, found.stderr, everything, sampling.notes(found, precision, most)
+    found = mask_sampling.until_precise(estimated, start, most, precision)
+    return found.values, found.stderr, everything, mask_sampling.notes(found, precision, most)
 
 
 def estimate(
@@ -155,15 +155,17 @@ def estimate(
     values = np.append(values, nothing) - nothing  # a constant in f would only cost digits
     law = lime_limit.size_law(d, nu)
     law[d] = 0.0  # LIME never draws the text itself
-    weights = sampling.law_weights(keep, law)
+    weights = mask_sampling.law_weights(keep, law)
     design, controls = np.column_stack([np.ones(len(keep)), keep]), None
     if (drawn < 1).any():
-        controls = adjust.controls(keep, values, weights, drawn, partial(adjust.lime_lines, nu=nu))
-    found = sampling.fit(design, values, weights, drawn, controls)
-    return sampling.estimate_of(found, found.coefficients[1:], found.stderr[1:], pairs, drawn)
+        controls = control_variates.controls(
+            keep, values, weights, drawn, partial(control_variates.lime_lines, nu=nu)
+        )
+    found = mask_sampling.fit(design, values, weights, drawn, controls)
+    return mask_sampling.estimate_of(found, found.coefficients[1:], found.stderr[1:], pairs, drawn)
 
 
-def _published(ask: sampling.Ask, d: int, rows: int, nu: float, features: int, seed: int) -> Answer:
+def _published(ask: mask_sampling.Ask, d: int, rows: int, nu: float, features: int, seed: int) -> Answer:
     keep = published_masks(d, rows, np.random.default_rng(seed))
     values = ask(keep)
     scores, stderr = published_fit(keep, values, features, nu)

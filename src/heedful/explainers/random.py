@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heedful.models.base import Model
-from heedful.registry import explainer
-from heedful.rows import read, removable, spread
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import read, removable, spread
+from heedful.models.protocol import Model
 
 
 @explainer("random", needs=set(), cite="control")

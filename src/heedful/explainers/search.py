@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.errors import HeedfulError
-from heedful.models.base import Model
-from heedful.registry import explainer
-from heedful.rows import spread
-from heedful.theory.rounding import merged, rounding_step
-from heedful.types import Attribution, Encoded, Floats, Target
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.engine.perturbation import spread
+from heedful.models.protocol import Model
+from heedful.stats.rounding import merged, rounding_step
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.explainers.rollout import as_attribution, written_columns
-from heedful.models.base import Model
-from heedful.models.branches import tree
-from heedful.models.zeroing import value_maps
-from heedful.registry import explainer
-from heedful.rows import check_budget
-from heedful.types import Attribution, Encoded, Target
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import check_budget
+from heedful.explainers.attention_rollout import as_attribution, written_columns
+from heedful.models.contrast_pass import tree
+from heedful.models.protocol import Model
+from heedful.models.value_zeroing import value_maps
 
 
 def shares(moved: Tensor) -> Tensor:

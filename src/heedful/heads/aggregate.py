@@ -26,10 +26,10 @@ from functools import reduce
 
 import numpy as np
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Floats
 from heedful.heads.maps import Maps
-from heedful.theory.mixing import max_flows, with_residual
-from heedful.types import Floats
+from heedful.stats.rollout_math import max_flows, with_residual
 
 HOWS = ("mean", "max", "layer", "rollout", "flow", "gradient")
 LIMIT = 64  # tokens, for the flow of all queries

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.errors import HeedfulError
-from heedful.heads import words as wording
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Encoded, Floats, Target
+from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
-from heedful.types import Encoded, Floats, Target
 
 if TYPE_CHECKING:
     from heedful.heads.kinds import HeadKind
@@ -129,7 +129,7 @@ class Atlas:
 
     def to_html(self, path: str | Path) -> None:
         """A page with the head view, the grid of all heads and the matrices; everything inline."""
-        from heedful.view.atlas_page import page
+        from heedful.reports.atlas_page import page
 
         Path(path).write_text(page(self), encoding="utf-8")
 
@@ -144,12 +144,12 @@ class Atlas:
     ) -> None:
         """A .png or .svg: "grid", all heads; "matrix" and "head", one as a map or lines; "layout", which
         heads look alike."""
-        from heedful.view.atlas_figure import draw
+        from heedful.reports.atlas_figure import draw
 
         draw(self, path, view=view, layer=layer, head=head, stack=stack)
 
     def _repr_html_(self) -> str:
-        from heedful.view.atlas_page import fragment
+        from heedful.reports.atlas_page import fragment
 
         return str(fragment(self))
 
@@ -230,7 +230,7 @@ def attention(
     long       a text longer than the model reads: "error" or "truncate"
     """
     from heedful.heads.capture import captured
-    from heedful.models import load
+    from heedful.models.load import load
 
     if long == "window":
         raise HeedfulError(
@@ -247,7 +247,7 @@ def attention(
 
 def encoded(model: Any, text: Any, long: str) -> Encoded:
     """The text as the model reads it; of one that is too long, without the advice to read it in windows."""
-    from heedful.models.encode import TooLong
+    from heedful.modalities.text import TooLong
 
     try:
         x: Encoded = model.encode(text, long)

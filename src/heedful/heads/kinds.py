@@ -40,11 +40,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.types import Floats
 from heedful.heads.maps import Flags, Maps, Side
-from heedful.heads.words import asked, reachable
-from heedful.notebook import Shown
-from heedful.types import Floats
+from heedful.heads.word_maps import asked, reachable
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
 TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former

@@ -1,9 +1,10 @@
 """A translation whose true alignment is known: which method finds the source word of a target word?
 
 A transformer (heedful.nn.Transformer) learns to translate a toy language in which word order and word forms
-change by rule (heedful.labs.toy_language), until it translates sentences it trains on. Then every target word
-is explained (heedful.labs.aligning): cross-attention, the classic source x target map; rollout; Chefer's
-rules for encoder-decoders; removal of source words; beside the diagonal and random scores.
+change by rule (heedful.labs.data.toy_language), until it translates sentences it trains on. Then every
+target word is explained (heedful.labs.measures.alignment_scores): cross-attention, the classic source x
+target map; rollout; Chefer's rules for encoder-decoders; removal of source words; beside the diagonal and
+random scores.
 
 What must hold: only one source word knows what a target word means, and for some words one other knows their
 ending. Removal has to find one of these. Cross-attention may find the first, as the decoder reads the word
@@ -22,9 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.debate.seeds import over_both
-from heedful.intervals import UNIT, mean_of
-from heedful.labs.aligning import (
+from heedful.core.types import Floats
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.toy_language import Language, Pair, language, rows, sentences
+from heedful.labs.measures.alignment_scores import (
     CHEFER,
     DIAGONAL,
     MEAN,
@@ -36,14 +39,12 @@ from heedful.labs.aligning import (
     explained,
     measured,
 )
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.toy_language import Language, Pair, language, rows, sentences
 from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
-from heedful.types import Floats
-from heedful.view.charts import Group, bars
-from heedful.view.matrix import Matrix, matrices
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.matrix import Matrix, matrices
+from heedful.stats.intervals import UNIT, mean_of
+from heedful.trials.tests.seeds import over_both
 
 SOLVED = 0.99  # share of training sentences translated without a mistake
 ROUNDS = 12  # of training, at most

@@ -27,19 +27,19 @@ import numpy as np
 from scipy import stats
 
 import heedful
-from heedful import registry
-from heedful.explainers.exact import games
-from heedful.intervals import UNIT, share_of
-from heedful.labs.anchor_cases import Case, bag_case, chosen, head_case, one_head
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.reviews import reviews
-from heedful.labs.tfidf import Bag, fit_tfidf, words
-from heedful.theory import linear_anchors
-from heedful.theory.lime_limit import Floats
-from heedful.theory.linear_anchors import LinearRule
-from heedful.view.charts import Curve, curves
-from heedful.view.plots import Series, scatter
+from heedful.core import registry
+from heedful.explainers.exact_one_layer import games
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.anchor_cases import Case, bag_case, chosen, head_case, one_head
+from heedful.labs.data.reviews import reviews
+from heedful.labs.models.tfidf import Bag, fit_tfidf, words
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.charts.forest_scatter import Series, scatter
+from heedful.stats import linear_anchors
+from heedful.stats.intervals import UNIT, share_of
+from heedful.stats.lime_limit import Floats
+from heedful.stats.linear_anchors import LinearRule
 
 THRESHOLD = 0.95
 LAWS = (linear_anchors.exact, linear_anchors.gaussian)

@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from heedful.intervals import mean_of
-from heedful.labs.frame import LabRun, lab
+from heedful.labs.base.registry import LabRun, lab
 from heedful.nn import GPT2, GPT2Config, attention, causal_mask, sinusoids
-from heedful.view.panels import Panel, heat
+from heedful.reports.charts.panels import Panel, heat
+from heedful.stats.intervals import mean_of
 
 X = (5, 0, 3, 3, 7, 9)
 T, VOCABULARY, WIDTH, D = len(X), 10, 4, 2

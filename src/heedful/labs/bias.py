@@ -22,11 +22,11 @@ from __future__ import annotations
 import numpy as np
 
 import heedful
-from heedful.heads.bias import Bias, HeadBias
-from heedful.heads.bias import bias as probe
-from heedful.heads.templates import Template, read
-from heedful.labs.frame import LabRun, lab
-from heedful.view.plots import Line, forest
+from heedful.heads.roles.bias_templates import Template, read
+from heedful.heads.roles.pronoun_bias import Bias, HeadBias
+from heedful.heads.roles.pronoun_bias import bias as probe
+from heedful.labs.base.registry import LabRun, lab
+from heedful.reports.charts.forest_scatter import Line, forest
 
 LITTLE = 0.1  # of a share
 ROUNDS = 4  # pairings in the full run

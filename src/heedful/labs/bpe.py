@@ -25,11 +25,11 @@ from itertools import pairwise
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from heedful.intervals import mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.speeches import speeches
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.speeches import speeches
 from heedful.nn import BPE, train_bpe
-from heedful.view.charts import Curve, curves
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.stats.intervals import mean_of
 
 TEXTBOOK = "low login"
 SIMPLE = "snow snow snowman snowball ball ball football foot foot board board keyboard key key man man"

@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from heedful.debate.spread import mean_of, share_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.rounds import LABELS, SIDES, Round, out_of_place, play
-from heedful.types import Floats
-from heedful.view.charts import Curve, curves
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.trials.intervals import mean_of, share_of
 
 Pick = Callable[
     [Round, int], float

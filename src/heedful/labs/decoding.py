@@ -26,14 +26,14 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 import heedful
-from heedful.debate.spread import share_of
-from heedful.intervals import mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.writer import Writer, prompts
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
-from heedful.types import Floats
-from heedful.view.charts import Curve, Group, bars, curves
+from heedful.reports.charts.curves_boxes_bars import Curve, Group, bars, curves
+from heedful.stats.intervals import mean_of
+from heedful.trials.intervals import share_of
 
 PROMPT = "The state of the union is"
 K, P, COLD, BEAMS = 5, 0.6, 0.5, 4

@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful import agreement
-from heedful.evidence.weigh import weigh
-from heedful.intervals import SIGNED, max_t
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.reviews import reviews
-from heedful.types import Comparison, Floats
-from heedful.view.charts import Group, bars
-from heedful.view.panels import Panel, heat
-from heedful.view.word_rows import Scored, word_rows
-from heedful.wording import listed
+from heedful.comparisons import agreement
+from heedful.core.phrases import listed
+from heedful.core.types import Comparison, Floats
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import reviews
+from heedful.metrics.score import weigh
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.panels import Panel, heat
+from heedful.reports.charts.word_grid import Scored, word_rows
+from heedful.stats.intervals import SIGNED, max_t
 
 SENTENCE = "attention based explanations are popular but questionable"
 SEVEN = ("attention-avg", "attention-max", "lime", "grad-avg", "grad-l1", "grad-l2", "grad-x-input")

@@ -31,8 +31,9 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from heedful.intervals import Interval, drawn, mean_of
-from heedful.labs.brackets import (
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.brackets import (
     Grammar,
     Params,
     Words,
@@ -48,10 +49,9 @@ from heedful.labs.brackets import (
     surprise,
     violation,
 )
-from heedful.labs.frame import LabRun, lab
-from heedful.types import Floats
-from heedful.view.panels import Panel, heat
-from heedful.view.plots import Series, scatter
+from heedful.reports.charts.forest_scatter import Series, scatter
+from heedful.reports.charts.panels import Panel, heat
+from heedful.stats.intervals import Interval, drawn, mean_of
 
 WEIGHT = 0.3  # of the regulariser
 

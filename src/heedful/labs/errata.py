@@ -18,28 +18,28 @@ import math
 
 import numpy as np
 
-from heedful.intervals import mean_of
-from heedful.labs import (
-    misprints_attention,
-    misprints_autoencoder,
-    misprints_lime,
-    misprints_scores,
-    misprints_transformer,
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.errata_checks import (
+    attention_formulas,
+    autoencoder_formulas,
+    lime_formulas,
+    score_formulas,
+    transformer_formulas,
 )
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.misprint import Misprint
-from heedful.labs.positive_scores import positive_scores
-from heedful.labs.special_tokens import special_tokens
-from heedful.models import zoo
-from heedful.view.plots import Line, forest
+from heedful.labs.errata_checks.formula import Misprint
+from heedful.labs.measures.positive_scores import positive_scores
+from heedful.labs.measures.special_tokens import special_tokens
+from heedful.models.zoo import resolve
+from heedful.reports.charts.forest_scatter import Line, forest
+from heedful.stats.intervals import mean_of
 
 REAL = "zoo:prompt-injection"
 CHECKS = (
-    *misprints_lime.CHECKS,
-    *misprints_scores.CHECKS,
-    *misprints_transformer.CHECKS,
-    *misprints_attention.CHECKS,
-    *misprints_autoencoder.CHECKS,
+    *lime_formulas.CHECKS,
+    *score_formulas.CHECKS,
+    *transformer_formulas.CHECKS,
+    *attention_formulas.CHECKS,
+    *autoencoder_formulas.CHECKS,
 )
 
 NOT_COMPUTED = (
@@ -119,7 +119,7 @@ def measured(run: LabRun) -> None:
         " no more than one part had."
     )
     names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 24), (REAL, 60, 16)]
-    ready = [each for each in names if zoo.pulled(each[0])]
+    ready = [each for each in names if resolve.pulled(each[0])]
     for name, count, _ in ready:
         run.progress(0, 1, f"special tokens of {name}")
         special_tokens(run, name, count)

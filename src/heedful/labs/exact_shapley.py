@@ -7,7 +7,7 @@ words, f = N(z) / D(z), and a text of d words has 2^d versions. None of them is 
     choosing how many words stay, then which,      is a mixture of coin tosses of one probability p
 
 so the mean of f over all versions, with word j or without, is a double integral that two quadrature rules do
-to rounding (heedful.theory.ratio_game):
+to rounding (heedful.stats.ratio_game):
 
     Shapley   int_0^1 E_p[f | j] - E_p[f | no j] dp        Banzhaf   the integrand at p = 1/2
     LIME      the slopes of a line, from the same means    heads     are averaged: all three are linear in f
@@ -28,18 +28,18 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful import registry
-from heedful.explainers.exact import games
+from heedful.core import registry
+from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.explainers.exact_one_layer import games
 from heedful.explainers.kernel_shap import shapley_law
-from heedful.intervals import UNIT, mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.reviews import reviews
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import reviews
 from heedful.nn import OneLayerClassifier
-from heedful.theory import enumeration, ratio_game
-from heedful.theory.lime_limit import Masks
-from heedful.theory.ratio_game import RatioGame
-from heedful.types import Attribution, Encoded, Floats, Target
-from heedful.view.charts import Curve, Group, bars, curves
+from heedful.reports.charts.curves_boxes_bars import Curve, Group, bars, curves
+from heedful.stats import enumeration, ratio_game
+from heedful.stats.intervals import UNIT, mean_of
+from heedful.stats.lime_limit import Masks
+from heedful.stats.ratio_game import RatioGame
 
 POSITIVE = (0.0, np.inf)  # what an error can be
 SENTENCE = "attention based explanations are popular but questionable"

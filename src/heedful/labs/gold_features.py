@@ -21,15 +21,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heedful.debate.seeds import over_both
-from heedful.evidence.glassbox import GlassBox, Words, common, fit_logistic, fit_tree, presence
-from heedful.evidence.gold import recalls, words_of
-from heedful.intervals import Band, student
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.reviews import reviews
-from heedful.types import Floats
-from heedful.view.charts import Group, bars
+from heedful.core.types import Floats
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import reviews
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
+from heedful.retraining.gold_features import recalls, words_of
+from heedful.stats.intervals import Band, student
+from heedful.trials.tests.seeds import over_both
 
 TOP = 10
 SENTENCES = 6  # in a text

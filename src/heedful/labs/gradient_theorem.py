@@ -34,14 +34,14 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.explainers.exact import gradient
-from heedful.intervals import mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.reviews import reviews
+from heedful.core.types import Floats, Target
+from heedful.explainers.exact_one_layer import gradient
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import reviews
 from heedful.nn import OneLayerClassifier, OneLayerConfig, single_query
-from heedful.types import Floats, Target
-from heedful.view.charts import Curve, curves
-from heedful.view.plots import Series, scatter
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.charts.forest_scatter import Series, scatter
+from heedful.stats.intervals import mean_of
 
 ROUNDING = 1e-12  # of the gradient's size: float64
 HEADS = (1, 2, 6)
@@ -119,7 +119,7 @@ class Case:
 
     published: Floats  # (T,) error of each row
     ours: Floats  # (T,)
-    library: Floats  # (T,) of heedful.explainers.exact.gradient
+    library: Floats  # (T,) of heedful.explainers.exact_one_layer.gradient
     constant: Floats  # (T,) error of the published rows when the query is a constant
     f: float
     sums: tuple[float, float]  # gradient x input: as it is, and with a constant query

@@ -29,15 +29,15 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.heads.importance import differences, units_of
-from heedful.heads.pruning import Pruning
-from heedful.heads.tasks import measure, prepare
-from heedful.intervals import bootstrap, max_t, mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.reviews import Review, reviews
-from heedful.types import Floats
-from heedful.view.charts import Curve, curves
-from heedful.view.plots import Line, forest
+from heedful.core.types import Floats
+from heedful.heads.ablation.importance import differences, units_of
+from heedful.heads.ablation.pruning import Pruning
+from heedful.heads.ablation.task_metrics import measure, prepare
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import Review, reviews
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.charts.forest_scatter import Line, forest
+from heedful.stats.intervals import bootstrap, max_t, mean_of
 
 NONE: frozenset[Any] = frozenset()
 SMALL = 0.02  # nats: a head worth less, either way, is worth next to nothing

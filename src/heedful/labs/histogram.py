@@ -31,8 +31,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.intervals import Interval, bootstrap, mean_of
-from heedful.labs.counting import (
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.measures.counting_explained import KINDS, explaining
+from heedful.labs.models.counting import (
     CountConfig,
     Counter,
     Recipe,
@@ -45,11 +47,9 @@ from heedful.labs.counting import (
     spread,
     train,
 )
-from heedful.labs.counting_explained import KINDS, explaining
-from heedful.labs.frame import LabRun, lab
-from heedful.types import Floats
-from heedful.view.charts import Curve, curves
-from heedful.view.panels import Panel, heat
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.charts.panels import Panel, heat
+from heedful.stats.intervals import Interval, bootstrap, mean_of
 
 RIGHT = 0.99  # held-out accuracy that counts as solved
 SHAKE, RATE = 1e-3, 1e-3  # noise and rate of the paper's test that the minima are minima

@@ -5,7 +5,7 @@ random, and fits a line; beta_j is its slope for word j with endlessly many samp
 
     published   beta_j ~ 3/2 W_l (alpha_j v_j - alpha_{h,j} v_{h,j})                      h: the word UNK
     centred     beta_j ~ [ (n_j - n_{h,j}) - f_half (g_j - g_{h,j}) ] / D_half            our correction
-    exact       beta_j by quadrature, no sampling: heedful.theory.ratio_game
+    exact       beta_j by quadrature, no sampling: heedful.stats.ratio_game
 
 g = exp(score), n = g W_l v; D_half is the sum of all g with half of every word there, f_half the logit then.
 
@@ -25,14 +25,14 @@ import numpy as np
 from scipy import special
 
 import heedful
-from heedful.intervals import UNIT, Interval, mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.one_layer_cases import Case, case, documents, error, fresh
-from heedful.theory import first_order, lime_limit, ratio_game
-from heedful.theory.lime_limit import PUBLISHED, Floats
-from heedful.theory.ratio_game import RatioGame
-from heedful.view.charts import Box, Curve, boxes, curves
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.one_layer_cases import Case, case, documents, error, fresh
+from heedful.reports.charts.curves_boxes_bars import Box, Curve, boxes, curves
+from heedful.stats import lime_first_order, lime_limit, ratio_game
+from heedful.stats.intervals import UNIT, Interval, mean_of
+from heedful.stats.lime_limit import PUBLISHED, Floats
+from heedful.stats.ratio_game import RatioGame
 
 RUNS, SHOWN = 10, 5  # of LIME on one text; the paper's figure has five
 JOINT = 0.999  # level of the intervals of all words together
@@ -41,8 +41,8 @@ PEAKED = 8.0  # times as long a query: scores spread eight times as far
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 BANDWIDTHS = tuple(np.geomspace(0.05, 2.0, 25).tolist())
 FORMULAS: dict[str, Callable[[RatioGame], Floats]] = {
-    "published": first_order.published,
-    "centred": first_order.centred,
+    "published": lime_first_order.published,
+    "centred": lime_first_order.centred,
 }
 
 
@@ -77,7 +77,7 @@ def lime_theorem(run: LabRun) -> None:
 
 def equal_attention(run: LabRun, uniform: Case) -> None:
     """Queries of zero: f is linear in the words, and a line fits it without error."""
-    exact, plain = uniform.exact(), uniform.mean(first_order.plain)
+    exact, plain = uniform.exact(), uniform.mean(lime_first_order.plain)
     off = error(plain, exact)
     run.claim(
         "Where all words get the same attention the constant is 1: alpha v - alpha_h v_h is the limit.",
@@ -148,7 +148,7 @@ def formulas(run: LabRun, cases: dict[str, list[Case]]) -> None:
     rows = []
     for number, (name, some) in enumerate(cases.items()):
         run.progress(number, len(cases), "exact limits")
-        exact, plain = [one.exact(np.inf) for one in some], [one.mean(first_order.plain) for one in some]
+        exact, plain = [one.exact(np.inf) for one in some], [one.mean(lime_first_order.plain) for one in some]
         found = {label: [one.mean(formula) for one in some] for label, formula in FORMULAS.items()}
         errors[name] = {
             k: np.array([error(*p) for p in zip(v, exact, strict=True)]) for k, v in found.items()

@@ -23,18 +23,18 @@ from typing import Any
 import torch
 
 import heedful
-from heedful.features.corpus import Corpus, activations, corpus
-from heedful.features.counts import Figure
-from heedful.features.measure import Measured
-from heedful.features.sae import SAE
-from heedful.features.splitting import Splitting, split
-from heedful.features.universality import Universality, compare
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.small_lm import tokenizer, tokens
-from heedful.labs.speeches import speeches
+from heedful.features.activations.eval_windows import Corpus, activations, corpus
+from heedful.features.measures.quality import Measured
+from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.splitting import Splitting, split
+from heedful.features.measures.universality import Universality, compare
+from heedful.features.sae.autoencoder import SAE
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.speeches import speeches
+from heedful.labs.models.small_lm import tokenizer, tokens
 from heedful.nn import GPT2, GPT2Config, TrainConfig, train
-from heedful.view.charts import Curve, curves
-from heedful.view.splitting_page import tree_plot
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.splitting_page import tree_plot
 
 SITE = "blocks.0.neurons"
 

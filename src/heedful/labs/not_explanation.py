@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from heedful.debate import seeds
-from heedful.debate.adversary import adversary
-from heedful.debate.cases import Cases, prepare
-from heedful.debate.climb import Search
-from heedful.debate.correlation import correlation, kendall, leave_one_out
-from heedful.debate.permutation import Permutation, permutation
-from heedful.debate.spread import mean_of
-from heedful.intervals import Interval
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.stage import Stage, stage
-from heedful.types import Floats
-from heedful.view.charts import Box, boxes
-from heedful.view.plots import Series, scatter
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.models.attention_setup import Stage, stage
+from heedful.reports.charts.curves_boxes_bars import Box, boxes
+from heedful.reports.charts.forest_scatter import Series, scatter
+from heedful.stats.intervals import Interval
+from heedful.trials.adversary_search import Search
+from heedful.trials.examples import Cases, prepare
+from heedful.trials.intervals import mean_of
+from heedful.trials.tests import seeds
+from heedful.trials.tests.adversary import adversary
+from heedful.trials.tests.correlation import correlation, kendall, leave_one_out
+from heedful.trials.tests.permutation import Permutation, permutation
 
 PAIRS = ("attention and gradients", "attention and leave-one-out", "gradients and leave-one-out")
 AGAIN = "leave-one-out and that of another seed"

@@ -22,18 +22,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from heedful.debate.divergence import LN2
-from heedful.debate.frozen import SCORES, Frozen, frozen, judge
-from heedful.debate.guide import BUDGET, Guided, guide
-from heedful.debate.seeds import Seeds, seeds
-from heedful.debate.spread import mean_of
-from heedful.debate.trained_adversary import LIMIT, Point, TrainedAdversary, trained_adversary
-from heedful.debate.training import answers
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.stage import Stage, stage
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.models.attention_setup import Stage, stage
 from heedful.nn.train import TrainConfig
-from heedful.view.charts import Group, bars
-from heedful.view.plots import Series, scatter
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.forest_scatter import Series, scatter
+from heedful.stats.divergence import LN2
+from heedful.trials.intervals import mean_of
+from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
+from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
+from heedful.trials.tests.seeds import Seeds, seeds
+from heedful.trials.tests.trained_adversary import LIMIT, Point, TrainedAdversary, trained_adversary
+from heedful.trials.training import answers
 
 F1 = "macro-F1"
 BASE, ADVERSARY, ONE = "BiLSTM", "adversary of the BiLSTM", "zoo:one-layer"

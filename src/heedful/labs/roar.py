@@ -28,22 +28,22 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful import registry
-from heedful.evidence.fall import Curve as Fall
-from heedful.evidence.fall import Roar
-from heedful.evidence.impute import masked
-from heedful.evidence.retrain import Predict
-from heedful.evidence.roar import Scores, Split
-from heedful.evidence.roar import roar as retrained
-from heedful.evidence.subject import unit_scores
-from heedful.intervals import Interval, share_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.reviews import Review, reviews
-from heedful.labs.tfidf import Bag, fit_tfidf
-from heedful.run import Run
-from heedful.theory.lime_limit import Indices
-from heedful.types import Floats
-from heedful.view.charts import Curve, curves
+from heedful.comparisons.execute import Run
+from heedful.core import registry
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import Review, reviews
+from heedful.labs.models.tfidf import Bag, fit_tfidf
+from heedful.metrics.metric_input import unit_scores
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.retraining.impute import masked
+from heedful.retraining.retrain import Predict
+from heedful.retraining.roar import Scores, Split
+from heedful.retraining.roar import roar as retrained
+from heedful.retraining.roar_stats import Curve as Fall
+from heedful.retraining.roar_stats import Roar
+from heedful.stats.intervals import Interval, share_of
+from heedful.stats.lime_limit import Indices
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 HALF = SHARES.index(0.5)  # where holes are judged: a share fixed beforehand, not the one that tells most

@@ -24,16 +24,16 @@ import numpy as np
 import torch
 
 import heedful
-from heedful.agreement import unit_scores
-from heedful.evidence.copies import copied
-from heedful.evidence.sanity import correlation, layers_of, randomise
-from heedful.intervals import SIGNED
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.relu_net import relu_net
-from heedful.labs.reviews import reviews
-from heedful.types import Floats
-from heedful.view.charts import Curve, curves
+from heedful.comparisons.agreement import unit_scores
+from heedful.core.types import Floats
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.reviews import reviews
+from heedful.labs.models.relu_net import relu_net
+from heedful.metrics.model_copies import copied
+from heedful.metrics.sanity import correlation, layers_of, randomise
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.stats.intervals import SIGNED
 
 OF_RELU = ("guided-backprop", "grad-x-input", "integrated-gradients", "occlusion")
 OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")

@@ -24,14 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful import registry
-from heedful.evidence.axioms import saturated_model, sensitivity_case
-from heedful.explainers.paths import Path
-from heedful.intervals import UNIT, mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.models.base import missing
-from heedful.types import CONTROL, Floats
-from heedful.view.charts import Curve, curves
+from heedful.core import registry
+from heedful.core.types import CONTROL, Floats
+from heedful.explainers.integrated_gradients import Path
+from heedful.labs.base.registry import LabRun, lab
+from heedful.metrics.axioms import saturated_model, sensitivity_case
+from heedful.models.protocol import missing
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.stats.intervals import UNIT, mean_of
 
 SLOPES = ("grad-avg", "grad-l1", "grad-l2", "grad-x-input")  # read the gradient at x, and nowhere else
 WHOLE = ("integrated-gradients", "occlusion", "kernel-shap")  # compare with the text without x

@@ -30,14 +30,14 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from heedful.debate.spread import share_of
-from heedful.intervals import Interval, mean_of
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_mean
-from heedful.labs.neuron_rules import STRONG, Places, Values, explained
-from heedful.labs.small_lm import in_windows, losses, tokenizer, tokens
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.measures.neuron_rules import STRONG, Places, Values, explained
+from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
-from heedful.view.charts import Group, bars
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.stats.intervals import Interval, mean_of
+from heedful.trials.intervals import share_of
 
 RATE = 6e-3  # of training, steady
 EQUAL = 0.05  # nats a token

@@ -16,8 +16,8 @@ Two features of importance 1 and r in one dimension have two candidates, whose l
 Some starts end in a worse minimum, and some are not done when training ends: as in the paper, a toy is the
 best by loss of several restarts. Many toys train at once, one batched product.
 
-Polysemantic without superposition: one neuron, four features (heedful.labs.one_neuron). Draws: the directions
-by density, features per dimension, two features in one dimension.
+Polysemantic without superposition: one neuron, four features (heedful.labs.models.one_neuron). Draws: the
+directions by density, features per dimension, two features in one dimension.
 
 Elhage et al., Toy Models of Superposition, 2022; Bricken et al. 2023 (the neuron and four features).
 """
@@ -31,12 +31,12 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from heedful.intervals import UNIT
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.means import claim_all, claim_mean
-from heedful.labs.one_neuron import one_neuron
-from heedful.view.charts import Curve, curves
-from heedful.view.panels import Panel, arrows
+from heedful.labs.base.claims import claim_all, claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.models.one_neuron import one_neuron
+from heedful.reports.charts.curves_boxes_bars import Curve, curves
+from heedful.reports.charts.panels import Panel, arrows
+from heedful.stats.intervals import UNIT
 
 DENSITIES = (1.0, 0.3, 0.1, 0.03, 0.01)
 KEPT = 0.5  # a direction longer than this

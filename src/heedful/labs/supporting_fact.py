@@ -25,15 +25,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.debate.seeds import over_both
-from heedful.intervals import UNIT, Interval
-from heedful.labs.frame import LabRun, lab
-from heedful.labs.stories import ENCODERS, Reader, ReaderConfig, Stories, stories
-from heedful.labs.story_measures import Other, other, pointed, removed, right
+from heedful.core.types import Floats
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.data.stories import ENCODERS, Reader, ReaderConfig, Stories, stories
+from heedful.labs.measures.story_measures import Other, other, pointed, removed, right
 from heedful.nn.train import TrainConfig, fit
-from heedful.types import Floats
-from heedful.view.charts import Group, bars
-from heedful.view.matrix import Matrix, matrices
+from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.matrix import Matrix, matrices
+from heedful.stats.intervals import UNIT, Interval
+from heedful.trials.tests.seeds import over_both
 
 RIGHT = 0.97  # share of answers that counts as solved
 ROUNDS = 20  # of training, at most

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heedful.models.base import Inputs
-from heedful.rows import Row
-from heedful.types import Target
+from heedful.core.types import Target
+from heedful.engine.perturbation import Row
+from heedful.models.protocol import Inputs
 
 
 def tail_of(row: Row, side: Target) -> tuple[int, ...]:

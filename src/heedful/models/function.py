@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from heedful import rows as engine
-from heedful import targets
-from heedful import text as textlib
-from heedful.errors import HeedfulError
-from heedful.models.base import Masks, Meter
-from heedful.swap import replacements
-from heedful.types import Cost, Encoded, Floats, Progress, Target, Trace
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Cost, Encoded, Floats, Progress, Target, Trace
+from heedful.engine import perturbation as engine
+from heedful.modalities import text_units as textlib
+from heedful.modalities.swap_words import replacements
+from heedful.models import targets
+from heedful.models.protocol import Masks, Meter
 
 Scores = Callable[[list[str]], Any]
 MASK = "[MASK]"

@@ -17,23 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
-from heedful.models.attending import Edit, Sites, attending, find_sites
-from heedful.models.base import Attended, Inputs, Output
-from heedful.models.decoding import generation_settings
+from heedful.core.errors import HeedfulError
+from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
+from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
+from heedful.models.generation_options import generation_settings
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
-from heedful.models.lrp import RelevanceRules, relevances
-from heedful.models.prefix import after, first, plain
-from heedful.models.scoped import (
-    EDITED,
-    eager_attention,
-    first_broken_layer,
-    hooked,
-    seeded,
-    untouched,
-)
-from heedful.models.zeroing import can_zero
+from heedful.models.prefix_cache import after, first, plain
+from heedful.models.protocol import Attended, Inputs, Output
+from heedful.models.relevance_rules import RelevanceRules, relevances
+from heedful.models.value_zeroing import can_zero
 
 
 class HFBackend:
@@ -256,7 +249,7 @@ class HFBackend:
             return self._kept(self.model(**self._arguments(inputs)).logits, inputs), leaf[0]
 
     def relevances(self, inputs: Inputs, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
-        """Relevance of each layer's attention weights, (H, T, T); see heedful.models.lrp."""
+        """Relevance of each layer's attention weights, (H, T, T); see heedful.models.relevance_rules."""
         leaf: list[Tensor] = []
         with torch.inference_mode(False), torch.enable_grad(), untouched(self.model):
             with eager_attention(self.model), self._embedding_hook(inputs, leaf), RelevanceRules():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
 

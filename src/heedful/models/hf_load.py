@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
+from heedful.models.adapter import TokenModel
 from heedful.models.hf import HFBackend
-from heedful.models.tokens import TokenModel
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 # suffix of config.architectures -> transformers' auto class: which head the weights were saved with

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.models.base import Attended, Output
-from heedful.types import Encoded, Target, Trace
+from heedful.core.types import Encoded, Target, Trace
+from heedful.models.protocol import Attended, Output
 
 MAPS = ("attentions", "cross", "decoder_attentions")
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 SCORES = ("dot", "additive")
 

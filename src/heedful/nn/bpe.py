@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import regex
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 # GPT-2's cut: English endings, words, numbers and the rest, each with one leading space; then white space.
 GPT2_PIECES = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")

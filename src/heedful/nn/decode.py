@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 NextLogits = Callable[[Tensor], Tensor]  # ids (B, T) -> logits of the next token (B, vocab)
 Choose = Callable[[Tensor], Tensor]  # logits (vocab,) -> one id ()

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 
 
 def sinusoids(length: int, width: int, halves: bool = False) -> Float[Tensor, "T d"]:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn.attention import additive_mask, causal, visible
 from heedful.nn.blocks import Block
 from heedful.nn.embeddings import check_length

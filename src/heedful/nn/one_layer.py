@@ -23,7 +23,7 @@ from jaxtyping import Float, Int, Shaped
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn.attention import additive_mask
 from heedful.nn.embeddings import check_length, sinusoids
 from heedful.nn.mixing import Mixing, OneLayerOutput

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from heedful.errors import HeedfulError
+from heedful.core.errors import HeedfulError
 from heedful.nn.gpt2 import GPT2
 
 

@@ -1,0 +1,265 @@
+"""`heedful.audit`: settle what is to be done, cut the rows into shards, have them done, and sum up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from heedful.audits.external_scores import Outside, check_usable, from_file
+from heedful.audits.result import Audit, collect, contents, load
+from heedful.audits.run_folder import RunFolder
+from heedful.audits.settings import SHARD, SWAP_ROWS, Settings, settle
+from heedful.audits.shard import Shard
+from heedful.audits.stopping import Deciding
+from heedful.core.errors import HeedfulError
+from heedful.engine import local, ray
+from heedful.io.datasets import Columns, Row, Source, in_random_order, open_source
+from heedful.modalities.swap_words import words_of
+
+ENGINES = ("local", "ray")
+PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
+Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
+
+
+class _Audit:
+    """A function with a second one at hand: `heedful.audit(...)` runs, `heedful.audit.load(folder)` opens."""
+
+    load = staticmethod(load)
+
+    def __call__(
+        self,
+        model: Any,
+        texts: Iterable[Any] | str | Path,
+        labels: Iterable[Any] | None = None,
+        methods: Iterable[str] | str | None = None,
+        metrics: Iterable[str] | str | None = None,
+        rationales: Iterable[Any] | None = None,
+        out: str | Path = "run/",
+        engine: str = "local",
+        *,
+        operators: Sequence[str] | str | None = None,
+        unit: str = "word",
+        seed: int = 0,
+        draws: int = 20,
+        long: str = "error",
+        params: Mapping[str, Mapping[str, Any]] | None = None,
+        scores: str | Path | None = None,
+        until_decided: bool = False,
+        columns: Columns | None = None,
+        limit: int | None = None,
+        shard: int = SHARD,
+        address: str | None = None,
+        workers: int | None = None,
+        command: str | None = None,
+        progress: Progress | None = None,
+    ) -> Audit:
+        """Explain every text with every method, weigh the explanations, and say which to use.
+
+        Killed and started again with the same arguments, it goes on where it stopped.
+
+        model       whatever `heedful.load` takes
+        texts       a CSV, JSONL or Parquet file (see `columns`), or any iterable of texts
+        labels      what people say the texts are: how often the model agrees is reported
+        methods     names; None: those `heedful.explain` runs by itself
+        metrics     names; None: six that remove words
+        rationales  what people marked as the reason, by text: 0 or 1 a word, or [start, end] characters
+        out         the run folder
+        engine      "local": this process; "ray": the cluster at `address`, or one started here
+        operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
+                    each judges what the others fitted
+        draws       random orders per text, the control
+        long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
+        columns     of a file: heedful.io.datasets.Columns(text="text", label=None, rationale=None)
+        scores      a JSONL file of scores made elsewhere, weighed beside the methods (see docs/weigh.md)
+        until_decided   look after every text, and stop as soon as the verdict is settled
+        limit       so many rows at most, drawn at random from all (from a generator: the first)
+        shard       texts written together; the most that a kill can lose
+        workers     ray: how many; None: one a CPU
+        command     what was typed for this audit, kept with it and shown; nothing depends on it
+        progress    called with (rows done, rows in all or None, rows done before)
+        """
+        from heedful.models.load import load as load_model
+
+        if engine not in ENGINES:
+            raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
+        if until_decided and engine != "local":
+            raise HeedfulError(
+                "until_decided looks after every text, one by one",
+                f"engine {engine!r} does not",
+                'Use engine="local"',
+            )
+        source = open_source(texts, labels, rationales, columns, limit)
+        if until_decided and not source.again:
+            raise HeedfulError(
+                "until_decided needs texts in random order",
+                "a generator gives them in its own",
+                "Give a list or a file",
+            )
+        outside = None if scores is None else from_file(Path(scores))
+        loaded = load_model(model)
+        if outside is not None and operators is None:
+            operators = outside.judges(loaded)
+        settings = settle(
+            loaded, methods, metrics, operators,
+            unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
+            params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
+        )  # fmt: skip
+        _check_rationales(settings, source)
+        if outside is not None and source.again:
+            check_usable(outside, loaded, in_random_order(source, seed), settings)
+        work = Work(loaded, source, settings, outside, command)
+        return run_audit(
+            work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
+        )
+
+
+audit = _Audit()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is audited."""
+
+    model: Any
+    source: Source
+    settings: Settings
+    outside: Outside | None = None  # scores from elsewhere
+    command: str | None = None  # what was typed for it
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which engine does it; `model` is what a worker of the cluster loads."""
+
+    engine: str = "local"
+    model: Any = None
+    cluster: Any = None  # heedful.engine.ray.Cluster, which cannot be named while that module is imported
+
+
+def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
+    """Cut the rows into shards, have them done, and sum up."""
+    rows = in_random_order(work.source, work.settings.seed)
+    first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
+    words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
+    settings = replace(work.settings, swap=words if first else ())
+    with run.opened(_made(work, settings)):
+        told = _Told(progress, work.source.count())
+        # scores from elsewhere are looked up as texts come: a function that makes them may be slow
+        whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
+        todo = _todo(shards(whole, settings.shard), settings, run, told)
+        if where.engine == "local":
+            local.run(work.model, todo, settings, run, told.more)
+        else:
+            ray.run(where.model, work.model.facts(), todo, settings, run, told.more, where.cluster)
+        told.check(run)
+        found = collect(run)
+        run.finish(contents(found))
+        return replace(found, made=run.manifest())
+
+
+def _swaps(settings: Settings) -> bool:
+    return "swap" in settings.operators or "swap" in settings.fits
+
+
+def _check_rationales(settings: Settings, source: Source) -> None:
+    """Metrics that ask what people marked have nothing to say without it."""
+    asking = [name for name in settings.metrics if name.startswith("plausibility")]
+    if asking and not source.marked:
+        raise HeedfulError(
+            f"{', '.join(asking)} cannot be measured",
+            "what people marked is not given",
+            "Name its column (--rationale-column), or give rationales",
+        )
+
+
+def _made(work: Work, settings: Settings) -> dict[str, Any]:
+    """What makes two runs the same.
+
+    A model whose weights are known is known by them, whatever its path; another by its outputs on some texts.
+    """
+    from heedful.comparisons.planning import versions
+
+    facts = work.model.facts()
+    if "fingerprint" in facts:
+        facts.pop("name", None)
+    else:
+        facts |= _probed(work.model, work.source)
+    software = {name: version for name, version in versions().items() if name != "python"}
+    return {
+        "name": work.model.name, "settings": settings.to_dict(), "model": facts,
+        "source": work.source.facts() | (work.outside.facts() if work.outside else {}), "versions": software,
+        **({"command": work.command} if work.command else {}),
+    }  # fmt: skip
+
+
+def _probed(model: Any, source: Source) -> dict[str, Any]:
+    """Outputs on fixed texts, and on the first of the source where it can be read twice."""
+    texts: dict[str, Any] = {repr(text): text for text in PROBES}
+    if source.again:
+        texts |= {
+            f"row {row.number}": row.text for row in islice(source.rows(), len(PROBES)) if not row.broken
+        }
+    return {f"output on {name}": _output(model, text) for name, text in texts.items()}
+
+
+def _output(model: Any, text: Any) -> list[float] | str:
+    """By label, with six digits; a model may fail on one text, and then it fails on it again."""
+    try:
+        found = model.predict(model.encode(text, "truncate"), len(model.labels))
+        return [float(f"{value:.6g}") for _, value in sorted(found)]
+    except Exception as error:
+        return f"fails: {type(error).__name__}"
+
+
+def shards(rows: Iterable[Row], size: int) -> Iterator[Shard]:
+    """Rows in shards of `size`, read as they are asked for."""
+    left, number = iter(rows), 0
+    while found := tuple(islice(left, size)):
+        yield Shard(number, found)
+        number += 1
+
+
+def _todo(every: Iterable[Shard], settings: Settings, run: RunFolder, told: _Told) -> Iterator[Shard]:
+    """Shards that are not done yet; none after the verdict is settled, where that is asked for."""
+    deciding = Deciding(settings, told.total) if settings.until_decided else None
+    for shard in every:
+        told.shards += 1
+        if run.has(shard):
+            told.before(len(shard.rows))
+        else:
+            yield shard
+        if deciding is not None:
+            deciding.add(run, shard.number)
+            if deciding.done:
+                return
+
+
+class _Told:
+    """Counts rows for the one who watches."""
+
+    def __init__(self, progress: Progress | None, total: int | None) -> None:
+        self.progress, self.total = progress, total
+        self.done, self.known, self.shards = 0, 0, 0
+
+    def more(self, rows: int) -> None:
+        self.done += rows
+        if self.progress is not None:
+            self.progress(self.done, self.total, self.known)
+
+    def before(self, rows: int) -> None:
+        """Done by an earlier run."""
+        self.known += rows
+        self.more(rows)
+
+    def check(self, run: RunFolder) -> None:
+        """Every shard of the source is there, and none of another."""
+        if not self.shards:
+            raise HeedfulError("there are no texts", fix="Give at least one")
+        if run.numbers() != list(range(self.shards)):
+            raise HeedfulError(
+                f"{run.path} holds shards of other rows than these",
+                fix="Name another folder, or remove this one",
+            )

@@ -1,0 +1,143 @@
+"""What an audit would cost, and what so many texts would show: a few texts are planned, none is explained.
+
+rows       of a text: what the methods ask for at most, plus the orders of methods and random orders under
+           each operator that judges, plus the search for the best order
+seconds    rows × the time of one row; rows that several ask for are run once, so both are upper limits
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from heedful.audits.external_scores import from_file
+from heedful.audits.settings import Settings, settle
+from heedful.comparisons.planning import plan
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.io.datasets import Row, in_random_order, open_source
+from heedful.metrics.score import GOALS, SHORTLIST
+from heedful.metrics.verdict import MIN_TEXTS, visible_gap, visible_share
+from heedful.metrics.verdict_sentences import power
+from heedful.stats.best_comparison import MIN_COMPARED
+
+TRIED = 8  # texts that are planned
+
+
+@dataclass(frozen=True)
+class Foretold(Shown):
+    """Of an audit that has not begun; `str()` says it in words."""
+
+    texts: int | None  # None: only reading would tell
+    methods: tuple[str, ...]
+    rows_per_text: int
+    seconds_per_text: float
+    operators: tuple[str, ...]
+    fits: tuple[str, ...]
+    until_decided: bool = False
+
+    def __str__(self) -> str:
+        count = len(self.methods)
+        fitted = (
+            "each fits in turn" if len(self.fits) > 1 else f"fitted by {self.fits[0]}" if self.fits else ""
+        )
+        said = [
+            f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
+            + (f" ({fitted})." if fitted else "."),
+            f"Up to about {self.rows_per_text:,} model inputs per text, {_time(self.seconds_per_text)}.",
+        ]
+        if self.texts is None:
+            return "\n".join([*said, "How many texts there are is not known before they are read."])
+        most = (
+            f"{self.texts * self.rows_per_text:,} model inputs, {_time(self.texts * self.seconds_per_text)}"
+        )
+        said.append(f"{self.texts:,} texts: up to about {most}.")
+        if self.until_decided:
+            said.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
+        return "\n".join([*said, self.shows])
+
+    @property
+    def shows(self) -> str:
+        """What so many texts would show."""
+        if not self.texts or self.texts < MIN_TEXTS:
+            return f"That is too few for a verdict: at least {MIN_TEXTS} texts are needed."
+        count = len(self.methods)
+        typical = power(self.texts, visible_share(self.texts, count), visible_gap(self.texts, count))
+        few = "" if self.texts >= MIN_COMPARED else f" To compare methods, {MIN_COMPARED} texts are needed."
+        return f"{typical} (Typical texts; the audit says what yours show.){few}"
+
+    def to_dict(self) -> dict[str, Any]:
+        count = len(self.methods)
+        shows = {} if not self.texts else {
+            "visible_share": visible_share(self.texts, count), "visible_gap": visible_gap(self.texts, count)
+        }  # fmt: skip
+        known = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in shows.items()}
+        return {**asdict(self), **known, "said": str(self)}
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
+    """Takes the arguments of heedful.audit that its cost depends on."""
+    from heedful.models.load import load
+
+    source = open_source(texts, None, None, asked.pop("columns", None), asked.pop("limit", None))
+    scores = asked.pop("scores", None)
+    outside = from_file(scores) if scores else None
+    loaded = load(model)
+    operators = asked.pop("operators") or (outside.judges(loaded) if outside else None)
+    given = outside.methods if outside else ()
+    settings = settle(loaded, asked.pop("methods"), asked.pop("metrics"), operators, given=given, **asked)
+    rows = in_random_order(source, settings.seed)
+    usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
+    tried = [_cost(loaded, row, settings) for row in islice(usable, TRIED)]
+    if not tried:
+        raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
+    inputs, seconds = np.mean(tried, axis=0)
+    return Foretold(
+        source.count(), (*settings.methods, *settings.given), round(float(inputs)), float(seconds),
+        settings.operators, settings.fits if settings.methods else (), settings.until_decided,
+    )  # fmt: skip
+
+
+def _cost(model: Any, row: Row, settings: Settings) -> tuple[float, float]:
+    """(rows, seconds) of one text, at most."""
+    rows = seconds = 0.0
+    for fit in settings.rounds:
+        made = plan(
+            model, row.text, settings.methods or ("random",), settings.target, settings.unit, 0,
+            long="truncate", params=_known(settings.params_for(fit)), timed=False,
+        )  # fmt: skip
+        rows += made.most_rows
+        seconds += made.seconds
+    d = len(made.x.units(settings.unit))
+    methods = (len(settings.methods) + len(settings.given)) * len(settings.fits if settings.turns else [0])
+    judged = len(settings.operators) * (_judging(settings, d, methods) if d else 0)
+    return rows + judged, seconds + judged * made.seconds_a_row
+
+
+def _known(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: dict(given) for name, given in params.items()}
+
+
+def _judging(settings: Settings, d: int, methods: int) -> int:
+    """Rows under one operator."""
+    rng, scores = np.random.default_rng(0), np.arange(d, dtype=float)
+    metrics = [registry.get_metric(name) for name in settings.metrics]
+    per_order = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and not m.shuffled)
+    shared = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and m.shuffled)
+    goals = [goal for goal, served in GOALS.items() if served & set(settings.metrics)]
+    search = {name: param.default for name, param in registry.get("search").params.items()}
+    most = 1 + d + search["beam"] * min(search["depth"], d) * min(d, SHORTLIST)
+    looked = 0 if settings.until_decided else len(goals) * most
+    return 2 + (methods + settings.draws) * per_order + shared + looked

@@ -1,0 +1,320 @@
+"""What an audit found: the table and the verdict, worked out from the shards, kept in result.json.
+
+Shards are read one at a time, once for every metric and operator and once for the verdict, which needs the
+values of its metrics and of all random orders together: 8 bytes each.
+A finished folder opens without torch, the model or the shards.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from heedful.audits.run_folder import RunFolder, to_json
+from heedful.audits.schemas import from_parquet
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Evidence
+from heedful.io.run_folder import parse
+from heedful.metrics.random_orders import Cell, Pools, joined
+from heedful.metrics.score import Score
+from heedful.metrics.summary import pools_of, summarise
+from heedful.metrics.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
+
+TOLD = 100  # errors in the result; the shards have them all
+STRANGE = 3  # labels in the result that name none of the model's; the shards have them all
+RESULT = "result.json"
+KEPT = (  # fields of an Audit that stand in it as they are
+    "rows", "texts", "copies", "labelled", "right", "unknown", "unknown_labels", "cost", "failed", "silent",
+    "better", "errors",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """The result of `heedful.audit`."""
+
+    folder: Path | None  # None: nothing was kept
+    table: list[Evidence]
+    verdict: Verdict
+    rows: int  # read
+    texts: int  # weighed; the others are in `errors`
+    cost: Mapping[str, int]  # asked, run, naive: see heedful.audits.shard
+    copies: int = 0  # rows with the text of another, which count once
+    labelled: int = 0  # texts whose label the model knows
+    right: int = 0  # of these, the model's prediction is the label
+    unknown: int = 0  # texts with a label that names none of the model's
+    unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
+    errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
+    failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
+    silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
+    better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
+    made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
+
+    @property
+    def command(self) -> str | None:
+        """What to type for the same audit, where it was made on the command line."""
+        return self.made.get("command")
+
+    def __repr__(self) -> str:
+        where = f" in {str(self.folder)!r}" if self.folder else ""
+        return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
+
+    def __str__(self) -> str:
+        from heedful.reports.audit_terminal import as_text
+
+        return as_text(self)
+
+    def spread(self, metric: str, method: str) -> float:
+        """Largest less smallest skill over operators: how much of the number is the removal itself."""
+        skills = [e.skill for e in self.table if (e.metric, e.method) == (metric, method)]
+        return max(skills) - min(skills) if len(skills) > 1 else float("nan")
+
+    def to_csv(self) -> str:
+        """One line a metric, operator and method."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        names = [
+            "metric",
+            "better",
+            "operator",
+            "method",
+            "n",
+            "value",
+            "control",
+            "best",
+            "skill",
+            "low",
+            "high",
+            "chance_low",
+            "chance_high",
+        ]
+        writer.writerow([*names, "spread", "circular"])
+        for e in self.table:
+            numbers = [e.value, e.control, e.best, e.skill, *e.interval, *e.chance]
+            numbers.append(self.spread(e.metric, e.method))
+            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
+            writer.writerow(
+                [e.metric, self.better[e.metric], e.operator, e.method, e.n, *shown, str(e.circular).lower()]
+            )
+        return out.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
+        found |= {"verdict": {**asdict(self.verdict), "said": self.verdict.sentences}}
+        found |= {name: getattr(self, name) for name in KEPT}
+        found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
+        found |= {"command": self.command} if self.command else {}
+        return {name: plain(value) for name, value in found.items()}
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.reports.audit_page import page
+
+        target = Path(path)
+        target.write_text(page(self), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        from heedful.reports.audit_page import fragment
+
+        return fragment(self)
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it; a NaN is null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _record(kind: Any, data: Mapping[str, Any]) -> Any:
+    """The inverse of `plain(asdict(...))`: null is NaN where a number must be, lists are tuples."""
+    given: dict[str, Any] = {}
+    for each in fields(kind):
+        if each.name not in data:
+            continue  # of a version that did not have it
+        value, wanted = data[each.name], str(each.type)
+        if isinstance(value, Mapping):
+            given[each.name] = {k: _float(v) if "float" in wanted else v for k, v in value.items()}
+            continue
+        if "float" in wanted and "None" not in wanted:
+            value = tuple(map(_float, value)) if isinstance(value, list) else _float(value)
+        given[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**given)
+
+
+def _float(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def load(folder: str | Path) -> Audit:
+    """Open the folder of a finished audit."""
+    run = RunFolder(Path(folder))
+    made = run.manifest()
+    if "files" not in made:
+        raise HeedfulError(
+            f"the audit in {folder} is not finished", fix="Start it again with the same arguments: it goes on"
+        )
+    data = parse(run.read(RESULT), run.path / RESULT)
+    table = [_record(Evidence, item) for item in data["table"]]
+    return Audit(
+        run.path,
+        table,
+        _verdict(data["verdict"]),
+        **{name: data[name] for name in KEPT if name in data},
+        made=made,
+    )
+
+
+def _verdict(data: Mapping[str, Any]) -> Verdict:
+    methods = tuple(_record(MethodVerdict, item) for item in data["methods"])
+    cells = tuple(_record(Cell, item) for item in data["cells"])
+    return _record(Verdict, {**data, "methods": methods, "cells": cells})  # type: ignore[no-any-return]
+
+
+def collect(run: RunFolder) -> Audit:
+    """The result of a folder whose shards are all there."""
+    made, numbers = run.manifest(), run.numbers()
+    counts: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    pairs: dict[tuple[str, str], None] = {}
+    errors: list[dict[str, Any]] = []
+    strange: list[tuple[int, str]] = []
+    for number in numbers:
+        facts = run.facts(number)
+        counts.update({"rows": facts["rows"], "copies": facts["copies"]})
+        for text in from_parquet(run.file(number, "texts.parquet")).to_pylist():
+            counts["texts"] += 1
+            counts["labelled"] += text["right"] is not None
+            counts["right"] += bool(text["right"])
+            if text["label"] is not None and text["right"] is None:
+                counts["unknown"] += 1
+                strange = sorted([*strange, (text["row"], text["label"])])[:STRANGE]
+            counts.update({name: text[name] for name in ("asked", "run", "naive")})
+        found = from_parquet(run.file(number, "errors.parquet")).to_pylist()
+        failed.update(error["method"] for error in found if error["method"])
+        errors += found[: TOLD - len(errors)]
+        keys = from_parquet(run.file(number, "scores.parquet"), ["metric", "operator"]).to_pydict()
+        pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
+    if not counts["texts"]:
+        first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
+        raise HeedfulError(f"none of {counts['rows']} rows could be weighed", first)
+    if not pairs:
+        asked = ", ".join(made["settings"]["metrics"])
+        raise HeedfulError("no metric had a value on any text", f"asked for: {asked}")
+    cost = {name: counts[name] for name in ("asked", "run", "naive")}
+    from heedful.core import registry
+
+    table = _table(run, list(pairs), made["settings"])
+    better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
+    valued = {e.metric for e in table if not math.isnan(e.value)}
+    silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
+    return Audit(
+        folder=run.path, table=table, verdict=verdict_of(run, made["settings"]), rows=counts["rows"],
+        texts=counts["texts"], copies=counts["copies"], cost=cost, labelled=counts["labelled"],
+        right=counts["right"], unknown=counts["unknown"], errors=errors, failed=dict(sorted(failed.items())),
+        silent=silent, better=better, made=made,
+        unknown_labels=[{"row": row, "label": label} for row, label in strange],
+    )  # fmt: skip
+
+
+def _table(run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
+    table: list[Evidence] = []
+    rank = {name: place for place, name in enumerate((*settings["metrics"], *settings["operators"]))}
+    for metric, operator in sorted(pairs, key=lambda pair: (rank[pair[0]], rank.get(pair[1], 0))):
+        texts = [scores for number in run.numbers() for scores in scores_of(run, number, metric, operator)]
+        table += summarise(texts, seed=settings["seed"])
+    return table
+
+
+def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:
+    """Scores of a shard, text by text, of one metric under one operator; of all, with their random orders."""
+    only = {"metric": metric, "operator": operator} if metric else None
+    names = [each.name for each in fields(Score) if each.name != "orders"]
+    orders: dict[tuple[Any, ...], list[float]] = {}  # in the order in which they were drawn
+    if not metric:
+        for one in from_parquet(run.file(number, "orders.parquet")).to_pylist():
+            key = (one["row"], one["metric"], one["operator"], one["fit"], one["method"])
+            orders.setdefault(key, []).append(one["value"])
+    texts: dict[int, list[Score]] = {}
+    for one in from_parquet(run.file(number, "scores.parquet"), ["row", *names], only).to_pylist():
+        row = one.pop("row")
+        place = (row, one["metric"], one["operator"], one["fit"])
+        drawn = orders.get((*place, one["method"])) or orders.get((*place, ""), [])
+        texts.setdefault(row, []).append(Score(**one, orders=tuple(drawn)))
+    return list(texts.values())
+
+
+def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
+    """From the shards alone: it can be worked out again."""
+    texts = Texts(settings)
+    for number in run.numbers():
+        texts.add(run, number)
+    pools, facts = texts.pools()
+    return judge(pools, facts, seed=settings["seed"], always=settings["until_decided"])
+
+
+class Texts:
+    """What a verdict needs of the shards, as they are added: values, costs, and what fitted each method.
+
+    About 2 kilobytes per text with 13 methods, 4 metrics of the verdict, 2 operators and 20 random orders.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.operators: Sequence[str] = settings["operators"]
+        self.names: list[str] = [*settings["methods"], *settings["given"]]
+        self.parts: list[Pools] = []
+        self.inputs: dict[str, list[int | None]] = {}
+        self.fitted: dict[str, dict[str, set[str] | None]] = {}  # method -> operator in turn -> operators
+
+    def add(self, run: RunFolder, number: int) -> None:
+        if len(part := pools_of(scores_of(run, number), self.names, self.operators)):
+            self.parts.append(part)
+        for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
+            self.inputs.setdefault(one["method"], []).append(one["inputs"])
+            turns = self.fitted.setdefault(one["method"], {})
+            known = turns.setdefault(one["fit"], set())
+            if one["fitted_by"] is None or known is None:
+                turns[one["fit"]] = None
+            else:
+                known.update(filter(None, one["fitted_by"].split(",")))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def pools(self) -> tuple[Pools, Facts]:
+        """Values under the operators that may judge, and the facts of the methods."""
+        turns = {name: list(found.values()) for name, found in self.fitted.items()}
+        always = {name: _joined(each, set.intersection) for name, each in turns.items()}
+        operators, left_out = judging_operators(self.operators, always)
+        names = [name for name in self.names if name not in left_out]
+        means = {
+            name: math.nan if None in found else sum(filter(None, found)) / len(found)
+            for name, found in self.inputs.items()
+        }
+        ever = {name: _joined(each, set.union) for name, each in turns.items()}
+        return joined(self.parts, self.names).only(names, operators), Facts(means, ever, left_out)
+
+
+def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:
+    known = [turn for turn in turns if turn is not None]
+    return tuple(sorted(how(*known))) if len(known) == len(turns) else None
+
+
+def contents(found: Audit) -> dict[str, bytes]:
+    """The files that stand beside the shards of a finished run."""
+    from heedful.reports.audit_page import page
+
+    return {
+        RESULT: to_json(found.to_dict()),
+        "table.csv": found.to_csv().encode(),
+        "report.html": page(found).encode(),
+    }

@@ -1,0 +1,157 @@
+"""What the results of an audit depend on besides its rows: settled once, before the first text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.types import CONTROL
+from heedful.engine.perturbation import checked_operator
+from heedful.metrics.score import DRAWS
+from heedful.metrics.verdict import JUDGES
+from heedful.models.protocol import Model, missing, require
+
+METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+COUNT = 2  # operators that judge by default: their spread is part of the answer
+ALL = "all"
+SWAP_ROWS = 200  # rows whose words the operator swap draws from
+SHARD = 32  # texts: what is lost at most when a run is killed
+UNITS = ("word", "token", "sentence")
+LONG = ("error", "truncate")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every choice by name; two runs with equal settings on equal rows give equal bytes."""
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    operators: tuple[str, ...]  # that judge
+    fits: tuple[str, ...] = ()  # that fit the methods that remove words; more than one: they take turns
+    unit: str = "word"
+    seed: int = 0
+    draws: int = DRAWS
+    long: str = "error"
+    shard: int = SHARD
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    target: Any = None  # what is explained; None: the prediction
+    given: tuple[str, ...] = ()  # methods whose scores came from elsewhere
+    swap: tuple[str, ...] = ()  # words that the operator swap draws from
+    until_decided: bool = False
+
+    @property
+    def turns(self) -> bool:
+        """Every operator fits in turn, and the others judge."""
+        return len(self.fits) > 1
+
+    @property
+    def rounds(self) -> tuple[str, ...]:
+        """The operators that fit, one after the other; ("",): one round, in which nothing is fitted."""
+        return self.fits if self.methods and self.fits else ("",)
+
+    def params_for(self, fit: str) -> dict[str, dict[str, Any]]:
+        """Parameters by method: those that remove words do it by `fit`, unless the user chose another."""
+        removing = [name for name in self.methods if "operator" in registry.get(name).params]
+        own = {name: {"operator": fit} for name in removing} if fit else {}
+        return {name: own.get(name, {}) | dict(self.params.get(name, {})) for name in {**own, **self.params}}
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def seed_of(self, row: int) -> int:
+        """A row's own seed: texts must not share their random orders, or chance would be a habit."""
+        return int(np.random.SeedSequence([self.seed, row]).generate_state(1)[0])
+
+
+def settle(
+    model: Model,
+    methods: Iterable[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
+    operators: Sequence[str] | str | None = None,
+    **others: Any,
+) -> Settings:
+    """Defaults filled in and everything checked against the model, so that no row fails for a misspelt name.
+
+    methods     None: those `heedful.explain` runs by itself
+    metrics     None: six that remove words and share their rows
+    operators   that judge. None: two that the methods are not fitted by; "all": each judges what the others
+                fitted
+    """
+    given = tuple(others.get("given", ()))
+    methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
+    names = _named(methods, "method", registry.explainers()) if methods or not given else []
+    wanted = [registry.get(name) for name in names or ()]
+    for entry in wanted:
+        require(model, entry.needs, entry.name)
+    if not wanted and methods is None:
+        every = registry.explainers().values()
+        wanted = [entry for entry in every if not entry.dear and not missing(model, entry.needs)]
+    weighed = [entry.name for entry in wanted if entry.name != CONTROL]
+    if both := [name for name in given if name in weighed]:
+        raise HeedfulError(
+            f"scores from elsewhere are called {', '.join(both)}",
+            "methods here have the same name",
+            "Rename them",
+        )
+    if not weighed and not given:
+        raise HeedfulError(
+            f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
+        )
+    chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
+    for name in chosen:
+        require(model, registry.get_metric(name).needs, name)
+    judges, fits = _operators(model, operators, others.get("params") or {})
+    found = Settings(tuple(weighed), tuple(chosen), judges, fits, **others)
+    _check(found)
+    return found
+
+
+def _operators(
+    model: Model, named: Sequence[str] | str | None, params: Mapping[str, Mapping[str, Any]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(operators that judge, operators that fit): none is both, unless all take turns."""
+    offered = tuple(model.operators)
+    if named is None:
+        fitting = {offered[0], *(given.get("operator") for given in params.values())}
+        judges = [name for name in (*JUDGES, *offered) if name in offered and name not in fitting]
+        others = [name for name in offered if name != offered[0]]  # all fit: what each fitted is left out
+        return tuple(dict.fromkeys(judges or others or offered))[:COUNT], offered[:1]
+    wanted = _named(named, "operator", offered)
+    if wanted == [ALL]:
+        return tuple(offered), tuple(offered)
+    judges = [checked_operator(operator, offered) for operator in wanted]
+    free = [name for name in offered if name not in judges]
+    return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
+
+
+def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -> list[str]:
+    if names is None:
+        return []
+    found = list(dict.fromkeys([names] if isinstance(names, str) else names))
+    if not found or not all(isinstance(name, str) for name in found):
+        raise HeedfulError(f"no {what} was named", fix=f"Known: {', '.join(known)}")
+    return found
+
+
+def _check(settings: Settings) -> None:
+    for name, known in (("unit", UNITS), ("long", LONG)):
+        if getattr(settings, name) not in known:
+            raise HeedfulError(
+                f"{name} cannot be {getattr(settings, name)!r}", fix=f"Use one of: {', '.join(known)}"
+            )
+    for name, least in (("seed", 0), ("draws", 2), ("shard", 1)):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise HeedfulError(f"{name} cannot be {value!r}", f"it is a whole number, {least} or more")
+    for method, given in settings.params.items():
+        registry.get(method).check(given)
+        if method not in settings.methods:
+            raise HeedfulError(
+                f"parameters were given for {method!r}, which does not run here",
+                fix=f"Running: {', '.join(settings.methods)}",
+            )

@@ -1,0 +1,251 @@
+"""One text: explained by every method, weighed by every metric, rows shared. One shard: its tables as bytes.
+
+asked   model inputs that the methods and metrics asked for
+run     those that were really run: each once a text, whoever asks
+naive   what tools that share nothing would run: every method its own rows; every metric, for every method
+        and operator, f(x), f(nothing), the method's rows and those of its own random orders; no tool but
+        this one looks for the best order, so those rows are in `asked` and `run` alone
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heedful.audits.external_scores import aligned
+from heedful.audits.schemas import KINDS, to_parquet
+from heedful.audits.settings import Settings
+from heedful.comparisons.execute import Run, carry_out
+from heedful.comparisons.planning import plan
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.types import CONTROL, Attribution, Comparison, Floats
+from heedful.io.datasets import Row
+from heedful.io.labels import is_missing, label_index, label_indices
+from heedful.io.rationales import marks_of
+from heedful.metrics.score import Score, ceilings, weigh
+from heedful.modalities.swap_words import swap_words
+from heedful.models.protocol import Model
+from heedful.reports.columns import pieces
+
+Tables = dict[str, list[tuple[Any, ...]]]
+Tell = Callable[[int], None]  # so many rows more are done
+SCORED = ("metric", "operator", "fit", "method", "value", "control", "low", "high", "best", "circular")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive rows that are worked on together; `number` counts from 0."""
+
+    number: int
+    rows: tuple[Row, ...]
+
+    @property
+    def sum(self) -> str:
+        """SHA-256 of what came in, to tell other rows from the same."""
+        said = [
+            [
+                row.number,
+                row.text,
+                row.label,
+                row.rationale,
+                row.broken,
+                *([repr(row.given)] if row.given else []),
+            ]
+            for row in self.rows
+        ]
+        return hashlib.sha256(json.dumps(said, default=repr).encode()).hexdigest()
+
+
+def weigh_shard(model: Model, shard: Shard, settings: Settings, tell: Tell | None = None) -> dict[str, bytes]:
+    """File name -> content. Nothing but the arguments matters."""
+    tables: Tables = {name: [] for name in KINDS}
+    with swap_words(settings.swap):
+        for row in shard.rows:
+            for name, found in weigh_row(model, row, settings).items():
+                tables[name] += found
+            if tell is not None:
+                tell(1)
+    files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    facts: dict[str, Any] = {"shard": shard.number, "first": shard.rows[0].number, "rows": len(shard.rows)}
+    copies = sum(row.copy_of is not None for row in shard.rows)
+    facts |= {"weighed": len(tables["texts"]), "copies": copies, "source": shard.sum, "files": sums}
+    return files | {"shard.json": (json.dumps(facts, indent=1) + "\n").encode()}
+
+
+def weigh_row(model: Model, row: Row, settings: Settings) -> Tables:
+    """The row's part of each table. Whatever is wrong with one row is told in `errors`, and stays there."""
+    if why := row.broken or _unfit(row.text):
+        return {"errors": [(row.number, "", why)]}
+    if row.copy_of is not None:
+        return {"errors": [(row.number, "", f"the same text as row {row.copy_of}: copies count once")]}
+    try:
+        return _weigh_text(model, row, settings)
+    except HeedfulError as error:
+        return {"errors": [(row.number, "", str(error))]}
+    except Exception as error:  # a model may fail on one text in ways of its own: the others go on
+        return {"errors": [(row.number, "", f"{type(error).__name__}: {error}"[:1000])]}
+
+
+def _unfit(text: Any) -> str:
+    if text is None:
+        return "there is no text (null)"
+    if not isinstance(text, str):
+        return f"this is not text, but {type(text).__name__}: {text!r}"[:200]
+    if not text.strip():
+        return "the text is empty"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "the text is not valid UTF-8"
+    return ""
+
+
+def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
+    seed = settings.seed_of(row.number)
+    run: Any = Run(model)  # each row of model input is run once, whoever asks
+    before = run.spent
+    groups, comparison, refused = _explained(run, row, settings, seed)
+    marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)
+    items = next(iter(groups.values()))
+    if not items:
+        raise HeedfulError("no method has scores for this text", "; ".join(refused.values()))
+    units = len(comparison.x.units(settings.unit))
+    if not units:
+        raise HeedfulError("the text has no words")
+    rest = run.spent
+    searched = _searched(run, items[0], settings)
+    looked = (run.spent - rest).forwards
+    scores = _scored(run, groups, settings, seed, marks, searched)
+    spent = run.spent - before
+    orders = len(searched.get(settings.operators[0], ()))
+    naive = spent.forwards - looked + _more_if_naive(settings, units, len(items), orders)
+    label, right = _judged(row.label, comparison, model.labels)
+    told = (row.number, seed, comparison.target.name, items[0].output, _predicted(comparison), label, right)
+    every = [(fit, item) for fit, found in groups.items() for item in found]
+    return {
+        "scores": [(row.number, *(getattr(s, name) for name in SCORED)) for s in scores],
+        "orders": _orders(row.number, scores),
+        "methods": [
+            (row.number, i.method, fit, _inputs(i, settings), _fitted(i.fitted_by)) for fit, i in every
+        ],
+        "attributions": [
+            (row.number, item.method, fit, index, word.text, word.start, word.end, word.score, word.stderr)
+            for fit, item in every
+            for index, word in enumerate(pieces(item, settings.unit))
+        ],
+        "texts": [(*told, units, spent.forwards, spent.unique, naive)],
+        "errors": [(row.number, method, why) for method, why in refused.items()],
+    }
+
+
+def _explained(
+    run: Any, row: Row, settings: Settings, seed: int
+) -> tuple[dict[str, list[Attribution]], Comparison, dict[str, str]]:
+    """Operator that fitted -> attributions ("": operators take no turns); a comparison; method -> why not."""
+    groups: dict[str, list[Attribution]] = {}
+    refused: dict[str, str] = {}
+    target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
+    for fit in settings.rounds:
+        made = plan(
+            run.model, row.text, settings.methods or (CONTROL,), target, settings.unit, seed,
+            long=settings.long, params=settings.params_for(fit), timed=False,
+        )  # fmt: skip
+        # a method that fails on this text is left out of it, and the others go on
+        comparison = carry_out(replace(made, named=False), keep_partial=False, run=run, look=False)
+        refused |= comparison.refused
+        found = [item for item in comparison.attributions if item.method != CONTROL]
+        groups[fit if settings.turns else ""] = found
+    given, why = aligned(row.given, comparison, settings.unit, run.model.labels)
+    return {fit: [*found, *given] for fit, found in groups.items()}, comparison, refused | why
+
+
+def _named_target(given: Any) -> bool:
+    return getattr(given, "target", None) is not None
+
+
+def _searched(run: Any, item: Attribution, settings: Settings) -> dict[str, list[Floats]]:
+    """The best orders, by operator; not looked for where every model input is to be saved."""
+    if settings.until_decided:
+        return {}
+    return {op: ceilings(run, item, op, settings.unit, settings.metrics) for op in settings.operators}
+
+
+def _scored(
+    run: Any,
+    groups: Mapping[str, Sequence[Attribution]],
+    settings: Settings,
+    seed: int,
+    marks: Sequence[bool] | None,
+    searched: Mapping[str, Sequence[Floats]],
+) -> list[Score]:
+    """Every metric; where operators take turns, no operator judges what it fitted."""
+    found: list[Score] = []
+    for place, (fit, items) in enumerate(groups.items()):
+        asked = [name for name in settings.metrics if not place or registry.get_metric(name).asks == "rows"]
+        scores = weigh(
+            run, items, asked, [op for op in settings.operators if op != fit],
+            unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
+            given=settings.given,
+        )  # fmt: skip
+        found += [replace(score, fit=fit) for score in scores]
+    return found
+
+
+def _orders(row: int, scores: Sequence[Score]) -> list[tuple[Any, ...]]:
+    """Values of the random orders; those that all methods share stand once."""
+    shared: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for s in scores:
+        own = registry.get_metric(s.metric).shuffled
+        shared.setdefault((s.metric, s.operator, s.fit, s.method if own else ""), s.orders)
+    return [(row, *key, place, v) for key, values in shared.items() for place, v in enumerate(values)]
+
+
+def _inputs(item: Attribution, settings: Settings) -> int | None:
+    """Model inputs that the method asked for; of scores from elsewhere it is not known."""
+    return None if item.method in settings.given else item.cost.forwards
+
+
+def _fitted(operators: tuple[str, ...] | None) -> str | None:
+    """Joined by commas; None: not known."""
+    return None if operators is None else ",".join(operators)
+
+
+def _more_if_naive(settings: Settings, units: int, methods: int, searched: int) -> int:
+    """Rows of metrics that remove, if nothing were shared, less the rows that `weigh` asks for."""
+    chosen = [registry.get_metric(name) for name in settings.metrics]
+    plans = [
+        m.run(np.arange(units, dtype=float), np.random.default_rng(0)) for m in chosen if m.asks == "rows"
+    ]
+    lengths = [len(found.keep) for found in plans]
+    if not lengths:
+        return 0
+    alone = sum(methods * (2 + length * (1 + settings.draws)) for length in lengths)
+    shared = 2 + sum(lengths) * (methods + settings.draws + searched)
+    return len(settings.operators) * (alone - shared)
+
+
+def _predicted(comparison: Comparison) -> str:
+    return str(comparison.model["prediction"][0][0])
+
+
+def _judged(label: Any, comparison: Comparison, labels: Sequence[str]) -> tuple[str | None, bool | None]:
+    """The label as given, and whether the model agrees; None where it names none of the model's labels.
+
+    A model with several labels agrees when the one it puts first is among those given.
+    """
+    if is_missing(label):
+        return None, None
+    if len(labels) < 2:  # a value, not a choice
+        return str(label), None
+    read = label_indices if comparison.model["kind"] == "multi-label" else lambda *one: (label_index(*one),)
+    try:
+        return str(label), _predicted(comparison) in [labels[i] for i in read(label, labels)]
+    except HeedfulError:
+        return str(label), None

@@ -1,0 +1,166 @@
+"""`heedful.weigh`: scores made elsewhere get the same evidence and the same verdict as ours.
+
+What is taken as scores of a text: see heedful.audits.score_formats. How they are laid on our units: see
+heedful.audits.score_alignment; what has no certain place is refused.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from heedful.audits.api import Progress, Where, Work, run_audit
+from heedful.audits.external_scores import Outside, check_usable
+from heedful.audits.result import Audit
+from heedful.audits.run_folder import RunFolder
+from heedful.audits.score_formats import fitting_operators, read_given
+from heedful.audits.scores_file import checked_name
+from heedful.audits.settings import SHARD, settle
+from heedful.core.errors import HeedfulError
+from heedful.engine.perturbation import OPERATORS
+from heedful.io.datasets import in_random_order, open_source
+
+Scores = Any  # one entry per text, or a function text -> scores
+Fitted = dict[str, tuple[str, ...] | None]  # by method; None: not known
+MAPPING = 'Give a mapping, e.g. {"my-shap": values}'
+ENTRIES = "Give one entry per text, or a function of a text"
+
+
+def weigh(
+    model: Any,
+    texts: Sequence[str],
+    scores: Mapping[str, Scores],
+    target: Any = None,
+    unit: str = "word",
+    fitted_by: str | Sequence[str] | Mapping[str, Any] | None = None,
+    *,
+    methods: Iterable[str] | str = (),
+    labels: Iterable[Any] | None = None,
+    operators: Sequence[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
+    draws: int = 20,
+    seed: int = 0,
+    long: str = "error",
+    until_decided: bool = False,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Weigh anybody's explanation scores on a model: the same evidence, the same verdict.
+
+    Parameters
+    ----------
+    model
+        Whatever `heedful.load` takes.
+    texts
+        The texts that the scores explain.
+    scores
+        By name of the method: one entry per text (or a batched `shap.Explanation`), or a function of a text.
+        An entry is a list or array of one number per token or word, a list of `(word, score)` or
+        `(start, end, score)`, one text of a `shap.Explanation`, a captum tensor, or what inseq saved.
+    target
+        What was explained; None: the prediction.
+    unit
+        What is removed as one piece to judge them: "word", "token" or "sentence".
+    fitted_by
+        The removal operator they were made with ("mask", "delete", ...), "nothing" for gradients and
+        attention, or a mapping from method to that. None: not known; then they are judged under every
+        operator, their own perhaps among them, and the verdict says so.
+    methods
+        Methods of ours that are weighed beside them.
+    out
+        A run folder to keep; None: nothing is written.
+
+    Returns
+    -------
+    Audit
+        `print(result.verdict)` says which to use.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> words = lambda text: [len(word) for word in text.split()]
+    >>> texts = ["the food was good", "a bad bar and bad food"]
+    >>> result = heedful.weigh("zoo:sentiment", texts, {"length": words}, fitted_by="nothing")
+    >>> result.verdict.headline
+    '2 texts are too few for a verdict: at least 10 are needed.'
+    """
+    from heedful.models.load import load
+
+    names = _checked(scores, texts)
+    loaded = load(model)
+    by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
+    source = open_source(list(texts), labels)
+    outside = Outside(names, _looked_up(scores, by), fitted_by=by)
+    settings = settle(
+        loaded, methods or [], metrics, operators or outside.judges(loaded),
+        unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else SHARD,
+        target=target, given=names, until_decided=until_decided,
+    )  # fmt: skip
+    check_usable(outside, loaded, in_random_order(source, seed), settings)
+    work = Work(loaded, source, settings, outside)
+    if out is not None:
+        return run_audit(work, RunFolder(Path(out)), Where(), progress)
+    with tempfile.TemporaryDirectory() as folder:
+        return replace(run_audit(work, RunFolder(Path(folder)), Where(), progress), folder=None)
+
+
+def _checked(scores: Any, texts: Any) -> tuple[str, ...]:
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise HeedfulError("texts must be a list of texts", f"not a {type(texts).__name__}")
+    if not texts:
+        raise HeedfulError("there are no texts", fix="Give at least one")
+    if not isinstance(scores, Mapping) or not scores:
+        raise HeedfulError("scores are not scores by method", fix=MAPPING)
+    for name, given in scores.items():
+        checked_name(name)
+        if not callable(given) and (count := _entries(given)) != len(texts):
+            wrong = f"a {type(given).__name__}" if count is None else f"{count} entries"
+            raise HeedfulError(f"{name!r} has {wrong} for {len(texts)} texts", fix=ENTRIES)
+    return tuple(scores)
+
+
+def _entries(given: Any) -> int | None:
+    """How many texts these scores are for; None: they are not a list."""
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__getitem__"):
+        return None
+    try:
+        return len(given)
+    except TypeError:  # a tensor of one number
+        return None
+
+
+def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
+    """By method. A method that a mapping does not name is one of which it is not known."""
+    if isinstance(said, Mapping) and (strange := [name for name in said if name not in names]):
+        raise HeedfulError(
+            f"fitted_by names {strange[0]!r:.60}, which has no scores here", fix=f"Given: {', '.join(names)}"
+        )
+    each = {name: said.get(name) if isinstance(said, Mapping) else said for name in names}
+    return {name: fitting_operators(value, dict.fromkeys(known)) for name, value in each.items()}
+
+
+def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
+    """Remembered: a function may be dear, and the first texts are looked at twice."""
+    found: dict[int, dict[str, Any]] = {}
+
+    def of(number: int, text: Any) -> dict[str, Any]:
+        if number not in found:
+            found[number] = {name: _given(given, number, text, by[name]) for name, given in scores.items()}
+        return found[number]
+
+    return of
+
+
+def _given(scores: Scores, number: int, text: Any, fitted_by: tuple[str, ...] | None) -> Any:
+    """What came for one text, or why it cannot be used."""
+    try:
+        # a pandas Series is numbered by its index, which need not begin at 0
+        entries: Any = getattr(scores, "iloc", scores)
+        return read_given(scores(text) if callable(scores) else entries[number], fitted_by)
+    except HeedfulError as error:
+        return str(error)
+    except Exception as error:  # a user's function may fail on one text: the others go on
+        return f"{type(error).__name__}: {error}"[:1000]

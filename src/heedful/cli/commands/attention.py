@@ -1,0 +1,203 @@
+"""`heedful attention`: what every head looks at. Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.commands import heads_ablation
+from heedful.cli.console import calm, console, form, note, put_json, read_input, working, write
+from heedful.core.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from heedful.core.types import Floats
+    from heedful.heads.atlas import Atlas
+    from heedful.heads.top_links import Link
+
+option = typer.Option
+TARGET = "Whose gradients: a label, its index, or a token. Default: the prediction."
+Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
+ANSWER = "Generators: what the model is made to have written."
+Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
+Unit = Annotated[Literal["word", "token"], option(help="Between what attention is shown.")]
+STACK = "Encoder-decoders: the text read, what is written, or from that to the text."
+Stack = Annotated[Literal["self", "decoder", "cross"], option(help=STACK)]
+Layer = Annotated[int | None, option(metavar="N", min=0, help="One layer, counted from 0.")]
+Head = Annotated[int | None, option(metavar="N", min=0, help="One head of that layer: its strongest links.")]
+HOW = "Heads and layers together: mean, max, rollout, flow, or gradient x attention."
+Hows = Literal["mean", "max", "rollout", "flow", "gradient"]
+Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
+Links = Annotated[int, option(metavar="N", min=1, help="Links shown.")]
+FIGURE = "Write a .png or .svg: all heads, or the one that is named."
+Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
+VIEW = "--figure: all heads, one as a matrix or as lines, or which heads look alike."
+Views = Literal["grid", "matrix", "head", "layout"]
+View = Annotated[Views | None, option("--view", help=VIEW)]
+ABLATE = "Without these heads: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0, all; commas between."
+Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
+REMOVE = "--ablate: what stands for a head's output: 0, its mean over the text, or even attention."
+Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
+Weights = Annotated[bool, option("--weights", help="All maps too, in --json and --csv.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a head; with --weights, a weight.")]
+Long = Annotated[Literal["error", "truncate"], option(help="A text longer than the model reads.")]
+
+
+def attention(
+    text: o.Text = None,
+    model: o.Model = "zoo:sentiment",
+    pair: o.Pair = None,
+    chat: o.Chat = None,
+    target: Target = None,
+    answer: Answer = None,
+    unit: Unit = "word",
+    stack: Stack = "self",
+    layer: Layer = None,
+    head: Head = None,
+    how: Aggregate = "mean",
+    links: Links = 10,
+    ablate: Ablate = None,
+    remove: Remove = "zero",
+    long: Long = "error",
+    html: o.Html = None,
+    figure: Figure = None,
+    view: View = None,
+    weights: Weights = False,
+    as_json: o.AsJson = False,
+    as_csv: AsCsv = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Show what every head looks at, and what kind of head it is.
+
+    \b
+    heedful attention "the service is not bad"
+    heedful attention "the service is not bad" --html heads.html
+    heedful attention "the service is not bad" --layer 1 --head 0
+    heedful attention "the service is not bad" --aggregate rollout --figure heads.png
+    heedful attention "the service is not bad" --figure heads.svg --view layout
+    heedful attention "Once upon a time" --model zoo:lm --unit token --json
+    heedful attention "The agent read the file." --model zoo:titler --stack cross --answer "Reading"
+    heedful attention "the service is not bad" --ablate 0.1,1.* --how uniform
+
+    \b
+    Kinds: P previous word, N next, S itself, F first position, D delimiters (special tokens but the first),
+    . full stops and commas, V one other word, B its own part of a pair, ~ broad, - none of these.
+    A high weight says where a head looks, not what the model uses: see heedful explain and heedful trial.
+    """
+    shape, look = form(as_json, as_csv), Look(stack, layer, head, how, links)
+    look.check(figure, view)
+    said = read_input(text, pair, chat)
+    calm()
+    import heedful
+
+    with working(f"loading {model}", quiet):
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        wanted = how == "gradient" or target is not None
+        gone, removed = heads_ablation.removing(loaded, said, ablate, remove, long, answer)
+        with removed:
+            tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
+        if ablate is not None:
+            told = f"without the heads {ablate} (replaced by: {remove}); shown are their own weights"
+            tokens = replace(tokens, notes=(*tokens.notes, told))
+        atlas = tokens.words() if unit == "word" else tokens
+        matrix = look.matrix(atlas)
+    _write(tokens, html)
+    _draw(atlas, look, figure, view)
+    if shape == "json":
+        without = {} if gone is None else {"without": gone.to_dict()}
+        put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
+    elif shape == "csv":
+        print(atlas.to_csv("weights" if weights else "heads"), end="")
+    else:
+        heads_ablation.show(gone)
+        look.show(atlas, matrix)
+    if not quiet:
+        for path in filter(None, (html, figure)):
+            note(f"wrote {path}")
+        if shape == "text" and not html:
+            note("to look at every head: --html heads.html")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is looked at closely: a head, or heads and layers together."""
+
+    stack: str
+    layer: int | None
+    head: int | None
+    how: str
+    links: int
+
+    def check(self, figure: Path | None, view: str | None = None) -> None:
+        """Mistakes that can be told before the model is loaded."""
+        if self.head is not None and self.layer is None:
+            raise HeedfulError("--head is a head of a layer", fix=f"Say which: --layer 0 --head {self.head}")
+        if self.head is not None and self.how != "mean":
+            raise HeedfulError("--aggregate is for many heads", "--head names one", "Drop one of them")
+        if view and not figure:
+            raise HeedfulError(
+                "--view is of a figure", fix=f"Say where it goes: --figure heads.svg --view {view}"
+            )
+        if figure and figure.suffix.lower() not in (".png", ".svg"):
+            raise HeedfulError(f"cannot draw to {figure}", "figures are .png or .svg", "Name one of these")
+
+    def matrix(self, atlas: Atlas) -> Floats:
+        """(Q, K)"""
+        if self.head is None:
+            return atlas.aggregate(self.how, self.layer, self.stack)
+        maps, layer = atlas.stack(self.stack), self.layer or 0
+        for name, value, count in (("layer", layer, maps.layers), ("head", self.head, maps.heads)):
+            if value >= count:
+                raise HeedfulError(f"there is no {name} {value}", f"the model has {count}, counted from 0")
+        found: Floats = maps.weights[layer, self.head].astype("float64")
+        return found
+
+    def found(self, atlas: Atlas, matrix: Floats) -> list[Link]:
+        """A single head is shown as it is; of many, what words look at in other words."""
+        from heedful.heads.top_links import strongest
+
+        control = self.matrix(atlas.uniform())
+        return strongest(atlas.stack(self.stack), matrix, control, self.links, words_only=self.head is None)
+
+    def document(self, atlas: Atlas, matrix: Floats) -> dict[str, Any]:
+        chosen = {"stack": self.stack, "layer": self.layer, "head": self.head}
+        how = {} if self.head is not None else {"aggregate": self.how}
+        links = [asdict(link) for link in self.found(atlas, matrix)]
+        return chosen | how | {"matrix": matrix.tolist(), "links": links}
+
+    def show(self, atlas: Atlas, matrix: Floats) -> None:
+        from heedful.reports.atlas_terminal import Shown, show
+
+        kind = None
+        if self.head is None:
+            where = "all layers" if self.layer is None else f"layer {self.layer}"
+            title = f"strongest links between words, {self.how} of {where}"
+        else:
+            heads = atlas.stack(self.stack).heads
+            kind = atlas.kinds(self.stack)[(self.layer or 0) * heads + self.head]
+            title = "its strongest links"
+        show(atlas, Shown(title, self.found(atlas, matrix), self.stack, kind), console())
+
+
+def _write(tokens: Atlas, html: Path | None) -> None:
+    if html:
+        from heedful.reports.atlas_page import page
+
+        write(html, page(tokens))  # both levels are in it
+
+
+def _draw(atlas: Atlas, look: Look, figure: Path | None, view: str | None) -> None:
+    if not figure:
+        return
+    view = view or ("grid" if look.head is None else "matrix")
+    try:
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        atlas.to_figure(figure, view=view, layer=look.layer, head=look.head, stack=look.stack)
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {figure}", error.strerror or str(error), "Name another file"
+        ) from None

@@ -1,0 +1,192 @@
+"""`heedful audit`: weigh explanations on the texts of a file. Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.console import Say, calm, console, note, put_json, reproduce, working, write
+from heedful.cli.threads import fit_threads
+from heedful.cli.typed_command import typed
+
+option, argument = typer.Option, typer.Argument
+File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
+TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
+LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
+MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
+RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
+METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the dear ones."
+Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
+METRICS = "Repeat it, or separate by commas. Default: six that remove words."
+Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
+OPERATORS = "How words are removed to judge; commas, or all: in turn. Default: two that fit no method."
+Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
+Draws = Annotated[int, option(min=2, help="Random orders per text: the control.")]
+SCORES = "Scores made elsewhere, weighed too: JSONL with text or row, method, scores, fitted_by."
+Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
+DECIDED = "Look after every text; stop when the verdict is settled."
+UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
+DRY = "Say what a verdict would cost and show; audit nothing."
+DryRun = Annotated[bool, option("--dry-run", help=DRY)]
+Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
+Out = Annotated[Path, option(metavar="FOLDER", help="The run folder; a run that was stopped there goes on.")]
+Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
+ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
+
+Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
+WHERE = "ray: of the cluster. Default: start one here."
+Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one a CPU.")]
+
+
+def audit(
+    file: File,
+    model: o.Model = "zoo:sentiment",
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = None,
+    rationale_column: RationaleColumn = None,
+    method: Methods = None,
+    metric: Metrics = None,
+    operators: Operators = None,
+    scores: Scores = None,
+    unit: o.Unit = "word",
+    seed: o.Seed = 0,
+    draws: Draws = 20,
+    long: Long = "error",
+    out: Out = Path("run"),
+    limit: Limit = None,
+    until_decided: UntilDecided = False,
+    dry_run: DryRun = False,
+    shard: ShardSize = 32,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
+    html: o.Html = None,
+    as_json: o.AsJson = False,
+    as_csv: Annotated[bool, option("--csv", help="Print CSV: a line a metric, operator and method.")] = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Weigh explanations on many texts and say which to use; killed and started again, it goes on.
+
+    \b
+    heedful audit reviews.csv --text-column review --out run/
+    heedful audit reviews.jsonl --label-column label --method occlusion,lime,grad-l2 --limit 100
+    heedful audit reviews.csv --until-decided --dry-run
+    heedful audit reviews.csv --scores mine.jsonl --method none
+    heedful audit reviews.parquet --operators all --metric aopc,sufficiency --json
+    heedful audit reviews.csv --engine ray --workers 8
+
+    The folder gets Parquet shards of all scores and attributions, table.csv and report.html.
+    """
+    from heedful.core.errors import HeedfulError
+
+    if as_json and as_csv:
+        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    calm()
+    import heedful
+    from heedful.io.datasets import Columns, open_source
+
+    methods = _names(method)
+    methods = None if methods == ["all"] else methods
+    if methods == ["none"]:
+        methods = []
+        if scores is None:
+            raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
+    columns = Columns(text_column, label_column, rationale_column)
+    texts = open_source(
+        file, columns=columns, limit=limit
+    )  # its mistakes are told before the model is loaded
+    try:
+        with working(f"loading {model}", quiet) as say:
+            # a name is loaded by each worker; what had to be trusted here is sent to them as it is
+            by_name = engine == "ray" and not allow_pickle
+            source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
+            fit_threads(source)
+            chosen: dict[str, Any] = {
+                "methods": methods, "metrics": _names(metric), "operators": _names(operators), "unit": unit,
+                "seed": seed, "draws": draws, "long": long, "scores": scores,
+                "columns": columns, "limit": limit, "until_decided": until_decided,
+            }  # fmt: skip
+            shown = None if quiet else texts.count()
+            if dry_run:
+                from heedful.audits.estimate import foretell
+
+                foretold = foretell(source, file, **chosen)
+            else:
+                found = heedful.audit(
+                    source, file, out=out, engine=engine, shard=shard, address=address, workers=workers,
+                    command=typed(), progress=_with_note(_progress(say), shown), **chosen,
+                )  # fmt: skip
+    except KeyboardInterrupt:  # when the bar is gone
+        note("stopped: the same command goes on from here")
+        raise
+    if dry_run:
+        return put_json(foretold.to_dict()) if as_json else print(foretold)
+    if methods is None and not quiet and (dear := _dear(source)):
+        note(dear)
+    if html:
+        from heedful.reports.audit_page import page
+
+        write(html, page(found))
+    if as_json:
+        put_json({"run": str(out), **found.to_dict()})
+    elif as_csv:
+        print(found.to_csv(), end="")
+    else:
+        from heedful.reports.audit_terminal import show
+
+        show(found, console())
+    if not quiet:
+        note(f"wrote {html or out / 'report.html'}")
+    reproduce(found.command, quiet)
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """Options that were repeated or joined by commas."""
+    return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
+
+
+def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[..., None]:
+    """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
+    from heedful.metrics.verdict import MIN_TEXTS
+
+    few = rows is not None and rows < MIN_TEXTS
+
+    def tell(*where: Any, **more: Any) -> None:
+        nonlocal few
+        if few:
+            few = False
+            texts = "1 text is" if rows == 1 else f"{rows} texts are"
+            note(
+                f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
+            )
+        progress(*where, **more)
+
+    return tell
+
+
+def _dear(model: Any) -> str:
+    """A line that names the methods that were not run because they are dear."""
+    from heedful.core import registry
+    from heedful.core.phrases import DEAR, left_out
+    from heedful.models.protocol import missing
+
+    dear = [entry for entry in registry.explainers().values() if entry.dear]
+    known = not isinstance(model, str)  # a name is loaded by the workers alone
+    return left_out({e.name: DEAR for e in dear if not (known and missing(model, e.needs))})
+
+
+def _progress(say: Say) -> Callable[[int, int | None, int], None]:
+    """Rows done in this run, which set the pace; those of an earlier one are named."""
+    say("weighing explanations", 0, 0)
+
+    def progress(done: int, total: int | None, before: int) -> None:
+        there = f" ({before:,} more were done before)" if before else ""
+        say(f"weighing explanations{there}", done - before, max(0, (total or 0) - before))
+
+    return progress

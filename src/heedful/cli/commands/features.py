@@ -1,0 +1,148 @@
+"""`heedful features`: a model's activations and what is made of them. Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.commands.features_measure import compare, measure, split
+from heedful.cli.commands.features_probe import probe
+from heedful.cli.commands.features_read import interpret, page
+from heedful.cli.commands.features_train import train
+from heedful.cli.console import Say, calm, console, duration, note, put_json, working
+
+option, argument = typer.Option, typer.Argument
+HELP = """Features of a model's activations: harvest them, train dictionaries, read them.
+
+    \b
+    heedful features sites zoo:lm
+    heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
+    heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
+    heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
+"""
+app = typer.Typer(help=HELP)
+app.command()(train)
+app.command()(page)
+app.command()(interpret)
+app.command()(measure)
+app.command()(split)
+app.command()(compare)
+app.command()(probe)
+
+File = Annotated[Path, argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .jsonl or .parquet.")]
+Site = Annotated[str, option(metavar="SITE", help="Where; see: heedful features sites MODEL.")]
+Out = Annotated[Path, option(metavar="FOLDER", help="The store; a harvest that was stopped there goes on.")]
+Rows = Annotated[int | None, option(min=1, metavar="N", help="Stop after N activations. Default: all texts.")]
+CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
+Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
+PACK = "Fill windows with texts one after the other. Default: for causal language models."
+Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
+BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens in one pass. Default: 4096.")]
+Dtype = Annotated[Literal["float32", "float16"], option(help="Of the numbers on disk.")]
+SHARD = "Activations a file. Default: 65,536, or 64 MB if that is less."
+ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
+Special = Annotated[bool, option("--special", help="Store special tokens, too.")]
+TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
+Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
+WHERE = "ray: of the cluster. Default: start one here."
+Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one a CPU.")]
+
+
+@app.command()
+def harvest(
+    file: File,
+    site: Site,
+    model: o.Model = "zoo:lm",
+    out: Out = Path("acts"),
+    rows: Rows = None,
+    context: Context = None,
+    pack: Pack = None,
+    batch_tokens: BatchTokens = None,
+    dtype: Dtype = "float32",
+    shard_rows: ShardRows = None,
+    seed: o.Seed = 0,
+    special: Special = False,
+    text_column: TextColumn = "text",
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Store a site's activations over many texts, shuffled; killed and started again, it goes on.
+
+    \b
+    heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
+    heedful features harvest reviews.csv --model zoo:sentiment --site blocks.3.mlp --text-column review
+    heedful features harvest corpus.parquet --site blocks.2.resid --rows 2000000 --dtype float16 --engine ray
+    """
+    calm()
+    import heedful
+    from heedful.features.activations.windows import open_texts
+
+    open_texts(file, text_column)  # its mistakes are told before the model is loaded
+    with working(f"loading {model}", quiet) as say:
+        # a name is loaded by each worker; what had to be trusted here is sent to them as it is
+        by_name = engine == "ray" and not allow_pickle
+        source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
+        started = time.monotonic()
+        acts = heedful.harvest(
+            source, file, site, out, rows=rows, context=context, pack=pack, batch_tokens=batch_tokens,
+            dtype=dtype, shard_rows=shard_rows, seed=seed, skip_special=not special, text_column=text_column,
+            engine=engine, address=address, workers=workers, progress=_told(say),
+        )  # fmt: skip
+    if as_json:
+        put_json({"folder": str(out), **acts.manifest})
+        return
+    for why, count in acts.manifest["skipped"].items():
+        note(f"left out: {why} ({count:,} times)")
+    size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
+    print(f"{acts.rows:,} activations of {site} in {out}: {size}")
+    note(f"in {duration(time.monotonic() - started)}")
+
+
+def _told(say: Say) -> Any:
+    def progress(done: int, total: int | None, _before: int) -> None:
+        say("harvesting", done, total or 0)
+
+    return progress
+
+
+@app.command()
+def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
+    """List the places of a model whose activations can be read and changed.
+
+    \b
+    heedful features sites zoo:lm
+    """
+    calm()
+    import heedful
+    from heedful.models.sites.access import sites as find
+
+    with working(f"loading {model}"):
+        found = find(heedful.load(model, allow_pickle=allow_pickle))
+    if as_json:
+        places = [
+            {"site": p.site, "width": p.width, "module": p.path, "end": "input" if p.taken else "output",
+             "normed": p.normed}
+            for p in found.places.values()
+        ]  # fmt: skip
+        put_json({"model": model, "sites": places, "missing": found.missing})
+        return
+    from rich.table import Table
+
+    table = Table("site", "width", "module", box=None, pad_edge=False)
+    for place in found.places.values():
+        how = "into " if place.taken else ""
+        table.add_row(
+            place.site, f"{place.width:,}", how + place.path + (", before a norm" if place.normed else "")
+        )
+    console().print(table)
+    for site, why in found.missing.items():
+        note(f"{site} cannot be told: {why}")

@@ -1,0 +1,216 @@
+"""`heedful features measure`, `split` and `compare`: numbers about dictionaries, each beside its controls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from heedful.cli import options as o
+from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
+from heedful.cli.console import calm, console, note, put_json, working, write
+from heedful.core.errors import HeedfulError
+
+SAE_HELP = "A folder written by heedful features train, or zoo:lm."
+Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
+Other = Annotated[Path, o.argument(metavar="OTHER", help="Another one.")]
+Saes = Annotated[list[Path], o.argument(metavar="SAE...", help="Two folders or more, from narrow to wide.")]
+SITE = "Where. Default: where the autoencoder was trained."
+Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
+Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all.")]
+CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
+Context = Annotated[int | None, o.option(min=1, metavar="N", help=CONTEXT)]
+TextColumn = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
+LABEL = "Column of the labels, for classifiers. Default: the model's own answers."
+LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
+SEEDS = "Another autoencoder that differs in its seed alone; repeatable. Adds the noise of the seed."
+Seeds = Annotated[list[Path] | None, o.option("--reseed", metavar="SAE", help=SEEDS)]
+ALIKE = "Least cosine of a feature and its parent."
+Alike = Annotated[float, o.option(metavar="COSINE", help=ALIKE)]
+Trees = Annotated[int, o.option(min=1, metavar="N", help="How many of the largest trees are drawn.")]
+OTHER_MODEL = "Model of the second autoencoder, if it is another."
+OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
+NEURONS = "Two sites whose units are compared beside, with a comma between. Default: neurons of the blocks."
+Neurons = Annotated[str | None, o.option(metavar="SITE,SITE", help=NEURONS)]
+SHARES = ("explained", "dead", "dense")
+LEGEND = {
+    "l0": "features above zero a token, mean",
+    "explained": "share of the variance of the activations that the dictionary gives back",
+    "dead": "features that never fire on the {tokens:,} tokens read: with more tokens there are fewer",
+    "dense": "features that fire on more than {dense above:.0%} of the tokens",
+    "activation": "mean length of what a firing feature adds, in the model's units",
+    "size": "these lengths summed over a token, as a multiple of the token's own length",
+    "recovered (zero)": "of the loss it costs to set the activations to zero, what the dictionary gives back",
+    "recovered (mean)": "the same with the activations set to their mean, a harder standard",
+}
+
+
+def measure(
+    sae: Sae,
+    texts: TextsOrZoo = None,
+    model: o.Model = "zoo:lm",
+    site: Site = None,
+    reseed: Seeds = None,
+    rows: Rows = None,
+    context: Context = None,
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = None,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Measure an autoencoder: sparsity, variance explained, and what the model loses with it inside.
+
+    \b
+    heedful features measure zoo:lm
+    heedful features measure sae/ held-out.txt --model zoo:lm
+    heedful features measure sae/ reviews.csv --model zoo:sentiment --label-column label
+    heedful features measure sae-0/ held-out.txt --reseed sae-1/ --reseed sae-2/
+    """
+    calm()
+    import heedful
+    from heedful.features.activations.eval_windows import corpus
+    from heedful.features.measures.quality import measure as run
+    from heedful.features.measures.quality import noise
+
+    saes = [heedful.SAE.load(folder) for folder in (sae, *(reseed or []))]
+    file = texts_for(texts, sae)
+    with working(f"loading {model}", quiet) as say:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        found = corpus(
+            loaded, file, context=context, rows=rows, text_column=text_column, label_column=label_column
+        )
+        every = [run(one, loaded, found, site=site, seed=seed, progress=say) for one in saes]
+    names = every[0].figures
+    noises = {name: noise([one[name] for one in every]) for name in names} if len(every) > 1 else {}
+    if as_json:
+        document = {"sae": str(sae), **every[0].to_dict()}
+        if noises:
+            document["seeds"] = {name: one.to_dict() for name, one in noises.items()}
+        put_json(document)
+        return
+    _show(every[0], noises)
+
+
+def _show(found: Any, noises: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from heedful.reports.splitting_page import shown
+
+    about, out = found.about, console()
+    out.print(
+        f"{about['width']:,} features ({about['kind']}) of {about['site']}, {about['model']}: "
+        f"{about['tokens']:,} tokens in {about['windows']:,} windows"
+    )
+    controls = list(found.controls)
+    heads = ["", "value (95 %)", *controls, *(["over seeds (sd)"] if noises else [])]
+    table = Table(*heads, box=None, pad_edge=False)
+    for name, figure in found.figures.items():
+        share = name in SHARES or name.startswith("recovered")
+        form = "{:.1%}" if share else "{:.4g}"
+        beside = [form.format(found.controls[c][name]) if name in found.controls[c] else "" for c in controls]
+        over = noises.get(name)
+        last = [f"{form.format(over.mean)} ({form.format(over.sd)})"] if over else []
+        table.add_row(name, shown(figure, share), *beside, *last)
+    out.print(table)
+    if found.loss:
+        said = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items() if name != "identity")
+        out.print(f"-log p of {about['loss of']}, nats: {said}")
+    for line in found.notes:
+        out.print(line)
+    legend = Table.grid(padding=(0, 2, 0, 0))
+    for name in found.figures:
+        legend.add_row(name, LEGEND[name].format(**about), style="dim")
+    out.print()
+    out.print(legend)
+
+
+def split(
+    saes: Saes,
+    alike: Alike = 0.5,
+    html: o.Html = None,
+    trees: Trees = 12,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+) -> None:
+    """What features of a narrow autoencoder become in wider ones, matched by decoder cosine.
+
+    \b
+    heedful features split sae-512/ sae-2048/ sae-8192/ --html split.html
+    """
+    calm()
+    import heedful
+    from heedful.features.measures.splitting import split as run
+
+    found = run([heedful.SAE.load(folder) for folder in saes], alike, seed)
+    if html:
+        from heedful.reports.splitting_page import page
+
+        write(html, page(found, [str(folder) for folder in saes], trees))
+        note(f"the trees are in {html}")
+    if as_json:
+        put_json({"saes": [str(folder) for folder in saes], **found.to_dict(trees)})
+        return
+    from rich.table import Table
+
+    from heedful.reports.splitting_page import shown
+
+    steps = [found.figures(number) for number in range(len(found.steps))]
+    heads = ["", *(f"{a:,} to {b:,}" for a, b in zip(found.widths, found.widths[1:], strict=False))]
+    table = Table(*heads, box=None, pad_edge=False)
+    for name in steps[0]:
+        table.add_row(name, *(shown(step[name], share=name != "children") for step in steps))
+    console().print(table)
+
+
+def compare(
+    sae: Sae,
+    other: Other,
+    texts: TextsOrZoo = None,
+    model: o.Model = "zoo:lm",
+    other_model: OtherModel = None,
+    neurons: Neurons = None,
+    rows: Rows = None,
+    context: Context = None,
+    text_column: TextColumn = "text",
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Whether two autoencoders find the same features: the best correlation of each, over the same tokens.
+
+    \b
+    heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm
+    """
+    calm()
+    import heedful
+    from heedful.features.measures.universality import compare as run
+
+    first, second = heedful.SAE.load(sae), heedful.SAE.load(other)
+    file = texts_for(texts, sae)
+    units = tuple(neurons.split(",")) if neurons else None
+    if units is not None and len(units) != 2:
+        raise HeedfulError("--neurons takes two sites", fix="--neurons blocks.0.neurons,blocks.1.neurons")
+    with working(f"loading {model}", quiet) as say:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else None
+        found = run(
+            first, second, loaded, file, other=beside, neurons=units, seed=seed, progress=say,
+            context=context, rows=rows, text_column=text_column,
+        )  # fmt: skip
+    if as_json:
+        put_json({"saes": [str(sae), str(other)], **found.to_dict()})
+        return
+    from rich.table import Table
+
+    from heedful.reports.splitting_page import shown
+
+    table = Table("", "median of the best correlation (95 %)", box=None, pad_edge=False)
+    for name, figure in found.figures.items():
+        table.add_row(name, shown(figure))
+    console().print(table)
+    if units := found.about["neurons"]:
+        note(f"neurons: {units[0]} against {units[1]}")
+    for line in found.notes:
+        note(line)

@@ -1,0 +1,91 @@
+"""`heedful features probe`: can a label be read from a few features?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from heedful.cli import options as o
+from heedful.cli.commands.features_measure import Context, Rows, Sae, Site, TextColumn
+from heedful.cli.console import calm, console, put_json, working
+from heedful.core.errors import HeedfulError
+
+File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
+LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column of the labels.")]
+KS = "How many features the label is read from, with commas between."
+Ks = Annotated[str, o.option("-k", "--k", metavar="N,N", help=KS)]
+
+
+def probe(
+    sae: Sae,
+    texts: File,
+    model: o.Model = "zoo:lm",
+    k: Ks = "1,2,5",
+    site: Site = None,
+    rows: Rows = None,
+    context: Context = None,
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = "label",
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Read a label from the few features that tell it best, on texts that did not choose them.
+
+    Beside it: as many random features, as many raw coordinates, all coordinates, and the most frequent label.
+
+    \b
+    heedful features probe zoo:lm reviews.csv
+    heedful features probe sae/ reviews.csv --model zoo:sentiment -k 1,5,20 --json
+    """
+    calm()
+    import heedful
+    from heedful.features.measures.probing import probe as run
+
+    counts = _counts(k)
+    loaded_sae = heedful.SAE.load(sae)
+    with working(f"loading {model}", quiet) as say:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        say("reading texts", 0, 0)
+        found = run(
+            loaded_sae, loaded, texts, site=site, ks=counts, seed=seed,
+            rows=rows, context=context, text_column=text_column, label_column=label_column,
+        )  # fmt: skip
+    if as_json:
+        put_json({"sae": str(sae), **found.to_dict()})
+    else:
+        _show(found)
+
+
+def _counts(words: str) -> tuple[int, ...]:
+    found = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
+    if not found or len(found) != len(words.split(",")) or min(found) < 1:
+        raise HeedfulError(f"-k {words}: not numbers of features", fix="Give, say, -k 1,2,5")
+    return found
+
+
+def _show(found: Any) -> None:
+    from rich.table import Table
+
+    from heedful.reports.splitting_page import shown
+
+    out = console()
+    out.print(f"{found.texts:,} texts, {len(found.labels)} labels: {', '.join(found.labels)}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("read from", no_wrap=True)
+    for name in ("accuracy (95 %)", *found.controls, "chosen"):
+        table.add_column(name)
+    for k, figure in found.features.items():
+        beside = [shown(found.controls[name][k], True) for name in found.controls]
+        name = f"{k} feature{'s' if k > 1 else ''}"
+        table.add_row(name, shown(figure, True), *beside, "; ".join(map(_names, found.chosen[k])))
+    for name, figure in found.whole.items():
+        table.add_row(name, shown(figure, True))
+    out.print(table)
+    for line in found.notes:
+        out.print(line)
+
+
+def _names(features: list[int]) -> str:
+    return ", ".join(f"#{index}" for index in features)

@@ -1,0 +1,185 @@
+"""`heedful features train`: a sparse autoencoder from harvested activations."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from heedful.cli import options as o
+from heedful.cli.console import PATIENCE, calm, console, duration, note, put_json, working
+from heedful.core.errors import HeedfulError
+
+Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
+Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
+Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
+WIDTH = "How many features. Default: eight per dimension, at most one per 16 rows."
+Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
+Kinds = Annotated[Kind, o.option(help="The architecture.")]
+Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 4,000.")]
+BATCH = "Activations per step. Default: 1,024, or 4,096 of a store with more than a million."
+Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
+ACTIVE = "Active features: topk, batchtopk, matryoshka. Default: measured by a pilot."
+K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
+LR = (
+    "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from width 4,096 on "
+    "2e-4 / sqrt(width / 2^14)."
+)
+Lr = Annotated[float | None, o.option(help=LR)]
+LAMBDA = "Weight of the sparsity penalty: relu, relu-tied, jumprelu. Default: measured by a pilot."
+Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
+Resume = Annotated[bool, o.option("--resume", help="Go on from the last checkpoint in the folder.")]
+Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
+LOOK = "Texts on which three features are shown at every checkpoint, while it trains."
+Look = Annotated[Path | None, o.option("--look", metavar="TEXTS", help=LOOK)]
+LOOKS = "--look: the model. Default: the one the store was harvested from."
+LookModel = Annotated[str | None, o.option("--model", metavar="MODEL", help=LOOKS)]
+Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default: torch's.")]
+
+
+def train(
+    acts: Acts,
+    out: Out,
+    width: Width = None,
+    kind: Kinds = "relu",
+    steps: Steps = None,
+    batch: Batch = None,
+    k: K = None,
+    lr: Lr = None,
+    sparsity: Lambda = None,
+    seed: o.Seed = 0,
+    resume: Resume = False,
+    keep: Keep = 1000,
+    look: Look = None,
+    model: LookModel = None,
+    threads: Threads = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Train a sparse autoencoder; killed, it goes on with --resume as if it had never stopped.
+
+    \b
+    heedful features train acts/ --kind topk --out sae/
+    heedful features train acts/ --kind topk --out sae/ --resume
+    heedful features train acts/ --width 2048 --kind relu --lambda 3 --steps 20000 --out sae/
+    heedful features train acts/ --kind topk --out sae/ --look speeches.txt --keep 200
+    torchrun --nproc-per-node 2 -m heedful features train acts/ --kind batchtopk --out sae/
+
+    Without --k or --lambda a short pilot measures how sparse the activations are, and says what it chose.
+    All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
+    """
+    calm()
+    import torch
+
+    from heedful.features.activations.store import Acts as Store
+    from heedful.features.sae.distributed import crew
+    from heedful.features.sae.train import train_sae
+
+    store: Any = Store.load(acts)
+    if threads:
+        torch.set_num_threads(threads)
+    wanted = {"batch": batch, "k": k, "lr": lr, "sparsity": sparsity, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    told: list[dict[str, Any]] = []
+    started = time.monotonic()
+    with crew() as workers, _live(quiet or workers.rank > 0) as say:
+
+        def progress(standing: dict[str, Any]) -> None:
+            told.append(standing)
+            say(standing)
+
+        def chose(choice: Any) -> None:
+            if not quiet:
+                note(f"{choice.width:,} features; k = {choice.k}: {choice.why}{_by_k(choice)}")
+
+        sae = train_sae(
+            store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
+            look=_looking(store, look, model, seed) if workers.rank == 0 else None, crew=workers,
+            tell=chose, **given,
+        )  # fmt: skip
+        speaks = workers.rank == 0
+    if speaks:
+        _put(sae, told, out, time.monotonic() - started, as_json)
+
+
+@contextmanager
+def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar on a terminal; elsewhere a line every ten seconds."""
+    if quiet:
+        yield lambda standing: None
+        return
+    if sys.stderr.isatty():
+        with working("training") as say:
+            yield lambda standing: say(line(standing), standing["step"], standing["steps"])
+        return
+    last = time.monotonic()
+
+    def now_and_then(standing: dict[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PATIENCE:
+            last = time.monotonic()
+            note(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
+
+    yield now_and_then
+
+
+def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any:
+    """Shows features on standard error whenever a checkpoint is due; None where no texts are given."""
+    if texts is None:
+        return None
+    import heedful
+    from heedful.features.activations.windows import open_texts
+    from heedful.features.sae.preview import looking
+
+    open_texts(texts, "text")  # a file that is not there is told before any step
+    facts = store.manifest
+    model: Any = heedful.load(name or facts["name"])
+    if model.facts()["fingerprint"] != facts["model"]["fingerprint"]:
+        raise HeedfulError(
+            f"{model.name} is not the model that was harvested", f"that was {facts['name']}", "Give --model"
+        )
+
+    def tell(step: int, lines: list[str]) -> None:
+        note(f"step {step:,}, an early look:")
+        for one in lines:
+            from heedful.reports.columns import visible
+
+            note(f"  {visible(one)}")
+
+    return looking(model, texts, facts["site"], tell, seed=seed)
+
+
+def _by_k(choice: Any) -> str:
+    """What the pilot measured."""
+    shares = ", ".join(f"{max(0.0, r):.0%} with k = {k}" for k, r in choice.reproducible.items())
+    return f". Share of the variance that such features explain: {shares}" if shares else ""
+
+
+def line(standing: dict[str, Any]) -> str:
+    """How a run stands, in a line."""
+    return (
+        f"loss {standing['loss']:.4g}, {standing['l0']:.1f} active, "
+        f"{standing['explained']:.1%} explained, {standing['dead']:.1%} dead"
+    )
+
+
+def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_json: bool) -> None:
+    last = sae.config.source["last"]
+    if as_json:
+        put_json({"folder": str(out), "seconds": round(seconds, 1), **sae.config.to_dict(), "told": told})
+        return
+    from rich.table import Table
+
+    table = Table(
+        "kind", "features", "active", "explained", "dead", "loss", "steps", box=None, pad_edge=False
+    )
+    table.add_row(
+        sae.config.kind, f"{sae.config.width:,}", f"{last['l0']:.1f}", f"{last['explained']:.1%}",
+        f"{last['dead']:.1%}", f"{last['loss']:.4g}", f"{last['step']:,}",
+    )  # fmt: skip
+    console().print(table)
+    seen = sae.config.source["maxima_rows"]
+    note(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")

@@ -1,0 +1,139 @@
+"""The work behind `heedful generate`; imported when the command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+import heedful
+from heedful.cli.commands.explain import removing
+from heedful.cli.console import announce, console, note, put_json, reproduce, working
+from heedful.comparisons.planning import plan
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Comparison, Step
+from heedful.models.generation_trace import steps
+from heedful.reports.columns import visible
+
+
+@dataclass(frozen=True)
+class Why:
+    """How every token is to be explained, if it is."""
+
+    named: list[str]
+    unit: str
+    operator: str | None
+    budget: int | None  # a token
+
+    @property
+    def methods(self) -> list[str]:
+        return [name.strip() for part in self.named for name in part.split(",") if name.strip()]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asked for."""
+
+    model: str
+    prompt: str
+    strategies: Sequence[str]
+    options: dict[str, Any]
+    why: Why
+    seed: int
+    allow_pickle: bool
+    command: str | None = None  # what to type for the same
+
+
+def command(wish: Wish, as_json: bool, quiet: bool = False) -> None:
+    """`heedful generate`: exit code 130 after Ctrl-C, once the tokens that are explained are out."""
+    check(wish)
+    with working(f"loading {wish.model}", quiet) as say:
+        model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        if "generate" not in model.capabilities:
+            raise HeedfulError(
+                f"{wish.model} cannot write text", f"it is a {model.kind}", "Try --model zoo:lm"
+            )
+        written: dict[str, list[int]] = {}
+        for count, name in enumerate(wish.strategies):
+            say(name, count, len(wish.strategies))
+            written[name] = model.answer(
+                model.encode(wish.prompt), strategy=name, seed=wish.seed, **wish.options
+            )
+    ids = written[wish.strategies[0]]
+    found = explained(model, wish, ids, quiet) if wish.why.methods else []
+    stopped = bool(wish.why.methods) and len(found) < len(ids)
+    texts = {
+        name: str(model.tokenizer.decode(part, skip_special_tokens=True)) for name, part in written.items()
+    }
+    if as_json:
+        given = {"model": model.facts(), "prompt": wish.prompt, "seed": wish.seed, "options": wish.options}
+        given |= {"command": wish.command}
+        why = {"why": [step.to_dict() for step in found], "interrupted": stopped} if wish.why.methods else {}
+        put_json({**given, "continuations": texts, **why})
+    else:
+        show_continuations(texts)
+        show_why(found)
+    reproduce(wish.command, quiet)
+    if stopped:
+        note(f"interrupted at token {len(found) + 1} of {len(ids)}: those before are explained")
+        raise typer.Exit(130)
+
+
+def check(wish: Wish) -> None:
+    """Mistakes that can be told before the model is loaded."""
+    why = wish.why
+    for name in why.methods:
+        registry.get(name)
+    if why.methods and len(wish.strategies) > 1:
+        raise HeedfulError("--why explains one continuation", "--all writes several", "Drop one of them")
+    if why.methods:
+        removing(why.operator, why.methods)
+    elif why.operator or why.budget:
+        raise HeedfulError("--operator and --budget are for --why", fix="Name a method: --why occlusion")
+
+
+def explained(model: Any, wish: Wish, ids: list[int], quiet: bool) -> list[Comparison]:
+    """One comparison a token; a long run is announced by its last token, which has most to read before it."""
+    why, x = wish.why, model.encode(wish.prompt)
+    params = removing(why.operator, why.methods)
+    if ids and not quiet:
+        piece, target = steps(model, x, ids)[-1]
+        last = plan(model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params)
+        announce(len(ids) * last.most_rows, len(ids) * last.seconds, capped=why.budget is not None)
+    with working("explaining", quiet) as say:
+
+        def progress(step: Step) -> None:
+            say(step.label, step.done, step.total)
+
+        return heedful.explain_each(
+            model, x, why.methods, why.unit, wish.seed, why.budget,
+            continuation=ids, params=params, progress=progress,
+        )  # fmt: skip
+
+
+def show_why(found: list[Comparison]) -> None:
+    if found:
+        from heedful.reports import generation_table
+
+        print()
+        generation_table.show(found, console())
+
+
+def show_continuations(found: dict[str, str]) -> None:
+    """One continuation as it is; several in a table, one row a strategy."""
+    if len(found) == 1:
+        text = next(iter(found.values()))
+        print("\n".join(visible(line) for line in text.split("\n")))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("continuation", overflow="fold")
+    for name, text in found.items():
+        table.add_row(Text(name), Text("\n".join(visible(line) for line in text.split("\n"))))
+    console().print(table)

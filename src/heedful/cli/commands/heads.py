@@ -1,0 +1,161 @@
+"""`heedful heads`: what single heads do, measured beside a control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.commands import heads_ablation
+from heedful.cli.console import calm, console, form, put_json, working
+
+app = typer.Typer(rich_markup_mode=None)
+app.command()(heads_ablation.importance)
+app.command()(heads_ablation.prune)
+
+Period = Annotated[int, o.option(min=3, help="Tokens of the text that is repeated.")]
+Draws = Annotated[int, o.option(min=2, help="How many random texts.")]
+MARGIN = "Least attention beyond the control that names a head."
+Margin = Annotated[float, o.option(min=0, max=1, help=MARGIN)]
+File = Annotated[Path, o.argument(metavar="FILE.conllu", help="Sentences with their heads, in CoNLL-U.")]
+LEAST = "Fewest examples of a relation; published comparisons use 100."
+Least = Annotated[int, o.option(min=1, metavar="N", help=LEAST)]
+TEMPLATES = "Columns template, a, b, pronoun_1, pronoun_2. Default: a file of heedful's own."
+Templates = Annotated[Path | None, o.option(metavar="FILE.csv", help=TEMPLATES)]
+AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line a head, or a relation.")]
+
+
+@app.callback()
+def start() -> None:
+    """What heads do: copy from before, follow syntax, tie pronouns to people; what they are worth.
+
+    \b
+    heedful heads importance reviews.csv --label-column label
+    heedful heads prune reviews.csv --label-column label
+    heedful heads induction --model zoo:lm
+    heedful heads syntax sentences.conllu --model zoo:sentiment
+    heedful heads bias --model zoo:lm
+    """
+
+
+@app.command()
+def induction(
+    model: o.Model = "zoo:lm",
+    period: Period = 50,
+    draws: Draws = 8,
+    margin: Margin = 0.1,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    as_csv: AsCsv = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Find heads that look back at what followed the same token, on random tokens read twice.
+
+    \b
+    heedful heads induction --model zoo:lm
+    heedful heads induction --model zoo:lm --period 30 --draws 16 --json
+    """
+    how = form(as_json, as_csv)
+    calm()
+    from heedful.heads.roles.induction import induction as measure
+    from heedful.reports.heads_terminal import show_induction
+
+    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+        return measure(loaded, period=period, draws=draws, seed=seed, margin=margin, progress=progress)
+
+    _put(_measured(model, run, quiet, allow_pickle), how, show_induction)
+
+
+@app.command()
+def syntax(
+    file: File,
+    model: o.Model = "zoo:sentiment",
+    least: Least = 20,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    as_csv: AsCsv = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Compare every head with the dependencies of a treebank, and with the best fixed offset.
+
+    \b
+    heedful heads syntax sentences.conllu --model zoo:sentiment
+    heedful heads syntax sentences.conllu --model zoo:lm --least 10 --csv
+    """
+    how = form(as_json, as_csv)
+    calm()
+    from heedful.heads.roles import conllu
+    from heedful.heads.roles.syntax import syntax as measure
+    from heedful.reports.heads_terminal import show_syntax
+
+    sentences = conllu.read(file)  # its mistakes are told before the model is loaded
+
+    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+        return measure(loaded, sentences, least=least, seed=seed, progress=progress)
+
+    _put(_measured(model, run, quiet, allow_pickle), how, show_syntax)
+
+
+@app.command()
+def bias(
+    model: o.Model = "zoo:lm",
+    templates: Templates = None,
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+    as_csv: AsCsv = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """See at whom heads look from a pronoun, and whether that moves with the pronoun or the place.
+
+    \b
+    heedful heads bias --model zoo:lm
+    heedful heads bias --model zoo:lm --templates pairs.csv --csv
+
+    A template is "The {a} asked the {b} a question because {pronoun}"; a and b are words, the pronouns too.
+    """
+    how = form(as_json, as_csv)
+    calm()
+    from heedful.heads.roles import bias_templates as built
+    from heedful.heads.roles.pronoun_bias import bias as measure
+    from heedful.reports.heads_terminal import show_bias
+
+    rows = built.read(templates)
+
+    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+        return measure(loaded, rows, seed=seed, progress=progress)
+
+    _put(_measured(model, run, quiet, allow_pickle), how, show_bias)
+
+
+def _measured(
+    name: str, run: Callable[[Any, Callable[[int, int], None]], Any], quiet: bool, allow_pickle: bool
+) -> Any:
+    import heedful
+
+    with working(f"loading {name}", quiet) as say:
+        model: Any = heedful.load(name, allow_pickle=allow_pickle)
+        return run(model, lambda done, total: say("reading", done, total))
+
+
+def _put(found: Any, how: str, show: Callable[[Any, Any], None]) -> None:
+    if how == "json":
+        put_json(found.to_dict())
+    elif how == "csv":
+        _put_csv(found.table())
+    else:
+        show(found, console())
+
+
+def _put_csv(rows: list[dict[str, Any]]) -> None:
+    import csv
+    import sys
+
+    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)

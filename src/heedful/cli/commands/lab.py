@@ -1,0 +1,162 @@
+"""`heedful lab`: experiments of the field that run in minutes and check their own claims."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.console import calm, console, note, put_json, working, write
+from heedful.core.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from heedful.labs.human_study.answers import Answers
+
+app = typer.Typer(rich_markup_mode=None)
+Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
+Fast = Annotated[bool, o.option("--fast", help="A smaller run, about a minute at most on a free core.")]
+Port = Annotated[int, o.option(min=0, max=65535, help="Of this machine; 0 finds a free one.")]
+Database = Annotated[Path | None, o.option(metavar="FILE", help="SQLite file of the answers; NAME.sqlite.")]
+Results = Annotated[bool, o.option("--results", help="Tell what was answered so far, and end.")]
+Out = Annotated[Path | None, o.option(metavar="FOLDER", help="For the report, its numbers and its figures.")]
+
+
+@app.callback()
+def start() -> None:
+    """Experiments and theorems of the field, run in minutes: see them hold, or fail.
+
+    \b
+    heedful lab list
+    heedful lab run superposition --fast
+    """
+
+
+@app.command("list")
+def show(as_json: o.AsJson = False) -> None:
+    """List the labs, and about how long each takes.
+
+    \b
+    heedful lab list
+    heedful lab list --json
+    """
+    from heedful.labs.base.registry import labs
+
+    found = labs().values()
+    if as_json:
+        put_json([{name: fact for name, fact in asdict(each).items() if name != "module"} for each in found])
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in ("name", "minutes", "what it shows", "after"):
+        table.add_column(head, justify="right" if head == "minutes" else "left", no_wrap=head == "name")
+    for each in found:
+        table.add_row(*map(Text, (each.name, f"{each.minutes:g}", each.title, each.cite)))
+    console().print(table)
+
+
+@app.command()
+def run(
+    name: Name,
+    fast: Fast = False,
+    seed: o.Seed = 0,
+    out: Out = None,
+    html: o.Html = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Run a lab. Exit code 1 when one of its claims fails.
+
+    \b
+    heedful lab run superposition --fast
+    heedful lab run superposition --fast --seed 1 --out lab/ --html lab.html
+    heedful lab run superposition --fast --json
+
+    Another seed changes the digits; how often it changes a conclusion is in docs/labs/index.md.
+    """
+    calm()
+    from heedful.labs.base.registry import run_lab
+    from heedful.reports import lab_page, lab_terminal
+
+    with working(f"lab {name}", quiet) as say:
+        report = run_lab(name, fast=fast, seed=seed, out=out, progress=say)
+    if html:
+        write(html, lab_page.page(report))
+    if as_json:
+        put_json(report.to_dict())
+    else:
+        lab_terminal.show(report, console())
+    if not quiet:
+        for written in (out, html):
+            if written:
+                note(f"wrote {written}")
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+@app.command()
+def study(
+    name: Name,
+    port: Port = 8766,
+    database: Database = None,
+    seed: o.Seed = 0,
+    results: Results = False,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Let people take the test of a lab, on a page of this machine. Ctrl-C ends it; answers are kept.
+
+    \b
+    heedful lab study choose-the-classifier
+    heedful lab study choose-the-classifier --port 0 --database answers.sqlite
+    heedful lab study choose-the-classifier --results --json
+
+    Nobody is asked who they are. The page works without scripts and answers to this machine alone.
+    """
+    calm()
+    answers = _answers(name, database, seed, results)
+    if results:
+        _tell(answers, as_json)
+        return
+    try:
+        from heedful.labs.human_study import server as page
+    except ModuleNotFoundError as error:
+        raise HeedfulError(
+            "the page of a study needs FastAPI and uvicorn",
+            f"no module {error.name}",
+            'pip install "heedful[serve]"',
+        ) from None
+    with page.listen(port) as at:
+        with working(f"study {name}", quiet) as say:
+            rounds = page.material(seed, lambda done, total: say("preparing rounds", done, total))
+        note(f"http://{page.ADDRESS}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
+        page.serve(page.application(rounds, answers), at)
+
+
+def _answers(name: str, database: Path | None, seed: int, results: bool) -> Answers:
+    from heedful.labs.human_study.answers import STUDIES, Answers
+
+    if name not in STUDIES:
+        raise HeedfulError(f"the lab {name!r} has no study", fix=f"There is one of: {', '.join(STUDIES)}")
+    path = database or Path(f"{name}.sqlite")
+    if results and not path.is_file():
+        raise HeedfulError(
+            f"there are no answers in {path}", fix="Run the study first, or give --database FILE"
+        )
+    return Answers(path, f"{name}, seed {seed}")
+
+
+def _tell(answers: Answers, as_json: bool) -> None:
+    shares = answers.shares()
+    if as_json:
+        put_json([asdict(each) for each in shares])
+        return
+    for each in shares:
+        told, (low, high) = "no answers yet", each.interval
+        if each.share is not None:
+            told = f"{each.share:.2f} ({low:.2f} to {high:.2f}), {each.right} of {each.rounds} rounds right"
+        print(f"{each.sees:<14} {told}, people: {each.people}")

@@ -1,0 +1,106 @@
+"""`heedful serve`: the page, on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.console import calm, note, working
+from heedful.core.errors import HeedfulError
+
+option, argument = typer.Option, typer.Argument
+MODELS = "Models that may be asked; none: zoo:sentiment and zoo:lm."
+Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
+HOST = "Address to listen on. Any but this machine's own needs the token that is printed."
+Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
+Port = Annotated[int, option(min=0, max=65535, help="0 takes any free one.")]
+RUNS = "Where results are stored and run folders (audits, labs, trials) are browsed."
+Runs = Annotated[Path, option(metavar="DIR", help=RUNS)]
+ROOT = "A folder of model folders, which --allow-load may load by name."
+Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
+ALLOW = "Clients may load other models that are on this machine."
+Allow = Annotated[bool, option("--allow-load", help=ALLOW)]
+SAES = "A dictionary of features: FOLDER, or MODEL=FOLDER; repeatable."
+Saes = Annotated[list[str] | None, option("--sae", metavar="FOLDER", help=SAES)]
+TEXTS = "Texts on which features are read: FILE, or MODEL=FILE; repeatable."
+Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
+NAMES = "A host name by which the server is also reached; repeatable."
+Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
+TOKEN = "Read the token from the environment variable HEEDFUL_TOKEN, or make one: also on this machine."
+Token = Annotated[bool, option("--token", help=TOKEN)]
+Browser = Annotated[bool, option("--open", help="Open the page in a browser.")]
+SHORTEST = 16  # characters of a token somebody chose
+
+
+def serve(
+    models: Models = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    runs: Runs = Path("runs"),
+    root: Root = None,
+    allow_load: Allow = False,
+    sae: Saes = None,
+    texts: Texts = None,
+    name: Names = None,
+    token: Token = False,
+    browser: Browser = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """A page on this machine: explain, weigh, try, look inside, steer, browse runs.
+
+    \b
+    heedful serve
+    heedful serve zoo:sentiment --port 9000 --runs runs/
+    heedful serve ./my-model --sae ./my-dictionary --texts texts.txt
+    heedful serve zoo:lm --host 0.0.0.0
+
+    Ctrl-C ends it. Results are kept as run folders, which heedful report opens. On any address but this
+    machine's own, a token is needed: it is part of the link that is printed.
+    """
+    calm()
+    try:
+        from heedful.server import app
+        from heedful.server.model_pool import paired
+        from heedful.server.security import new_token
+    except ImportError as error:
+        raise HeedfulError(
+            "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
+        ) from None
+    given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
+    wish = app.Wish(
+        host, port, runs, root, allow_load, _token(token) or new_token(host), tuple(name or ()),
+        paired(sae or [], given, "--sae"), paired(texts or [], given, "--texts"), allow_pickle,
+    )  # fmt: skip
+    with working(f"loading {', '.join(given)}"):
+        ready = app.ready(given, wish)
+    note(f"results and runs: {runs}")
+    if not app.stay(ready, browser, say=print):
+        _leave()
+
+
+def _leave() -> None:
+    """A call of the model does not end: leave without taking the interpreter down, which would abort."""
+    note("a job did not end in time and is left")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _token(wanted: bool) -> str | None:
+    if not wanted:
+        return None
+    import secrets
+
+    found = os.environ.get("HEEDFUL_TOKEN", "")
+    if found and (len(found) < SHORTEST or not found.isascii() or not found.isprintable() or " " in found):
+        raise HeedfulError(
+            "HEEDFUL_TOKEN is no good token",
+            f"it needs {SHORTEST} printable characters",
+            "Choose a longer one",
+        )
+    return found or secrets.token_urlsafe(32)

@@ -1,0 +1,244 @@
+"""`heedful steer`: set features while a language model writes. Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from heedful.cli import options as o
+from heedful.cli.console import calm, console, note, put_json, read_text, reproduce, working, write
+from heedful.cli.typed_command import typed
+from heedful.core.errors import HeedfulError
+
+option = o.option
+OWN = "zoo:lm"  # the model that brings a dictionary
+SAE = "FOLDER of a trained autoencoder, or zoo:lm, which is the default for zoo:lm."
+SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
+FEATURE = 'A feature and its value: 268=5x (of its maximum), 268=3, 268=+2, 268=0, "268=2x own"; repeatable.'
+Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
+POSITIONS = "all, last, or places separated by commas."
+Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
+TEXTS = "Texts, one a line, on which maxima (for 5x) and the difference of means beside are measured."
+Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
+SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
+Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
+PROMPTS = "More prompts, one a line, for --sweep: intervals are over prompts."
+Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
+TOWARDS = (
+    "Texts, one a line: steer by a difference of means, from --away to here; with --sweep, the baseline."
+)
+Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
+Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one a line.")]
+STRENGTH = "How many times the difference of means is added."
+Strength = Annotated[float, option(help=STRENGTH)]
+Site = Annotated[str | None, option(metavar="SITE", help="Where. Default: what the autoencoder says.")]
+THRESHOLD = "--sweep: a feature fires on a token above this."
+Threshold = Annotated[float, option(min=0.0, help=THRESHOLD)]
+
+
+def steer(
+    prompt: o.Prompt = None,
+    model: o.Model = "zoo:lm",
+    sae: SaeFolder = None,
+    feature: Features = None,
+    positions: Positions = "all",
+    texts: Texts = None,
+    sweep: Sweep = None,
+    prompts: Prompts = None,
+    towards: Towards = None,
+    away: Away = None,
+    strength: Strength = 1.0,
+    site: Site = None,
+    threshold: Threshold = 0.0,
+    max_new_tokens: o.MaxNewTokens = 40,
+    strategy: o.Strategy = "greedy",
+    seed: o.Seed = 0,
+    html: o.Html = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Set features of a dictionary while a model writes: before | after.
+
+    \b
+    heedful steer "The basic things expected by" --sae zoo:lm --feature 268=1x
+    heedful steer "The state of the union is" --sae sae/ --feature 268=5x --texts speeches.txt
+    heedful steer "The state of the union is" --sae sae/ --feature 268=30 --feature 3=0 --positions last
+    heedful steer "We must" --sae sae/ --feature 268=0 --sweep 1x,5x,10x --texts speeches.txt --html it.html
+    heedful steer "We must" --towards war.txt --away peace.txt --site blocks.1.resid --strength 2
+
+    Beside every steer by features stands a difference of means of the same size: from --away to --towards,
+    or of the features' own firings on --texts (zoo:lm brings its own). With --sweep the first --feature is
+    set to each strength, beside a random direction, too; texts are judged by the unsteered model.
+    """
+    said = read_text(prompt, "prompt")
+    if sae is None and feature and model == OWN:
+        sae = Path(OWN)
+        if not quiet:
+            note(f"no --sae: features of the dictionary that comes with {OWN}")
+    wish: dict[str, Any] = {
+        "model": model, "sae": sae, "features": _features(feature), "positions": _positions(positions),
+        "texts": texts, "sweep": sweep, "more": prompts, "prompts": [said, *_lines(prompts)],
+        "towards": towards, "away": away,
+        "strength": strength, "site": site, "threshold": threshold, "max_new_tokens": max_new_tokens,
+        "strategy": strategy, "seed": seed, "command": typed(prompt=said),
+    }  # fmt: skip
+    _check(wish)
+    calm()
+    import heedful
+
+    with working(f"loading {model}", quiet) as say:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        if "generate" not in loaded.capabilities:
+            raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+        found = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
+        found = _told(loaded, wish, found)
+    if html:
+        from heedful.reports import steer_page
+
+        write(html, steer_page.page(found) if sweep else steer_page.sides_page(found))
+    if as_json:
+        put_json(found.to_dict())
+    else:
+        from heedful.reports import steer_terminal
+
+        (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(found, console())
+    if html and not quiet:
+        note(f"wrote {html}")
+    reproduce(wish["command"], quiet)
+
+
+# --- what was asked for ------------------------------------------------------------------------------
+
+
+def _features(given: list[str] | None) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for one in given or []:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip().isdigit() or not value.strip():
+            raise HeedfulError(f"--feature {one} is not understood", fix="Write --feature 268=5x")
+        found[int(name)] = value.strip()
+    return found
+
+
+def _positions(given: str) -> Any:
+    if given in ("all", "last"):
+        return given
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise HeedfulError(f"--positions {given} is not understood", fix="Write all, last, or 0,3,7")
+    return [int(part) for part in parts]
+
+
+def _lines(path: Path | None) -> list[str]:
+    """Texts of a file, one a line; empty lines are left out."""
+    if path is None:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HeedfulError(
+            f"cannot read {path}", getattr(error, "strerror", "") or "it is not UTF-8"
+        ) from None
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise HeedfulError(f"{path} holds no text")
+    return found
+
+
+def _check(wish: dict[str, Any]) -> None:
+    """Mistakes that can be told before the model is loaded."""
+    if (wish["towards"] is None) != (wish["away"] is None):
+        raise HeedfulError("--towards and --away go together", fix="Give a file of texts to each")
+    if wish["sae"] is None and wish["towards"] is None:
+        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own dictionary"
+        raise HeedfulError("there is nothing to steer by", fix=fix)
+    if wish["sae"] is not None and not wish["features"]:
+        raise HeedfulError("which feature shall be set?", fix="Give --feature 268=5x")
+    if wish["sae"] is None and wish["features"]:
+        raise HeedfulError("--feature needs an autoencoder", fix=f"Give --sae sae/, or --model {OWN}")
+    if wish["sae"] is None and wish["site"] is None:
+        raise HeedfulError("it is not known where to steer", fix="Give --site blocks.2.resid")
+    if wish["sae"] is None and wish["sweep"]:
+        raise HeedfulError("--sweep needs --sae", "presence is where a feature fires", "Give --sae sae/")
+    if len(wish["prompts"]) > 1 and not wish["sweep"]:
+        raise HeedfulError("--prompts is for --sweep", fix="Give one prompt")
+
+
+def _parts(model: Any, wish: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """(the autoencoder, the difference of means, maxima), each None where not asked for."""
+    import heedful
+    from heedful.features.steering.directions import difference, site_of
+
+    sae = None if wish["sae"] is None else heedful.SAE.load(wish["sae"])
+    vector = None
+    if wish["towards"] is not None:
+        place = wish["site"] if sae is None else site_of(sae, wish["site"])
+        vector = difference(model, place, _lines(wish["towards"]), _lines(wish["away"]), seed=wish["seed"])
+    return sae, vector, _lines(wish["texts"]) or None
+
+
+def _held_out(sae: Path) -> Path | None:
+    """Texts that come with a dictionary of the zoo."""
+    from heedful.models.zoo import resolve
+
+    return resolve.held_out(str(sae)) if str(sae).startswith("zoo:") else None
+
+
+def _written(model: Any, wish: dict[str, Any]) -> Any:
+    from dataclasses import replace
+
+    from heedful.features.steering.compare import before_after
+
+    sae, vector, maxima = _parts(model, wish)
+    steering = {"positions": wish["positions"], "site": wish["site"], "maxima": maxima}
+    writing = {name: wish[name] for name in ("max_new_tokens", "strategy", "seed")}
+    if sae is not None:
+        return before_after(
+            model, sae, wish["features"], wish["prompts"][0], steering=steering, baseline=vector,
+            texts=maxima or _held_out(wish["sae"]), **writing,
+        )  # fmt: skip
+    found = before_after(model, vector, wish["strength"], wish["prompts"][0], steering=steering, **writing)
+    told = (
+        f"The difference of means has length {vector.length:.3g}; {vector.chance:.3g} with shuffled labels.",
+        *vector.notes,
+    )
+    return replace(found, notes=told)
+
+
+def _told(model: Any, wish: dict[str, Any], found: Any) -> Any:
+    """The result with the dictionary, what its features fire on, and the command that makes it again."""
+    from dataclasses import replace
+
+    import heedful
+    from heedful.features.reading import captions
+
+    mark = model.facts().get("fingerprint")
+    facts, settings, notes = {**found.model, "fingerprint": mark}, dict(found.settings), found.notes
+    if wish["sae"] is not None:
+        sae, texts = heedful.SAE.load(wish["sae"]), _lines(wish["texts"]) or _held_out(wish["sae"])
+        settings.setdefault("site", wish["site"] or sae.config.source.get("site"))
+        settings["dictionary"] = captions.facts_of(sae, str(wish["sae"]))
+        chosen = list(wish["features"])[: 1 if wish["sweep"] else None]
+        if texts is not None:
+            fires = captions.fires_on(model, sae, chosen, texts, site=wish["site"])
+            settings["fires on"] = {
+                str(feature): captions.quoted(tokens) for feature, tokens in fires.items()
+            }
+            notes = (*(captions.sentence(*one) for one in fires.items()), *notes)
+    settings["command"] = wish["command"]
+    return replace(found, model=facts, settings=settings, notes=notes)
+
+
+def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:
+    from heedful.features.steering.sweep import Writing, sweep
+
+    sae, vector, maxima = _parts(model, wish)
+    strengths = [part.strip() for part in wish["sweep"].split(",") if part.strip()]
+    made = Writing(wish["max_new_tokens"], wish["strategy"], (wish["seed"],), wish["positions"])
+    return sweep(
+        model, sae, wish["prompts"], feature=next(iter(wish["features"])), strengths=strengths,
+        baseline=vector, texts=maxima or _held_out(wish["sae"]), threshold=wish["threshold"], writing=made,
+        site=wish["site"], maxima=maxima,
+        seed=wish["seed"], progress=say,
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""`heedful trial`: is attention explanation, on this model? Heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from heedful.cli import options as o
+from heedful.cli.commands.audit import File, LabelColumn, Limit, RationaleColumn, TextColumn
+from heedful.cli.console import calm, console, form, note, put_json, reproduce, working, write
+from heedful.cli.typed_command import typed
+
+option = typer.Option
+TESTS = "Repeat it, or separate by commas. Default: all that can be held."
+Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
+TRAIN = "Texts with labels to train on, same columns: allows the tests that train models of this kind."
+Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
+TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N rows only.")]
+Permutations = Annotated[int, option(min=1, help="Shuffles a text and layer.")]
+Epsilon = Annotated[float, option(min=0.0, help="How far an adversary may move the answer.")]
+Starts = Annotated[int, option(min=1, help="Starts of the search for an adversary.")]
+Climb = Annotated[int, option(min=1, help="Steps of the search for an adversary.")]
+Length = Annotated[int, option(min=8, help="Tokens of a text that is trained on.")]
+LongText = Annotated[
+    Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")
+]
+Seeds = Annotated[int, option(min=2, help="Models trained of each kind.")]
+STEPS = "Training steps of each model. Default: what suits its depth."
+Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
+IMPROVE = "Train on with a term on the heads, before and after: sharper, flatter, diverse, rationales."
+Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
+Save = Annotated[Path | None, option("--save", metavar="FOLDER", help="Keep it, for heedful report.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a number.")]
+
+
+def trial(
+    file: File,
+    model: o.Model = "zoo:one-layer",
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = None,
+    rationale_column: RationaleColumn = None,
+    test: Tests = None,
+    train: Train = None,
+    train_limit: TrainLimit = None,
+    limit: Limit = 50,
+    permutations: Permutations = 100,
+    epsilon: Epsilon = 0.01,
+    starts: Starts = 5,
+    climb: Climb = 160,
+    seeds: Seeds = 3,
+    steps: Steps = None,
+    length: Length = 128,
+    improve: Improve = None,
+    long: LongText = "truncate",
+    seed: o.Seed = 0,
+    html: o.Html = None,
+    save: Save = None,
+    as_json: o.AsJson = False,
+    as_csv: AsCsv = False,
+    quiet: o.Quiet = False,
+    allow_pickle: o.Pickle = False,
+) -> None:
+    """Put attention on trial: is it explanation, on this model and these texts?
+
+    \b
+    heedful trial reviews.csv --label-column label
+    heedful trial reviews.csv --model zoo:sentiment --test correlation,adversary --limit 20 --html trial.html
+    heedful trial reviews.csv --label-column label --train train.csv --save trial/
+    heedful trial texts.csv --label-column label --train m.jsonl --rationale-column marks --improve rationales
+
+    \b
+    correlation        does attention order words like gradients and leave-one-out do?
+    permutation        does the answer move when attention is shuffled?
+    adversary          can attention be changed, text by text, and the answer stay?
+    uniform            how well does the model do with attention levelled?
+    frozen, seeds      --train: ... when trained that way, and how far do seeds alone move attention?
+    trained-adversary  --train: can another model keep the answers and move the attention?
+    guide              --train: do these weights help a model that has no attention of its own?
+
+    Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
+    """
+    shape = form(as_json, as_csv)
+    calm()
+    import heedful
+    from heedful.io.datasets import Columns
+    from heedful.trials.read_texts import read_texts
+
+    columns = Columns(text_column, label_column)
+    marked = Columns(text_column, label_column, rationale_column)
+    given = read_texts(file, columns, limit)  # its mistakes are told before the model is loaded
+    learnt = None if train is None else read_texts(train, marked, train_limit)
+    names, terms = (_names(some) for some in (test, improve))
+    with working(f"loading {model}", quiet) as say:
+        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        found = heedful.trial(
+            loaded, given.texts, given.labels, train=learnt, tests=names or None, improve=terms,
+            permutations=permutations, epsilon=epsilon, starts=starts, climb=climb, seeds=seeds, steps=steps,
+            length=length, long=long, seed=seed, progress=say,
+        )  # fmt: skip
+    command = typed()
+    found = replace(found, settings={**found.settings, "command": command})
+    if html:
+        from heedful.reports.trial_page import page
+
+        write(html, page(found))
+    if save:
+        found.save(save)
+    if shape == "json":
+        put_json(found.to_dict())
+    elif shape == "csv":
+        print(found.to_csv(), end="")
+    else:
+        from heedful.reports.trial_terminal import show
+
+        show(found, console())
+    if not quiet:
+        for written in (html, save):
+            if written:
+                note(f"wrote {written}")
+    reproduce(command, quiet)
+    if found.interrupted:
+        raise typer.Exit(130)
+
+
+def _names(given: list[str] | None) -> list[str]:
+    """Options that were repeated or joined by commas."""
+    return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]

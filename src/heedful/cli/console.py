@@ -1,0 +1,240 @@
+"""What every command shares: reading text, quiet libraries, progress on stderr, one JSON document on stdout.
+
+Nothing here imports torch; rich is imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heedful.core.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PATIENCE = 10.0  # seconds: a run that takes longer says so before it starts, and where it stands
+LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
+
+
+def calm() -> None:
+    """Libraries print to stderr what concerns developers; a command says only what concerns its user."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def note(message: str) -> None:
+    """A line for the reader, beside the result: on stderr."""
+    print(message, file=sys.stderr)
+
+
+def reproduce(command: str | None, quiet: bool) -> None:
+    """The last line beside a result: what makes the same again."""
+    if command and not quiet:
+        note(f"Reproduce this: {command}")
+
+
+def put_json(data: Any) -> None:
+    """Exactly one JSON document on stdout; ASCII where the terminal's encoding is not UTF-8."""
+    utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(data, ensure_ascii=not utf8, allow_nan=False, indent=1))
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    # rich keeps bold and dim under NO_COLOR; plain means plain
+    system: Any = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(stderr=stderr, highlight=False, markup=False, color_system=system)
+
+
+def read_text(text: str | None, what: str = "text") -> str:
+    """The argument, or standard input for "-" or when it is piped and no argument is given."""
+    if text is None or text == "-":
+        if text is None and sys.stdin.isatty():
+            raise HeedfulError(
+                f"no {what} was given", fix=f"Type it in quotes, or pipe it: echo {what} | heedful"
+            )
+        text = _decoded(sys.stdin.buffer.read(4 * LIMIT + 1))
+    if not text.strip():
+        raise HeedfulError(f"the {what} is empty", fix="Give at least one word")
+    if len(text) > LIMIT:
+        raise HeedfulError(
+            f"the {what} has over {LIMIT:,} characters", "no model reads that much", "Shorten it"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise HeedfulError(f"the {what} is not valid UTF-8", fix="Convert it to UTF-8 first") from None
+    return text
+
+
+def read_input(text: str | None, pair: str | None, chat: str | None) -> Any:
+    """What is explained: a text, a pair of texts, or the messages of a chat."""
+    if chat and (text or pair):
+        raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
+    if chat:
+        return read_chat(chat)
+    said = read_text(text)
+    return said if pair is None else (said, read_text(pair, "second text"))
+
+
+def form(as_json: bool, as_csv: bool) -> str:
+    """What goes to standard output."""
+    if as_json and as_csv:
+        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    return "json" if as_json else "csv" if as_csv else "text"
+
+
+def announce(rows: int, seconds: float, capped: bool) -> None:
+    """Before a long run: about what it will cost, and how to make it shorter."""
+    if seconds > PATIENCE:
+        cap = "" if capped else "--budget N caps it, "
+        note(f"up to {rows:,} model inputs, roughly {duration(seconds)}; {cap}Ctrl-C keeps what is finished")
+
+
+def duration(seconds: float) -> str:
+    """40 s, 5 min, 2.5 h"""
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _decoded(content: bytes) -> str:
+    """Standard input as text without its last line break; binary is refused."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start > 4 * LIMIT - 4:  # only the cut at the limit is at fault
+            raise HeedfulError(f"standard input has over {LIMIT:,} characters", fix="Shorten it") from None
+        byte = content[error.start]
+        raise HeedfulError(
+            "standard input is not UTF-8 text",
+            f"byte 0x{byte:02x} at position {error.start}",
+            "Pipe plain text",
+        ) from None
+    if "\0" in text:
+        raise HeedfulError("standard input is binary", "it contains NUL bytes", "Pipe plain text")
+    return text.rstrip("\r\n")
+
+
+def read_chat(file: str) -> list[dict[str, str]]:
+    """Chat messages from a JSON file: a list of {"role": ..., "content": ...}."""
+    shape = 'Write a list such as [{"role": "user", "content": "Hello"}]'
+    try:
+        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        messages = json.loads(content)
+    except OSError as error:
+        raise HeedfulError(f"cannot read {file}", error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+        raise HeedfulError(f"{file} is not JSON", str(error), shape) from None
+    ok = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
+    if not ok:
+        raise HeedfulError(f"{file} holds no chat messages", "", shape)
+    return [{"role": message["role"], "content": message["content"]} for message in messages]
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+
+
+def write(path: Path, content: str) -> None:
+    """Write a file the user named, making its folder."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {path}", error.strerror or str(error), "Name another file"
+        ) from None
+
+
+Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
+@contextmanager
+def working(message: str, silent: bool = False) -> Iterator[Say]:
+    """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
+    ten seconds."""
+    if silent:
+        yield lambda what, done, total: None
+        return
+    if not sys.stderr.isatty():
+        yield _every(PATIENCE)
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    parts = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    count = counted()
+    with Progress(*parts, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(message, total=None, told="")
+        yield lambda what, done, total: bar.update(
+            task, completed=done, total=total or None, description=what, told=count(done, total)
+        )
+
+
+def _every(seconds: float) -> Say:
+    """Plain lines, the first after so many seconds: a short run says nothing."""
+    last, count = time.monotonic(), counted()
+
+    def say(what: str, done: int, total: int) -> None:
+        nonlocal last
+        told = count(done, total)
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            note(f"{what}: {told}" if told else what)
+
+    return say
+
+
+def counted() -> Callable[[int, int], str]:
+    """ "34/100 rows, about 5 s left": of one count at a time, by its own pace since it began; nothing where
+    nothing is counted."""
+    began, first, before = time.monotonic(), 0, (0, 0)
+
+    def told(done: int, total: int) -> str:
+        nonlocal began, first, before
+        if done < before[0] or total != before[1] != 0:  # another count: the last one's pace is not its own
+            began, first = time.monotonic(), done
+        before = (done, total)
+        if total <= 1:
+            return ""
+        return f"{done:,}/{total:,} rows{time_left(done - first, total - first, time.monotonic() - began)}"
+
+    return told
+
+
+def time_left(done: int, total: int, seconds: float) -> str:
+    """ ", about 40 s left" at the speed so far; nothing where that is not known."""
+    if not 0 < done < total or seconds < 1:
+        return ""
+    return f", about {duration(seconds * (total - done) / done)} left"
+
+
+def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
+    """A run folder of any kind: its document, and the page it makes."""
+    from heedful.server.run_kinds import drawn, kind_of, sound
+
+    with sound(str(run)):
+        found = drawn(kind_of(run), run)
+
+    def page() -> str:
+        with sound(str(run)):
+            return found.whole()
+
+    return found.document, page

@@ -1,0 +1,125 @@
+"""How far two methods agree on which words matter: pairwise over the words of one text (or over its tokens
+or sentences, where these were scored as one), and of what was already written, where every method scores it
+on the scale of the text.
+
+    kendall    tau-b = (C - D) / sqrt((P - ties_a)(P - ties_b)),  P = n(n-1)/2 pairs of words
+    spearman   Pearson correlation of the two rank vectors (ties share their mean rank)
+    top-k      |top_k(a) & top_k(b)| / k, where top_k is `Attribution.top(k)`: the k largest |scores|
+
+Kendall and Spearman read the signed scores when both methods are signed, and absolute scores when either is
+unsigned (a norm or an attention weight has no direction to compare). A method that gives every word the same
+score, or a text of fewer than two words, has no ranking: the entry is nan.
+
+Cost: O(m^2 n log n) for m methods and n words; no model is run.
+Kendall 1938, 1945 (tau-b); Neely et al. 2021 on why low agreement does not say which method is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Attribution, Comparison, Floats
+
+MEASURES = ("kendall", "spearman", "top-k")
+
+
+def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
+    """(methods, (m, m) agreement); the diagonal is 1, or nan for a method without a ranking."""
+    if measure not in MEASURES:
+        raise HeedfulError(f"No agreement measure {measure!r}", fix=f"Choose from: {', '.join(MEASURES)}")
+    if k < 1:
+        raise HeedfulError(f"top-k needs k of at least 1, not {k}")
+    methods = list(comparison)
+    unit = ranked_unit(comparison)
+    parts = [[item] for item in comparison.attributions]
+    if with_written(comparison):
+        parts = [[item, part] for [item] in parts if (part := item.of_written()) is not None]
+    scores = [np.concatenate([unit_scores(part, unit) for part in each]) for each in parts]  # m times (n,)
+    signed = [item.signed for item in comparison.attributions]
+    values = np.full((len(methods), len(methods)), math.nan)
+    for i in range(len(methods)):
+        for j in range(i, len(methods)):
+            keep_sign = signed[i] and signed[j] and measure != "top-k"
+            a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
+            values[i, j] = values[j, i] = _agree(a, b, measure, k)
+    return methods, values
+
+
+def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
+    """Every measure at once, with what it ranks."""
+    found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
+    written = {"written": True} if with_written(comparison) else {}
+    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **found}
+
+
+def ranked_unit(comparison: Comparison) -> str:
+    """What is ranked: words, or the tokens or sentences that were scored as one."""
+    unit = comparison.settings.get("unit", "word")
+    return unit if unit in ("token", "sentence") else "word"
+
+
+def ranked_count(comparison: Comparison) -> int:
+    """How many units are ranked."""
+    unit, texts = ranked_unit(comparison), [comparison.x]
+    if with_written(comparison) and (written := comparison.attributions[0].written) is not None:
+        texts.append(written.x)
+    return sum(len(x.word_spans) if unit == "word" else len(x.units(unit)) for x in texts)
+
+
+def with_written(comparison: Comparison) -> bool:
+    """Every method scores what was already written on the scale of the text: both are ranked together."""
+    items = comparison.attributions
+    return bool(items) and all(item.written is not None and item.written.same_scale for item in items)
+
+
+def unit_scores(item: Attribution, unit: str = "word") -> Floats:
+    if unit == "word":
+        return np.array([word.score for word in item.words()], dtype=np.float64)
+    return np.array([item.scores[list(group)].sum() for group in item.x.units(unit)], dtype=np.float64)
+
+
+def kendall(a: Floats, b: Floats) -> float:
+    """Of two rankings of the same things; nan where one has no ranking."""
+    return _agree(a, b, "kendall", 1)
+
+
+def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar
+    if len(a) < 2 or any(not np.isfinite(v).all() or v.min() == v.max() for v in (a, b)):
+        return math.nan
+    if measure == "top-k":
+        size = min(k, len(a))
+        tops = [set(np.argsort(-v, kind="stable")[:size].tolist()) for v in (a, b)]
+        return len(tops[0] & tops[1]) / size
+    if len(a) == 2:  # one pair, tied in neither: scipy divides by n - 2 here
+        return float(np.sign(a[1] - a[0]) * np.sign(b[1] - b[0]))
+    from scipy import stats
+
+    if measure == "kendall":
+        return float(stats.kendalltau(a, b, method="asymptotic").statistic)
+    return float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
+
+
+def chance(measure: str, words: int, k: int = 5) -> float:
+    """What two unrelated rankings of n words reach: half the width of the interval that holds 95 % of their
+    correlations (normal approximation: `chance_band`, and 1.96 / sqrt(n - 1) for Spearman), nan below five
+    words; of top-k overlap, the mean k / n."""
+    if measure == "top-k":
+        return min(k, words) / words if words else math.nan
+    if measure == "spearman":
+        return 1.96 / math.sqrt(words - 1) if words >= 5 else math.nan
+    return chance_band(words)
+
+
+def chance_band(words: int) -> float:
+    """Half-width of the interval that holds 95 % of Kendall's tau between two unrelated rankings of n words.
+
+    Normal approximation, sd = sqrt(2(2n + 5) / (9n(n - 1))) (Kendall 1938); nan below five words, where it is
+    not usable.
+    """
+    if words < 5:
+        return math.nan
+    return 1.96 * math.sqrt(2 * (2 * words + 5) / (9 * words * (words - 1)))

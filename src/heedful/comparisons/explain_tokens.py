@@ -1,0 +1,120 @@
+"""`explain_each`: why a language model wrote each of its tokens.
+
+All tokens share one forward; each adds one backward for the methods that read the trace, and its own rows for
+those that remove words (heedful.models.generation_trace). Ctrl-C keeps the tokens that are finished.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from heedful.comparisons.execute import _twice, explain
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Comparison, Encoded, Report, Target, Trace
+from heedful.models.adapter import GENERATORS, TokenModel
+from heedful.models.generation_trace import SharedPass, steps
+from heedful.models.load import load
+
+
+def explain_each(
+    model: Any,
+    text: Any,
+    methods: Iterable[str] | str | None = None,
+    unit: str = "word",
+    seed: int = 0,
+    budget: int | None = None,
+    *,
+    continuation: str | Sequence[int] | None = None,
+    max_new_tokens: int = 16,
+    long: str = "error",
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Report | None = None,
+    keep_partial: bool = True,
+) -> list[Comparison]:
+    """Explain every token a language model writes after a text: one `Comparison` a token.
+
+    For a causal model the text of the k-th comparison holds the tokens written before; for an
+    encoder-decoder it is the text that was read, and `Attribution.written` scores the tokens written before.
+    `Comparison.input_shares` says how much of each method's scores lies on the text.
+
+    continuation     what to explain, text or token ids; None lets the model write (greedily)
+    max_new_tokens   how much it writes then, at most
+    budget           most rows a token
+    keep_partial     after Ctrl-C, return the tokens that are finished, with a warning
+    The rest is as in `heedful.explain`.
+    """
+    model = load(model)
+    if model.kind not in GENERATORS or not isinstance(model, TokenModel):
+        raise HeedfulError(f"{model.name} writes no text", f"it is a {model.kind}", "Use heedful.explain")
+    x = model.encode(text, long)
+    answer = _answer(model, x, continuation, max_new_tokens)
+    shared, pieces = Ahead(model, x, answer), steps(model, x, answer)
+    wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
+    common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
+    found: list[Comparison] = []
+    try:
+        for k, (piece, target) in enumerate(pieces):
+            step = explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common)
+            found.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
+    except KeyboardInterrupt:
+        if not keep_partial or not found or _twice():
+            raise
+        at = f"interrupted at token {len(found) + 1} of {len(pieces)}"
+        warnings.warn(f"{at}: those before it are in the result", stacklevel=2)
+    return found
+
+
+def _answer(
+    model: TokenModel, x: Encoded, continuation: str | Sequence[int] | None, most: int
+) -> tuple[int, ...]:
+    """Ids of the continuation; one that does not fit the window is refused."""
+    if continuation is None:
+        continuation = model.answer(x, most)
+    if not isinstance(continuation, str | Sequence):
+        raise HeedfulError(
+            f"cannot read a continuation of type {type(continuation).__name__}", fix="Give text or token ids"
+        )
+    if not len(continuation):
+        raise HeedfulError("there is no token to explain", "the continuation is empty")
+    return model.target(x, {"sequence": continuation}).sequence
+
+
+class Ahead:
+    """The pass all tokens share, made when the first method asks for it, and the model's facts."""
+
+    def __init__(self, model: TokenModel, x: Encoded, answer: tuple[int, ...]) -> None:
+        self.model, self.x, self.answer = model, x, answer
+
+    @cached_property
+    def shared(self) -> SharedPass:
+        return SharedPass(self.model, self.x, self.answer)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        return self.model.facts()
+
+
+class AtStep:
+    """The model at the k-th token it writes: its trace and prediction come from the shared pass."""
+
+    def __init__(self, ahead: Ahead, k: int) -> None:
+        self.ahead, self.model, self.k = ahead, ahead.model, k
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def facts(self) -> dict[str, Any]:
+        return dict(self.ahead.facts)
+
+    def trace(self, x: Encoded, target: Target) -> Trace:
+        return self.ahead.shared.trace(self.k, x, target)
+
+    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        return self.model.ranked(self.ahead.shared.logits[self.k].detach(), k)
+
+
+__all__ = ["explain_each"]

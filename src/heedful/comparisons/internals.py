@@ -1,0 +1,155 @@
+"""What a run saw while it explained: none of it costs a model input of its own.
+
+    removals   what the model did when words were really removed, from rows that were run anyway:
+               alone_i = f(x) - f(x less i), and f along each method's order, its best words first
+    looked     a_l(t) = mean over heads of sum_q readout(q) A_l[h, q, t]: where layer l looked from where the
+               answer was read, from the one trace
+    fired      the features of a dictionary that are active, where one was given (this does cost rows)
+
+A row that was never run is nan, not run and not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heedful.core.types import (
+    CONTROL,
+    Attribution,
+    Comparison,
+    Encoded,
+    Fired,
+    Firing,
+    Inside,
+    Looked,
+    Removal,
+)
+
+if TYPE_CHECKING:
+    from heedful.comparisons.execute import Run
+    from heedful.core.types import Trace
+    from heedful.features.reading.explain_features import FeatureExplanation
+    from heedful.features.sae.autoencoder import SAE
+
+WORDS = 3  # of a feature: where it is strongest
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was explained, and by what."""
+
+    items: Sequence[Attribution]
+    unit: str
+    seed: int
+
+
+def seen(run: Run, asked: Asked) -> Inside:
+    """From the memory of a run whose text was read in one piece."""
+    x, target = asked.items[0].x, asked.items[0].target
+    trace = run.trace_of(x, target)
+    looked = None if trace is None else _looked(trace, x.units(asked.unit))
+    return Inside(tuple(_removals(run, asked)), looked)
+
+
+def _removals(run: Run, asked: Asked) -> list[Removal]:
+    """One an operator under which any word was removed alone; that of the evidence first."""
+    from heedful.comparisons.single_text import operator_of
+
+    d = len(asked.items[0].x.units(asked.unit))
+    if "rows" not in run.capabilities or not d:
+        return []
+    first = operator_of(run.model, asked.items)
+    found = []
+    for operator in sorted(run.operators, key=lambda name: name != first):
+        ends = _known(run, asked, operator, [np.ones(d, bool)])
+        alone = ends[0] - np.array(_known(run, asked, operator, ~np.eye(d, dtype=bool)))
+        if np.isfinite(alone).any():
+            curves, band = _curves(run, asked, operator, d)
+            found.append(Removal(operator, tuple(alone.tolist()), curves, band))
+    return found
+
+
+def _known(run: Run, asked: Asked, operator: str, keep: Any) -> list[float]:
+    first = asked.items[0]
+    return run.remembered(first.x, first.target, np.asarray(keep), operator, asked.unit)
+
+
+def _curves(
+    run: Run, asked: Asked, operator: str, d: int
+) -> tuple[dict[str, tuple[tuple[float, float], ...]], tuple[tuple[float, float, float], ...]]:
+    """By method, (share removed, f) at the steps that were run; and (share, least, most) of random orders."""
+    from heedful.comparisons.single_text import DRAWS
+    from heedful.metrics.faithfulness import bin_counts, ranked, tops
+    from heedful.metrics.metric_input import unit_scores
+    from heedful.metrics.score import control_rng, random_scores
+
+    counts = sorted({0, *bin_counts(d), d})
+    least = min(4, len(counts))  # the ends and one step are no curve
+    groups = asked.items[0].x.units(asked.unit)
+
+    def along(scores: Any) -> list[float]:
+        order = ranked(scores, np.random.default_rng(asked.seed))
+        return _known(run, asked, operator, ~tops(order, counts))
+
+    curves = {}
+    for item in asked.items:
+        steps = [(k / d, v) for k, v in zip(counts, along(unit_scores(item, groups)), strict=True)]
+        known = tuple((share, value) for share, value in steps if np.isfinite(value))
+        if item.method != CONTROL and len(known) >= least:
+            curves[item.method] = known
+    chance = np.array([along(scores) for scores in random_scores(control_rng(asked.seed), d, DRAWS)])
+    whole = np.isfinite(chance).all(0)
+    band = tuple(
+        (k / d, float(low), float(high))
+        for k, low, high, ok in zip(counts, chance.min(0), chance.max(0), whole, strict=True)
+        if ok
+    )
+    return curves, band if len(band) >= least else ()
+
+
+def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> Looked | None:
+    """Layers by units; what special tokens get is told apart."""
+    from heedful.explainers.raw_attention import answer_rows
+
+    layers = trace.cross or trace.attentions
+    if not layers or not groups:
+        return None
+    rows = np.stack([answer_rows(trace, at).mean(0).numpy() for at in range(len(layers))])  # (L, T)
+    weights = np.stack([rows[:, list(positions)].sum(1) for positions in groups], axis=1)  # (L, units)
+    special = rows[:, list(trace.x.special)].sum(1)
+    return Looked(
+        tuple(tuple(layer) for layer in weights.tolist()), tuple(special.tolist()), bool(trace.cross)
+    )
+
+
+def with_features(comparison: Comparison, model: Any, sae: SAE, k: int = 8) -> Comparison:
+    """The comparison with the k strongest features of a dictionary, each with its measured effect."""
+    from heedful.features.reading.explain_features import explain_features
+
+    seed = int(comparison.settings.get("seed", 0))
+    found = explain_features(model, sae, comparison.x, comparison.target, k, seed=seed)
+    return replace(comparison, inside=replace(comparison.inside, fired=fired(found)))
+
+
+def fired(found: FeatureExplanation) -> Fired:
+    """In plain numbers, without the dictionary."""
+    firings = [
+        Firing(f.index, f.effect, f.estimate, f.strength, _words(found.x, f.activations))
+        for f in found.features
+    ]
+    return Fired(
+        found.site, tuple(firings), found.active, found.together, found.everything, found.band,
+        tuple(f.effect for f in found.control), found.notes,
+    )  # fmt: skip
+
+
+def _words(x: Encoded, activations: Sequence[float]) -> tuple[str, ...]:
+    """Where a feature is strongest, a word once."""
+    order = sorted(range(len(activations)), key=lambda t: -activations[t])
+    active = [t for t in order if activations[t] > 0]
+    names = [x.tokens[t] if x.words[t] < 0 else x.word_text(x.words[t]) for t in active]
+    return tuple(dict.fromkeys(names))[:WORDS]

@@ -1,0 +1,324 @@
+"""`plan`: what `explain` is about to do, and about what it will cost. Nothing is run but the prediction.
+
+    rows      every method tells the fewest and the most it asks for, in `registry.explainer(rows=...)`
+    seconds   likely rows x the time a row takes; a pass with gradients counts as three forwards
+
+Where the fewest and the most differ, their geometric mean is taken for likely. A row's time is that of the
+prediction, which is needed anyway; should that foretell a long run, of a few rows in one batch, which are
+quicker than one alone. What is not the model's (maximum flows, fits) is not counted.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.phrases import DEAR
+from heedful.core.registry import Explainer, Rows
+from heedful.core.types import Encoded, Target
+from heedful.engine.perturbation import checked_operator
+from heedful.modalities import text_units as textlib
+from heedful.models.load import load
+from heedful.models.protocol import Model, require
+from heedful.models.targets import as_mapping
+
+GRADED = 3.0  # forwards that a forward and backward take
+LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the rows that are run for it
+LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
+Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
+    """The methods, the text in pieces, the target, and what each method may ask for."""
+
+    model: Model
+    x: Encoded
+    pieces: list[Piece]
+    target: Target
+    chosen: list[Explainer]  # in the order they are shown
+    refused: Mapping[str, str]
+    own: Mapping[str, Mapping[str, Any]]  # method -> its parameters
+    named: bool  # the methods were asked for by name
+    prediction: list[tuple[str, float]]
+    settings: Mapping[str, Any]
+    seconds_a_row: float
+    seconds_taken: float  # by the planning
+    metrics: tuple[str, ...] = ()  # by which the methods are weighed
+
+    def __repr__(self) -> str:
+        return f"<heedful.Plan of {len(self.chosen)} methods: up to {self.most_rows:,} model inputs>"
+
+    def rows_of(self, method: str, piece: int) -> Rows:
+        return registry.get(method).rows(self.pieces[piece][0], self.target, self.own[method])
+
+    @cached_property
+    def rows(self) -> dict[str, Rows]:
+        """method -> (fewest, most) model inputs, if it ran alone."""
+        found = {}
+        for entry in self.chosen:
+            each = [self.rows_of(entry.name, piece) for piece in range(len(self.pieces))]
+            found[entry.name] = sum(low for low, _ in each), sum(high for _, high in each)
+        return found
+
+    @property
+    def order(self) -> list[Explainer]:
+        """Cheap methods first, those that can do with fewer rows last: they share what a budget leaves."""
+        return sorted(self.chosen, key=lambda e: (self.flexible(e), self.rows[e.name][1]))
+
+    def flexible(self, entry: Explainer) -> bool:
+        low, high = self.rows[entry.name]
+        return low < high
+
+    @property
+    def most_rows(self) -> int:
+        """Of all methods together."""
+        rows = self._together({e.name: float(self.rows[e.name][1]) for e in self.chosen}) + self.weighing
+        return int(rows if self.budget is None else min(rows, self.budget))
+
+    @property
+    def weighing(self) -> int:
+        """Most rows that weighing asks for."""
+        units = len(self.x.units(self.settings["unit"]))
+        return rows_of(units, len(self.chosen) - 1, self.metrics, self.draws) if self.metrics and units else 0
+
+    @property
+    def draws(self) -> int:
+        """Random orders of the evidence: as many as a test of all methods takes, where that is cheap."""
+        if (chosen := self.settings.get("draws")) is not None:
+            return int(chosen)
+        units, methods = len(self.x.units(self.settings["unit"])), len(self.chosen) - 1
+        if not self.metrics or not units:
+            return DRAWS
+        own = self._together({e.name: float(self.rows[e.name][0]) for e in self.chosen})
+        needed = draws_needed(methods)
+        return max(DRAWS, needed) if needed * rows_per_order(units, self.metrics) <= THIRD * own else DRAWS
+
+    @property
+    def seconds(self) -> float:
+        """About what all methods together take."""
+        found = self._together({e.name: self.seconds_of(e) for e in self.chosen})
+        found += self.weighing * self.seconds_a_row
+        return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_a_row)
+
+    def seconds_of(self, entry: Explainer) -> float:
+        least, most = self.rows[entry.name]
+        return (GRADED if "gradients" in entry.needs else 1.0) * sqrt(least * most) * self.seconds_a_row
+
+    def _together(self, each: Mapping[str, float]) -> float:
+        """A sum, to which those that read the trace alone add but once: it is one pass for all of them."""
+        apart = sum(each[e.name] for e in self.chosen if e.counts is not None)
+        return apart + max((each[e.name] for e in self.chosen if e.counts is None), default=0.0)
+
+    @property
+    def predicted(self) -> dict[str, Any]:
+        """The prediction as facts of the result, and the written text it was taken after, if any."""
+        written = self.model.written(self.target)
+        facts: dict[str, Any] = {"prediction": [list(pair) for pair in self.prediction]}
+        return facts if written is None else {**facts, "prediction_after": written.text}
+
+    @property
+    def budget(self) -> int | None:
+        found: int | None = self.settings["budget"]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        methods = [
+            {"method": e.name, "least": self.rows[e.name][0], "most": self.rows[e.name][1],
+             "seconds": self.seconds_of(e)}
+            for e in self.order
+        ]  # fmt: skip
+        together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
+        together |= {"weighing": self.weighing}
+        return {**together, "parts": len(self.pieces), "methods": methods, "refused": dict(self.refused)}
+
+
+def plan(
+    model: Any,
+    text: Any,
+    methods: Iterable[str] | str | None = None,
+    target: Any = None,
+    unit: str = "word",
+    seed: int = 0,
+    budget: int | None = None,
+    *,
+    long: str = "error",
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    evidence: bool | Iterable[str] | None = None,
+    draws: int | None = None,
+    timed: bool = True,
+) -> Plan:
+    """What `heedful.explain` would do with the same arguments, and about what it would cost.
+
+    timed   run a few rows to time a long run better
+    """
+    started = time.perf_counter()
+    _check_numbers(seed, budget)
+    model, params = load(model), _read_params(params)
+    chosen, refused = _choose(model, methods)
+    metrics = _metrics(model, methods, evidence)
+    _check_params(model, chosen, params, named=methods is not None)
+    x = model.encode(text, long)
+    x.units(unit)  # refuses an unknown unit before any work
+    pieces = _pieces(x, model.window)
+    encoded = [piece for piece, _ in pieces]
+    wanted = _target(model, encoded, target)
+    before = time.perf_counter()  # the forward of the target has warmed the model up
+    prediction = _predict(model, encoded, wanted.given)
+    a_row = (time.perf_counter() - before) / len(pieces)
+    settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
+    settings |= {} if draws is None else {"draws": _checked_draws(draws)}
+    settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
+    settings |= {"methods": None if methods is None else [entry.name for entry in chosen]}
+    settings |= {"evidence": list(metrics), **_spelled(text, target)}
+    if not isinstance(text, str | Encoded):
+        settings["text"] = text  # a pair or a chat, which the joined text does not tell
+    own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
+    took = time.perf_counter() - started
+    made = Plan(
+        model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row,
+        took, metrics if len(pieces) == 1 else (),
+    )  # fmt: skip
+    if not timed or made.seconds <= LONG or budget is not None:
+        return made
+    return replace(made, seconds_a_row=_in_a_batch(made))
+
+
+def _spelled(text: Any, target: Any) -> dict[str, Any]:
+    """The target as it was given; which of the two came as objects that no command can spell."""
+    objects = [
+        name for name, given in (("text", text), ("target", target)) if isinstance(given, Encoded | Target)
+    ]
+    return {"objects": objects} if objects else {"target": as_mapping(target) or None}
+
+
+def _check_numbers(seed: Any, budget: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more, below 2^63")
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+        raise HeedfulError(f"budget cannot be {budget!r}", "it is a whole number of model inputs, 0 or more")
+
+
+def _checked_draws(draws: Any) -> int:
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < LEAST_DRAWS:
+        raise HeedfulError(f"draws cannot be {draws!r}", f"it is a whole number, {LEAST_DRAWS} or more")
+    return draws
+
+
+def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
+    """Parameters by method, each a mapping."""
+    given = {} if params is None else params
+    if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
+        raise HeedfulError(
+            "params are not parameters by method", fix='Give a mapping, e.g. {"lime": {"samples": 1000}}'
+        )
+    return dict(given)
+
+
+def _in_a_batch(made: Plan) -> float:
+    """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
+    (x, _), alone = made.pieces[0], made.seconds_a_row
+    count = min(TIMED, len(x.units("word")), int(2 / alone))
+    if count < 4 or "rows" not in made.model.capabilities:
+        return alone
+    keep = ~np.eye(count, len(x.units("word")), dtype=bool)
+    before = time.perf_counter()
+    made.model.rows(x, made.target, keep)
+    return min(alone, (time.perf_counter() - before) / count)
+
+
+def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]]:
+    """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
+    if methods is None:
+        support = registry.support(model)
+        refused = {s.method: s.why for s in support if not s.ok}
+        able = [registry.get(s.method) for s in support if s.ok]
+        refused |= {entry.name: DEAR for entry in able if entry.dear}
+        return [entry for entry in able if not entry.dear], refused
+    names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
+    chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
+    for entry in chosen:
+        require(model, entry.needs, entry.name)
+    return chosen, {}
+
+
+def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
+    """By which metrics to weigh: unless told, by two when every method runs."""
+    if evidence is None:
+        evidence = methods is None
+    if isinstance(evidence, bool):
+        return METRICS if evidence and "rows" in model.capabilities else ()
+    names = (evidence,) if isinstance(evidence, str) else tuple(evidence)
+    return tuple(registry.get_metric(name).name for name in names)
+
+
+def _pieces(x: Encoded, window: int | None) -> list[Piece]:
+    return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+
+
+def _check_params(
+    model: Model, chosen: list[Explainer], params: Mapping[str, Mapping[str, Any]], named: bool
+) -> None:
+    for name, given in params.items():
+        registry.get(name).check(given)
+        checked_operator(given.get("operator"), model.operators)
+        if named and name not in {entry.name for entry in chosen}:
+            raise HeedfulError(
+                f"parameters were given for {name!r}, which does not run here",
+                fix=f"Running: {', '.join(entry.name for entry in chosen)}",
+            )
+
+
+def _own_params(entry: Explainer, unit: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
+    common = {"unit": unit, "seed": seed}
+    return {name: value for name, value in common.items() if name in entry.params} | dict(
+        params.get(entry.name, {})
+    )
+
+
+def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
+    """The target of one text, or the label with the highest mean over the pieces of a long one."""
+    if len(pieces) > 1 and spec is None:
+        spec = _predict(model, pieces)[0][0]
+    return model.target(pieces[0], spec)
+
+
+def _predict(model: Model, pieces: list[Encoded], given: Sequence[int] = ()) -> list[tuple[str, float]]:
+    """Prediction after each piece and the tokens `given`, averaged over pieces."""
+    shares: dict[str, float] = {}
+    every = len(model.labels) or 5
+    for piece in pieces:
+        for label, share in model.predict(piece, every if len(pieces) > 1 else min(every, 5), given):
+            shares[label] = shares.get(label, 0.0) + share / len(pieces)
+    return sorted(shares.items(), key=lambda item: -item[1])[:5]
+
+
+@cache
+def _version(package: str) -> str:
+    """A look into the file system, which takes milliseconds."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def versions() -> dict[str, str]:
+    """What a reader needs to make it again."""
+    found = {"python": platform.python_version()}
+    for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
+        found[package] = _version(package)
+    return found

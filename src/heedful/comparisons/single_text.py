@@ -1,0 +1,191 @@
+"""The evidence of a single text: how many random orders each method beat on it. It ranks nobody.
+
+comprehensiveness and sufficiency, one per family, beside random orders, under an operator that fitted none of
+the methods. A method and each random order have a share w each (heedful.metrics.random_orders); a method
+beat the random orders whose share is smaller.
+
+    p = (1 + number of random orders that did as well) / (1 + draws),   Holm over the methods, 5 %
+
+The smallest p is 1 / (1 + draws), so M methods need 20 M - 1 random orders. They are drawn where that costs
+at most a third of what the methods ask for anyway; else 20 are, and counts are all that is said, with what a
+test would cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from heedful.core.phrases import listed
+from heedful.core.types import Evidence
+
+if TYPE_CHECKING:
+    from heedful.core.types import Attribution
+    from heedful.models.protocol import Model
+
+METRICS = ("comprehensiveness", "sufficiency")
+DRAWS = 20  # random orders, unless a test can be had cheaply
+ALPHA = 0.05
+THIRD = 1 / 3  # of the methods' own rows, the most that a test may cost by itself
+LAST = "One text ranks no methods against each other: heedful audit compares them on many."
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method beside the random orders of one text."""
+
+    method: str
+    beat: int
+    draws: int
+    p: float  # corrected for all methods; NaN: too few random orders for a test
+
+
+def draws_needed(methods: int) -> int:
+    """Random orders with which the best of so many methods can be shown to be better than random."""
+    return max(DRAWS - 1, math.ceil(max(methods, 1) / ALPHA) - 1)
+
+
+def operator_of(model: Model, items: Sequence[Attribution] = ()) -> str:
+    """By which the evidence removes words: the first that fitted none of the methods."""
+    from heedful.metrics.verdict import JUDGES, judging_operators
+
+    offered = tuple(name for name in (*JUDGES, *model.operators) if name in model.operators)
+    return judging_operators(offered, {item.method: item.fitted_by for item in items})[0][0]
+
+
+def rows_of(d: int, methods: int, metrics: Sequence[str] = METRICS, draws: int = DRAWS) -> int:
+    """Most rows that weighing asks for."""
+    return 2 + (methods + draws) * rows_per_order(d, metrics)
+
+
+def rows_per_order(d: int, metrics: Sequence[str] = METRICS) -> int:
+    import numpy as np
+
+    from heedful.core import registry
+
+    chosen = [registry.get_metric(name) for name in metrics]
+    scores = np.arange(d, dtype=float)
+    rng = np.random.default_rng(0)
+    keep = [m.run(scores, rng).keep for m in chosen if m.asks == "rows"]
+    return sum(len(np.unique(rows, axis=0)) for rows in keep)  # the same row is run once
+
+
+def weighed(
+    model: Model,
+    items: Sequence[Attribution],
+    metrics: Sequence[str] = METRICS,
+    unit: str = "word",
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> tuple[Evidence, ...]:
+    from heedful.metrics.score import weigh
+    from heedful.metrics.summary import summarise
+
+    operator = operator_of(model, items)
+    scores = weigh(model, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={})
+    return tuple(summarise([scores]))
+
+
+def standings(evidence: Sequence[Evidence]) -> list[Standing]:
+    """One per method that is judged by a removal not its own, those that beat most first."""
+    import numpy as np
+
+    from heedful.metrics.random_orders import Cell, exchanged
+    from heedful.stats.exchange_test import holm
+
+    judged = [e for e in evidence if e.orders and not e.circular and e.family]
+    cells = dict.fromkeys((e.metric, e.operator) for e in judged)
+    found: dict[str, tuple[int, int, int]] = {}
+    for method in dict.fromkeys(e.method for e in judged):
+        own = {(e.metric, e.operator): e for e in judged if e.method == method}
+        if len(own) < len(cells):
+            continue
+        entries = [own[cell] for cell in cells]
+        signs = np.array([1.0 if e.better == "high" else -1.0 for e in entries])
+        values = signs * np.array([e.value for e in entries])
+        orders = (signs[:, None] * np.array([e.orders for e in entries])).T  # (B, C)
+        named = tuple(Cell(e.family, e.metric, e.operator) for e in entries)
+        w = np.round(exchanged(values[None], orders[None], named)[0], 9)
+        found[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
+    p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in found.values()]))
+    enough = {draws_needed(len(found)) <= draws for _, _, draws in found.values()} == {True}
+    shown = [
+        Standing(method, beat, draws, float(value) if enough else math.nan)
+        for (method, (beat, _, draws)), value in zip(found.items(), p, strict=True)
+    ]
+    return sorted(shown, key=lambda one: -one.beat)
+
+
+def said(
+    evidence: Sequence[Evidence], items: Sequence[Attribution] = (), little: str = "", d: int = 0
+) -> str:
+    """In words, the answer first.
+
+    items    what was weighed: how those that remove words do it is told
+    little   a sentence where there is little to explain
+    d        units of the text: what a test would cost is told
+    """
+    if not evidence:
+        how = "pass evidence=True to heedful.explain"
+        return f"Nothing was weighed, so nothing can be said about which method to use: {how}."
+    found = standings(evidence)
+    lines = [_counts(found), _tested(found, d)] if found else ["No metric of the verdict was measured here."]
+    lines += [_removed(evidence, items), little]
+    return "\n".join([*filter(None, lines), LAST])
+
+
+def _counts(found: Sequence[Standing]) -> str:
+    """occlusion and lime beat all 20, grad-l2 beat 17"""
+    groups: dict[int, list[str]] = {}
+    for one in found:
+        groups.setdefault(one.beat, []).append(one.method)
+    draws = found[0].draws
+    said = [
+        f"{listed(names)} beat {f'all {draws}' if beat == draws else beat or 'none'}"
+        for beat, names in groups.items()
+    ]
+    return f"Of {draws} random orders on this text, {', '.join(said)}."
+
+
+def _tested(found: Sequence[Standing], d: int) -> str:
+    """Who is better than random here, where that was tested; else what a test would cost."""
+    if math.isnan(found[0].p):
+        more = draws_needed(len(found))
+        rows = f", about {(more - found[0].draws) * _default_rows(d):,} more model inputs" if d else ""
+        them = "this method" if len(found) == 1 else f"these {len(found)} methods"
+        return f"To test whether {them} beat chance on one text takes --draws {more}{rows}."
+    better = [one for one in found if one.p <= ALPHA]
+    if not better:
+        return "No method is shown to be better than a random order on this text (p > 0.05, Holm)."
+    names = listed([f"{one.method} (p = {one.p:.2g})" for one in better])
+    rest = [one.method for one in found if one.p > ALPHA]
+    less = f" Not shown: {', '.join(rest)}." if rest else ""
+    return f"Better than random orders on this text: {names}, corrected for {len(found)} methods.{less}"
+
+
+def _default_rows(d: int) -> int:
+    """Of METRICS, per order; a stored run is read without the registry, and so without torch."""
+    from heedful.metrics.faithfulness import bin_counts
+
+    return len(METRICS) * len(set(bin_counts(d)))
+
+
+def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:
+    """By what the evidence removes words, and by what the methods that remove some do."""
+    here = next((e.operator for e in evidence if e.operator), "")
+    own: dict[tuple[str, ...], list[str]] = {}
+    for item in items:
+        if item.fitted_by:
+            own.setdefault(item.fitted_by, []).append(item.method)
+    if not here:
+        return ""
+    same = [name for operators, names in own.items() if here in operators for name in names]
+    said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in own.items() if here not in ops]
+    by = f"The evidence removes words by {here}"
+    by += f"; fitted: {'; '.join(said)}" if said else ""
+    if same:
+        are = "was" if len(same) == 1 else "were"
+        return f"{by}. {listed(same)} {are} fitted by {here} too, so not judged here."
+    return f"{by}."

@@ -1,0 +1,325 @@
+"""Explainers and metrics register themselves: a function, what it needs, whom it cites.
+
+    @explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
+    def occlusion(model, x, target, *, operator=None, seed=0) -> Attribution: ...
+
+    @metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
+    def compactness(subject, rng) -> float: ...
+
+An explainer's keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point
+group "heedful.plugins": any module named there is imported before the list is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import recording
+from heedful.models.protocol import Model, missing
+
+PLUGINS = "heedful.plugins"
+LIES = "When it lies:"
+Found = TypeVar("Found")
+Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
+Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
+
+
+@dataclass(frozen=True)
+class Param:
+    """A keyword parameter of an explainer, as its signature tells it."""
+
+    name: str
+    default: Any
+    kinds: tuple[type, ...] = ()  # of int, float, str, bool, NoneType; empty: anything goes
+
+    def settled(self, value: Any) -> Any:
+        """A whole number where a float is meant is that float."""
+        whole = isinstance(value, int) and float in self.kinds and int not in self.kinds
+        return float(value) if whole else value
+
+    def refuses(self, value: Any) -> str:
+        """Why a value cannot be meant, in a clause, or ""."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            fits = isinstance(value, self.kinds) or (isinstance(value, int) and float in self.kinds)
+            if fits and value != value:
+                return "not a number"
+            if fits and value < 0 and self.name != "layer":
+                return "it cannot be negative"
+        else:
+            fits = isinstance(value, self.kinds) and not (isinstance(value, bool) and bool not in self.kinds)
+        names = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in self.kinds)
+        return "" if fits or not self.kinds else f"it takes {names}"
+
+
+@dataclass(frozen=True)
+class Explainer(Shown):
+    """A registered method."""
+
+    name: str
+    run: Callable[..., Attribution]
+    needs: frozenset[str]
+    cite: str
+    summary: str
+    signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
+    params: Mapping[str, Param] = field(default_factory=dict)
+    dear: bool = False  # a pass a token, or thousands: runs only when named
+    promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
+    counts: Counts | None = None
+
+    @property
+    def lies(self) -> str:
+        """When not to believe it, as its docstring tells."""
+        return when_it_lies(self.run)
+
+    def rows(self, x: Encoded, target: Target, params: Mapping[str, Any]) -> Rows:
+        """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
+        if self.counts is None:
+            return (1, 1) if self.needs & {"gradients", "attentions", "rows"} else (0, 0)
+        found = self.counts(x, target, {p.name: p.default for p in self.params.values()} | dict(params))
+        return found if isinstance(found, tuple) else (found, found)
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Refuse unknown parameters and values of the wrong kind, in a sentence."""
+        if unknown := set(params) - set(self.params):
+            known = ", ".join(self.params) or "none"
+            close = [c for name in sorted(unknown) for c in difflib.get_close_matches(name, self.params, n=1)]
+            hint = f"Did you mean {' and '.join(map(repr, dict.fromkeys(close)))}? " if close else ""
+            raise HeedfulError(
+                f"{self.name} has no parameter {', '.join(sorted(unknown))}", fix=f"{hint}It takes: {known}"
+            )
+        for name, value in params.items():
+            if why := self.params[name].refuses(value):
+                raise HeedfulError(f"{self.name}.{name} cannot be {value!r}", why)
+
+    def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
+        """Run it, with name, parameters, sign and the operators it asked for filled in."""
+        self.check(params)
+        params = {name: self.params[name].settled(value) for name, value in params.items()}
+        with recording() as asked:
+            found = self.run(model, x, target, **params)
+        settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
+        return replace(
+            found, method=self.name, params=settled, signed=self.signed, fitted_by=tuple(sorted(asked))
+        )
+
+
+def when_it_lies(function: Callable[..., Any]) -> str:
+    """The paragraph of a docstring that begins with "When it lies:"; "" where there is none."""
+    told = [part.replace("\n", " ") for part in (inspect.getdoc(function) or "").split("\n\n")]
+    return next((part.removeprefix(LIES).strip() for part in told if part.startswith(LIES)), "")
+
+
+_explainers: dict[str, Explainer] = {}
+
+
+def explainer(
+    name: str,
+    *,
+    needs: set[str],
+    cite: str,
+    signed: bool = True,
+    dear: bool = False,
+    promises: tuple[str, ...] = (),
+    rows: Counts | None = None,
+) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
+    """Register a function `(model, x, target, *, params...) -> Attribution`.
+
+    `promises`, to which heedful.checks.check_explainer holds the method (heedful.checks.properties says
+    more): "linear" (exact on a sum of word weights), "complete" (scores sum to output - base), "unused"
+    (zero for a token that cannot reach the output), "symmetric" (interchangeable tokens score alike),
+    "gradient-mean", "gradient-l1", "gradient-l2", "gradient-x-input" (that function of the gradient, to
+    finite differences).
+    `rows` gives, for a text, a target and the parameters, how many model inputs it will ask for, or the
+    fewest and the most, so that costs can be foretold; left out, the one pass of a trace is counted.
+    """
+
+    def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:
+        if name in _explainers and _explainers[name].run.__module__ != function.__module__:
+            raise ValueError(f"two explainers are called {name!r}")
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        _explainers[name] = Explainer(
+            name,
+            function,
+            frozenset(needs),
+            cite,
+            summary,
+            signed,
+            _keyword_params(function),
+            dear,
+            frozenset(promises),
+            rows,
+        )
+        return function
+
+    return register
+
+
+def sampled(d: int, samples: int | None, default: int, exact: int = 0) -> Rows:
+    """Rows of a method that draws masks over d units, or runs all 2^d of them up to `exact` units."""
+    every = max(2, 2 ** min(d, 60))  # the text and the empty text are always run
+    if d <= exact:
+        return every, every
+    most = min(every, max(default, 9 * d // 4) if samples is None else samples)
+    return min(2 * (d + 5), most), most
+
+
+def sampled_over(d: int, target: Target, count: Callable[[int], Rows]) -> Rows:
+    """Rows of a method over d units of the text and those of what was written, at most one per token."""
+    each = [count(d + more) for more in range(len(target.given) + 1)]
+    return min(least for least, _ in each), max(most for _, most in each)
+
+
+def _keyword_params(function: Callable[..., Any]) -> dict[str, Param]:
+    parameters = inspect.signature(function).parameters.values()
+    hints = get_type_hints(function)
+    return {
+        p.name: Param(p.name, p.default, _kinds(hints.get(p.name)))
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY
+    }
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The plain types of `int`, `float | None` and their like; () for anything else."""
+    kinds = get_args(hint) or (hint,)
+    return kinds if all(kind in (int, float, str, bool, type(None)) for kind in kinds) else ()
+
+
+@dataclass(frozen=True)
+class Metric(Shown):
+    """A registered way to weigh an explanation; heedful.metrics.score runs it."""
+
+    name: str
+    run: Callable[..., Any]
+    asks: str  # "rows": (scores, rng) -> Plan; "again": (subject, rng) -> float
+    better: str  # "high" or "low"
+    cite: str
+    summary: str
+    best: float | None = None  # what nothing can beat; None: the best order found
+    needs: frozenset[str] = frozenset()  # of the model, beyond what the explainer needs
+    family: str = ""  # its voice in the verdict: "remove-top", "keep-top"; "": it takes no part
+    dear: bool = False  # explains again many times: runs only when named
+    shuffled: bool = False  # the control is the method's own scores in random order
+
+    @property
+    def lies(self) -> str:
+        """When not to believe it, as its docstring tells."""
+        return when_it_lies(self.run)
+
+
+_metrics: dict[str, Metric] = {}
+
+
+def metric(
+    name: str,
+    *,
+    asks: str,
+    better: str,
+    cite: str,
+    best: float | None = None,
+    needs: frozenset[str] = frozenset(),
+    family: str = "",
+    dear: bool = False,
+    shuffled: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a metric.
+
+    asks="rows"    `(scores (d,), rng) -> Plan` (heedful.metrics.faithfulness): removal rows and what to make
+                   of their values; runs under every operator, rows shared with all other plans.
+    asks="again"   `(subject, rng) -> float` (heedful.metrics.metric_input): may explain the text, or another,
+                   again; nan where the metric says nothing about this text or method.
+    family         of a metric that takes part in the verdict: "remove-top" or "keep-top". Metrics of one
+                   family share one voice
+    shuffled       of a metric whose rows do not depend on the scores: its control is the method's own scores
+                   in random order, so that their signs and sizes alone earn nothing.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in _metrics and _metrics[name].run.__module__ != function.__module__:
+            raise ValueError(f"two metrics are called {name!r}")
+        if asks not in ("rows", "again") or better not in ("high", "low"):
+            raise ValueError(f"{name}: asks is 'rows' or 'again', better is 'high' or 'low'")
+        if family and (asks != "rows" or shuffled):
+            raise ValueError(
+                f"{name}: a metric of the verdict removes words, and its control is random orders"
+            )
+        if asks == "again" and best is None:
+            raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        _metrics[name] = Metric(
+            name, function, asks, better, cite, summary, best, needs, family, dear, shuffled
+        )
+        return function
+
+    return register
+
+
+@cache
+def _import_all() -> None:
+    from heedful import explainers, metrics
+
+    for package in (explainers, metrics):
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
+    for point in entry_points(group=PLUGINS):
+        point.load()
+
+
+def explainers() -> dict[str, Explainer]:
+    """Every registered explainer by name, the control last."""
+    _import_all()
+    return dict(sorted(_explainers.items(), key=lambda item: (item[0] == "random", item[0])))
+
+
+def get(name: str) -> Explainer:
+    return _found(name, explainers(), "method")
+
+
+def forget(name: str) -> None:
+    """Take an explainer out again, such as one that was registered for one dictionary."""
+    get(name)
+    del _explainers[name]
+
+
+def metrics() -> dict[str, Metric]:
+    """Every registered metric by name, those that ask for rows first."""
+    _import_all()
+    return dict(sorted(_metrics.items(), key=lambda item: (item[1].asks != "rows", item[0])))
+
+
+def get_metric(name: str) -> Metric:
+    return _found(name, metrics(), "metric")
+
+
+def _found(name: str, known: Mapping[str, Found], what: str) -> Found:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1) or [k for k in known if name and name in k]
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise HeedfulError(f"unknown {what} {name!r}", fix=f"{hint}Known: {', '.join(known)}")
+    return known[name]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a model supports a method, and why not."""
+
+    method: str
+    ok: bool
+    why: str = ""
+
+
+def support(model: Model) -> list[Support]:
+    """What `heedful doctor` prints."""
+    reasons = {name: missing(model, entry.needs) for name, entry in explainers().items()}
+    return [Support(name, not why, why) for name, why in reasons.items()]

@@ -1,0 +1,135 @@
+"""Optimus: of all the ways to turn attention maps into scores, the one that best predicts removals.
+
+    maps       layers {mean, product (last layer leftmost), each} x heads {mean, each}          (Q, T) each
+    readings   from: the read-out's row    to: the read-out's column    mean and max of each column
+    weights    w over the removable tokens, min-max scaled to [1e-7, 1]
+    RFT        sum_t sign(w_t) delta_t / rank_t,  delta_t = f(x) - f(x without t),  rank 1 = largest |w_t|,
+               ties share the larger rank; a zero weight counts -|delta_t| / rank_t
+    score      w of the configuration with the largest RFT for this text and this target (mode "label")
+
+delta is on the target's own scale (the logit). BERT has 14 x 13 x 4 = 728 configurations. Where the queries
+are not the tokens (cross-attention, a pooling query) there is no column to read and no product to take; in
+causal maps the last token's column holds nothing but itself and is left out.
+Special tokens are never removed, so they are not judged and score zero.
+
+Circular by construction: removal picked the configuration, so removal metrics flatter it. A note says so.
+
+Cost: the trace, and T + 1 rows, once; every configuration is then free. Needs: attentions, rows.
+
+Mylonas, Mollas & Tsoumakas, An Attention Matrix for Every Decision, DMKD 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Floats, Target, Trace
+from heedful.models.protocol import Model
+from heedful.stats.rounding import merged, rounding_step
+
+LOWEST = 1e-7  # of the scaled weights: no token counts as unused
+HARMONIC = 8  # above sum 1 / rank of 1,000 tokens: rounding of an RFT in roundings of an output
+CIRCULAR = "chosen because it predicts removals best: judge it by another measure than removal"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to read the maps, and the scores it gives."""
+
+    layers: str
+    heads: str
+    reading: str
+    scores: Tensor  # (T,)
+
+
+def configurations(trace: Trace) -> Iterator[Configuration]:
+    """All of them; the first is the plain baseline (mean, mean, from)."""
+    maps = [layer.double() for layer in trace.cross or trace.attentions]  # (H, Q, T) a layer
+    readout = torch.tensor(trace.readout, dtype=torch.float64, device=maps[0].device)  # (Q,)
+    shared = min(len(layer) for layer in maps)  # heads every layer has
+    tokens = not trace.cross and all(layer.shape[1] == layer.shape[2] for layer in maps)  # queries are tokens
+    for head in [None, *range(shared)]:
+        picked = [layer.mean(0) if head is None else layer[head] for layer in maps]
+        for name, joined in _over_layers(picked, tokens):
+            for reading, scores in _readings(joined, readout, tokens):
+                text = pad(scores[: len(trace.x)], (0, max(0, len(trace.x) - len(scores))))
+                yield Configuration(name, "mean" if head is None else str(head), reading, text)
+
+
+def _over_layers(maps: list[Tensor], tokens: bool) -> Iterator[tuple[str, Tensor]]:
+    yield "mean", torch.stack(maps).mean(0)
+    if tokens:
+        yield "product", reduce(lambda below, above: above @ below, maps)
+    yield from ((str(index), layer) for index, layer in enumerate(maps))
+
+
+def _readings(joined: Tensor, readout: Tensor, tokens: bool) -> Iterator[tuple[str, Tensor]]:
+    """(Q, T) -> (T,) in each of the ways that are defined for it."""
+    yield "from", readout @ joined
+    if tokens and bool(joined.triu(1).any()):
+        yield "to", joined @ readout
+    yield "mean of columns", joined.mean(0)
+    yield "max of columns", joined.amax(0)
+
+
+def scaled(scores: Floats) -> Floats:
+    """Min-max to [1e-7, 1]; scores that are all the same become all one."""
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return np.maximum((scores - low) / (high - low), LOWEST) if high > low else np.ones_like(scores)
+
+
+def rft(weights: Floats, deltas: Floats) -> float:
+    """Ranked faithful truthfulness of weights (n,) for the drops (n,) that removal really causes."""
+    ranks = rankdata(-np.abs(weights), method="max")
+    gains = np.where(weights == 0, -np.abs(deltas), np.sign(weights) * deltas)
+    return float((gains / ranks).sum())
+
+
+@explainer(
+    "attention-optimus",
+    needs={"attentions", "rows"},
+    cite="Mylonas, Mollas & Tsoumakas 2023",
+    signed=False,
+    dear=True,
+    promises=("symmetric",),
+    rows=lambda x, target, p: len(x.units("token")) + 2,
+)
+def attention_optimus(
+    model: Model, x: Encoded, target: Target, *, operator: str | None = None
+) -> Attribution:
+    """The layers, heads and reading of attention that best predict what removing each token does.
+
+    When it lies: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
+    circular for it. On short texts it fits noise.
+    """
+    operator = operator or ("unk" if "unk" in model.operators else model.operators[0])
+    trace = model.trace(x, target)
+    places = [positions[0] for positions in x.units("token")]
+    keep = np.ones((len(places) + 1, len(places)), dtype=bool)
+    np.fill_diagonal(keep[1:], False)
+    values = model.rows(x, target, keep, operator, "token")
+    ways = list(configurations(trace))
+    weights = [scaled(way.scores.cpu().numpy()[places]) for way in ways]
+    merits = [rft(row, values[0] - values[1:]) for row in weights]
+    best = int(np.argmax(merged(np.array(merits), HARMONIC * rounding_step(model, values))))
+    scores = np.zeros(len(x))
+    scores[places] = weights[best]
+    chosen = {name: getattr(ways[best], name) for name in ("layers", "heads", "reading")}
+    told = f"best of {len(ways)} readings by RFT: {merits[best]:.3g}, plain mean attention {merits[0]:.3g}"
+    return Attribution(
+        x,
+        target,
+        scores,
+        params={"operator": operator} | chosen,
+        output=float(values[0]),
+        notes=(*trace.notes, told, CIRCULAR),
+    )

@@ -1,0 +1,134 @@
+"""Attention rollout: how much of each token is in the position the answer is read from, if every layer mixed
+tokens by its attention weights and nothing else.
+
+    Ahat^l = row-normalise(mean_h A_h^l + I)         the residual stream counts as much as the heads together
+    S = Ahat^N ... Ahat^1                            rows are queries, so the last layer stands leftmost
+    score = readout . S                              [CLS], the last token, or positions by their share
+
+Encoder-decoders: one system over answer and text tokens together. Encoder layers mix the text; in each
+decoder layer self-attention mixes the answer as above, then cross-attention C leaves every answer token half
+of what it was and gives it half of the encoder's end states: (x + sum_t C_t e_t) / 2. Rows over both still
+sum to one; the scores are the parts of the text and of what was already written, and a note says how much the
+rest of the answer kept, the start token. A layer with fewer
+queries than tokens (a pooling query) has no residual stream to add: its weights are taken as they are.
+
+Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+
+Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target, Trace, Written
+from heedful.models.protocol import Model
+from heedful.stats.rollout_math import with_residual
+
+
+def head_mean(maps: Tensor) -> Tensor:
+    """(H, Q, T) -> (Q, T) float64. Heads are summed in the maps' own float32, which costs a third."""
+    return maps.to(torch.promote_types(maps.dtype, torch.float32)).mean(0).double()
+
+
+def mixed(maps: Tensor) -> Tensor:
+    """(H, Q, T) -> (Q, T): heads averaged, residual added where there is one, rows normalised."""
+    return torch.from_numpy(with_residual(head_mean(maps).cpu().numpy()))
+
+
+def steps(trace: Trace) -> list[Tensor]:
+    """The layers as row-stochastic matrices, bottom up; the last one is the read-out, (1, Q)."""
+    readout = torch.tensor([trace.readout], dtype=torch.float64)  # (1, Q)
+    if trace.cross:
+        return [*_joint_steps(trace), pad(readout, (0, trace.cross[0].shape[-1]))]
+    layers = [*(mixed(layer) for layer in trace.attentions), readout]
+    for below, above in pairwise(layers):
+        if above.shape[1] != below.shape[0]:
+            raise HeedfulError(
+                "the attention layers do not follow on one another",
+                f"one gives {below.shape[0]} positions and the next reads {above.shape[1]}",
+            )
+    return layers
+
+
+def _joint_steps(trace: Trace) -> list[Tensor]:
+    """Encoder-decoders: matrices over (answer, text), (A + T, A + T), the encoder's first."""
+    answer, source = trace.cross[0].shape[-2:]
+    still, fixed = torch.eye(answer, dtype=torch.float64), torch.eye(source, dtype=torch.float64)
+    found = [_side_by_side(still, mixed(layer)) for layer in trace.attentions]
+    for own, cross in zip(trace.decoder_attentions, trace.cross, strict=True):
+        found.append(_side_by_side(mixed(own), fixed))
+        look = _side_by_side(still, fixed)
+        look[:answer, answer:] = head_mean(cross).cpu()
+        found.append(look / look.sum(-1, keepdim=True))
+    return found
+
+
+def _side_by_side(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices down the diagonal of one, zero elsewhere."""
+    return torch.cat([pad(first, (0, second.shape[1])), pad(second, (first.shape[1], 0))])
+
+
+def text_columns(trace: Trace) -> slice:
+    """Where the tokens of the text stand among a step's columns: after the answer of an encoder-decoder,
+    before the continuation of a decoder."""
+    start = trace.cross[0].shape[-2] if trace.cross else 0
+    return slice(start, start + len(trace.x))
+
+
+def written_columns(trace: Trace) -> slice:
+    """Where what was written stands among them: behind the start token of an encoder-decoder's answer, behind
+    the text of a decoder."""
+    start = 1 if trace.cross else len(trace.x)
+    return slice(start, start + (0 if trace.written is None else len(trace.written)))
+
+
+def roll(trace: Trace) -> Tensor:
+    """(N,) share of the answer in each text token; fewer than T tokens when the target stands earlier."""
+    return rolled(trace)[text_columns(trace)]
+
+
+def rolled(trace: Trace) -> Tensor:
+    """(M,) share of the answer in every token that was read, what was written included."""
+    return reduce(lambda above, below: above @ below, reversed(steps(trace)))[0]
+
+
+def as_attribution(
+    trace: Trace, scores: Tensor, notes: tuple[str, ...] = (), written: Tensor | None = None
+) -> Attribution:
+    """Scores of a trace; tokens after the target's position had no part in it and score zero."""
+    full = pad(scores.double().cpu(), (0, len(trace.x) - len(scores)))
+    behind = None
+    if trace.written is not None and written is not None:
+        behind = Written(trace.written, written.double().cpu().numpy())
+    told = (*trace.notes, *notes)
+    return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=told, written=behind)
+
+
+@explainer(
+    "attention-rollout",
+    needs={"attentions"},
+    cite="Abnar & Zuidema 2020",
+    signed=False,
+    promises=("symmetric",),
+)
+def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Attention multiplied through all layers, residual stream included: what the answer is made of.
+
+    When it lies: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
+    part, where much of the computation is. The same for every class.
+    """
+    trace = model.trace(x, target)
+    total = rolled(trace)
+    scores, written = total[text_columns(trace)], total[written_columns(trace)]
+    kept = sum(trace.readout) - float(scores.sum()) - float(written.sum())
+    where = "what was already written" if trace.written is None else "the start token"
+    notes = (f"{kept:.0%} of the rollout stays on {where}",) if kept > 1e-6 else ()
+    return as_attribution(trace, scores, notes, written)

@@ -1,0 +1,93 @@
+"""Gradient x attention relevance: attention that the target feels, carried through the layers.
+
+    Abar = mean_h (dA * A)^+                      dA = gradient of the target with respect to the weights A
+    self-attention       R <- R + Abar R          R starts as I, last layer leftmost
+    decoder self         R_aa <- R_aa + Abar R_aa,  R_at <- R_at + Abar R_at        a: answer, t: text
+    cross-attention      R_at <- R_at + Rbar_aa^T Abar Rbar_tt,     Rbar = I + row-normalise(R - I)
+    score                readout . (R - I), for encoder-decoders readout . R_at
+    already written      readout . (R_aa - I)
+
+Rows of R - I that are all zero stay zero in Rbar (0 / 0). The I that every position starts with is left out
+of the score: it is the same for every target, and would put the last token of a decoder first whatever it
+says (the authors' code overwrites that entry of [CLS] too). A pooling query has no I to begin with.
+
+Cost: one forward and backward, shared with every other method that reads the trace.
+Needs: attentions (with gradients).
+
+`felt` is Abar of one layer, `relevance` the score of a whole trace, real or made by hand.
+
+Chefer, Gur & Wolf, Generic Attention-model Explainability, ICCV 2021.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target, Trace
+from heedful.explainers.attention_rollout import as_attribution, head_mean, written_columns
+from heedful.models.protocol import Model
+
+
+def felt(maps: Tensor, grads: Tensor) -> Tensor:
+    """(H, Q, T) and its gradient -> (Q, T): mean over heads of the positive part of their product."""
+    return head_mean((maps * grads).clamp_min_(0))  # in place: memory is what this costs
+
+
+def normalised(gained: Tensor) -> Tensor:
+    """R - I (N, N) -> I + row-normalise(R - I); rows that gained nothing stay those of I."""
+    eye = torch.eye(len(gained), dtype=gained.dtype, device=gained.device)
+    sums = gained.sum(-1, keepdim=True)
+    return eye + torch.where(sums > 0, gained / sums.clamp_min(torch.finfo(gained.dtype).tiny), 0.0)
+
+
+def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> Tensor:
+    """(Q, N) R - I after a stack of self-attention layers, each as wide as its maps."""
+    gained = torch.zeros(maps[0].shape[-1], maps[0].shape[-1], dtype=torch.float64, device=maps[0].device)
+    for layer, grad in zip(maps, grads, strict=True):
+        bar = felt(layer, grad)
+        step = bar + bar @ gained  # Abar R, with R = I + gained
+        gained = gained + step if bar.shape[0] == bar.shape[1] else step
+    return gained
+
+
+def relevance(trace: Trace) -> Tensor:
+    """(N,) relevance of each token that the answer was read from."""
+    return relevances(trace)[0]
+
+
+def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
+    """(N,) of the text and (W,) of what was written."""
+    readout = torch.tensor(trace.readout, dtype=torch.float64, device=trace.embeds.device)  # (Q,)
+    text = _stack(trace.attentions, trace.grad_attentions)
+    if not trace.cross:
+        every = readout @ text
+        return every[: len(trace.x)], every[written_columns(trace)]
+    answer, length = trace.cross[0].shape[-2:]
+    own_gain, r_at = text.new_zeros(answer, answer), text.new_zeros(answer, length)  # R_aa - I, R_at
+    own = zip(trace.decoder_attentions, trace.grad_decoder_attentions, strict=True)
+    cross = zip(trace.cross, trace.grad_cross, strict=True)
+    for self_pair, cross_pair in zip(own, cross, strict=True):
+        bar = felt(*self_pair)
+        own_gain, r_at = own_gain + bar + bar @ own_gain, r_at + bar @ r_at
+        r_at = r_at + normalised(own_gain).T @ felt(*cross_pair) @ normalised(text)
+    return readout @ r_at, (readout @ own_gain)[written_columns(trace)]
+
+
+@explainer(
+    "chefer",
+    needs={"attentions", "gradients"},
+    cite="Chefer, Gur & Wolf 2021 (ICCV)",
+    signed=False,
+    promises=("symmetric",),
+)
+def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Attention weighted by the target's gradient, positive part, carried through all layers.
+
+    When it lies: Negative contributions are thrown away, so a word that speaks against the target looks
+    unimportant. Saturated attention has no gradient and gets no relevance.
+    """
+    trace = model.trace(x, target)
+    scores, written = relevances(trace)
+    return as_attribution(trace, scores, written=written)

@@ -1,0 +1,169 @@
+"""Exact explanations of a one-layer softmax attention classifier: no sampling, no limit of many rows.
+
+With u_t = W_l v_t (a scalar: the target's read-out of value t) and ubar = sum_s alpha_s u_s, mean over heads:
+
+    gradient-exact  d f/d e_t = alpha_t W_v^T W_l^T + alpha_t (u_t - ubar) W_k^T q / sqrt(d_att)
+                              + 1[t = CLS] W_q^T sum_s alpha_s (u_s - ubar) k_s / sqrt(d_att)
+    lime-exact      LIME's coefficients with endlessly many rows, for any bandwidth
+    shapley-exact   Shapley values; they sum to f(text) - f(every word unknown)
+
+The last two play with words (or tokens, sentences); an absent one is replaced, in place, by the unknown-word
+token (operator "unk"). They explain the logit, to which heads add up; a contrast is one more read-out.
+Cost: no model row; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
+
+`games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), for whoever wants other
+values of them; `gradient` is the closed form at any embeddings.
+
+Lopardo, Precioso & Garreau 2024 (model and gradient; the query path of CLS is added here); Mardaoui &
+Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.engine.perturbation import record, spread
+from heedful.models.protocol import Model
+from heedful.nn.one_layer import OneLayerClassifier
+from heedful.stats import lime_limit, ratio_game
+from heedful.stats.lime_limit import Floats
+from heedful.stats.ratio_game import RatioGame
+
+
+def _module(model: Model) -> OneLayerClassifier:
+    found: OneLayerClassifier = model.backend.module  # type: ignore[attr-defined]  # capability "one-layer"
+    return found
+
+
+def _readout(module: OneLayerClassifier, target: Target) -> Tensor:
+    """W_l of the target, per head (K, d_out)."""
+    rows = module.readout.detach().double()
+    return rows[:, target.index] - (0 if target.contrast is None else rows[:, target.contrast])
+
+
+def _embeds(module: OneLayerClassifier, ids: list[int]) -> Tensor:
+    """(T, d_e), as the model has them, in float64."""
+    return module.embed(torch.tensor([ids], device=module.query.device))[0].detach().double()
+
+
+def _heads(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention scores of the CLS query and read-outs u_t, each (K, T)."""
+    query = module.query.detach().double() @ e[0]  # (K, d_att)
+    towards = torch.einsum("kad,ka->kd", module.key.detach().double(), query)  # W_k^T q
+    out = torch.einsum("ko,kod->kd", _readout(module, target), module.value.detach().double())
+    return towards @ e.T / math.sqrt(module.config.d_att), out @ e.T
+
+
+def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Tensor, float]:
+    """(d f/d e_t for all t (T, d_e), f), by the formula: no graph."""
+    scores, u = _heads(module, target, e)
+    alpha = scores.softmax(-1)  # (K, T)
+    gap = alpha * (u - (alpha * u).sum(-1, keepdim=True)) / math.sqrt(module.config.d_att)
+    q_weight, k_weight = module.query.detach().double(), module.key.detach().double()
+    out = torch.einsum("ko,kod->kd", _readout(module, target), module.value.detach().double())
+    towards = torch.einsum("kad,ka->kd", k_weight, q_weight @ e[0])
+    grad = torch.einsum("kt,kd->td", alpha, out) + torch.einsum("kt,kd->td", gap, towards)
+    pulled = torch.einsum("kt,td,kad->ka", gap, e, k_weight)  # sum_s alpha_s (u_s - ubar) k_s / sqrt(d_att)
+    grad[0] += torch.einsum("kad,ka->d", q_weight, pulled)  # CLS asks the question, too
+    return grad / len(alpha), float((alpha * u).sum(-1).mean())
+
+
+@explainer(
+    "gradient-exact",
+    needs={"one-layer"},
+    cite="Lopardo, Precioso & Garreau 2024",
+    promises=("gradient-x-input", "unused", "symmetric"),
+)
+def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x-input") -> Attribution:
+    """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
+
+    When it lies: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
+    words that work together) is missed exactly.
+    """
+    if reduce not in ("x-input", "avg"):
+        raise HeedfulError(f"unknown reduction {reduce!r}", fix='Use "x-input" or "avg"')
+    e = _embeds(_module(model), list(x.ids))
+    grad, output = gradient(_module(model), target, e)
+    scores = (grad * e).sum(-1) if reduce == "x-input" else grad.mean(-1)
+    return Attribution(x, target, scores.cpu().numpy(), output=output)
+
+
+def games(model: Model, x: Encoded, target: Target, unit: str) -> list[RatioGame]:
+    """One game a head; the model is their mean."""
+    groups = x.units(unit)
+    unknown = model.backend.special_id("unk")  # type: ignore[attr-defined]
+    if "unk" not in model.operators:
+        raise HeedfulError(f"{model.name} has no unknown-word token", "an absent word is replaced by it")
+    if any(0 in group for group in groups):
+        raise HeedfulError(
+            "the first token of the text asks the question",
+            "it is a word here, and the exact formulas need a special token there",
+            "Use a tokenizer that puts [CLS] in front",
+        )
+    removable = {t for group in groups for t in group}
+    module = _module(model)
+    present, absent = (
+        _heads(module, target, _embeds(module, ids))
+        for ids in (list(x.ids), [unknown if t in removable else i for t, i in enumerate(x.ids)])
+    )
+    heads = zip(*(tensor.cpu().numpy() for pair in (present, absent) for tensor in pair), strict=True)
+    return [ratio_game.from_scores((s1, s0), (u1, u0), groups) for s1, u1, s0, u0 in heads]
+
+
+def _solved(
+    model: Model, x: Encoded, target: Target, unit: str, solve: Callable[[RatioGame], Floats]
+) -> Attribution:
+    """Mean over heads of each head's solution, and of its value with all words and with none."""
+    heads, groups = games(model, x, target, unit), x.units(unit)
+    record("unk")  # the formulas say what rows would: the method is fitted by the operator all the same
+    ends = np.repeat([[True], [False]], len(groups), axis=1)
+    output, base = np.mean([game(ends) for game in heads], axis=0)
+    values = np.mean([solve(game) for game in heads], axis=0) if groups else np.zeros(0)
+    return Attribution(
+        x,
+        target,
+        spread(values, groups, len(x)),
+        params={"operator": "unk"},
+        output=float(output),
+        base=float(base),
+    )
+
+
+@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021", promises=("symmetric",))
+def lime_exact(
+    model: Model,
+    x: Encoded,
+    target: Target,
+    *,
+    bandwidth: float = lime_limit.PUBLISHED,
+    unit: str = "word",
+) -> Attribution:
+    """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
+
+    When it lies: Without sampling, the same linear view: words that work together are told apart wrongly, and
+    the bandwidth decides how far around one looks.
+    """
+    return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
+
+
+@explainer(
+    "shapley-exact",
+    needs={"one-layer"},
+    cite="Shapley 1953; Owen 1972",
+    promises=("complete", "unused", "symmetric"),
+)
+def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
+    """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
+
+    When it lies: Exact for the game in which removed words are unknown ones; another kind of removal is
+    another game. Redundant words share the credit.
+    """
+    return _solved(model, x, target, unit, ratio_game.shapley)

@@ -1,0 +1,37 @@
+"""Guided backpropagation: gradient times embedding, with negative gradients stopped at every ReLU.
+
+    backward through h = ReLU(z):   dz = dh * 1[z > 0] * 1[dh > 0]        (plain: dz = dh * 1[z > 0])
+
+It is defined for ReLU networks alone, and it fails sanity checks: randomising the upper layers hardly changes
+it (Adebayo et al. 2018), since stopping negative gradients mostly reconstructs the input. For comparison.
+Every ReLU counts, a module's or a function's (torch.relu, clamp(min=0)), in place or not. One that is written
+in another way (torch.where, x * (x > 0), maximum) or runs in scripted code keeps its plain gradient.
+Cost: one forward + backward. Needs: gradients and ReLUs. Springenberg et al. 2015.
+"""
+
+from __future__ import annotations
+
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target
+from heedful.explainers.integrated_gradients import embeds_read
+from heedful.models.guided_relu import GuidedRelu
+from heedful.models.protocol import Model
+
+
+@explainer(
+    "guided-backprop",
+    needs={"gradients", "relu"},
+    cite="Springenberg et al. 2015",
+    promises=("unused", "symmetric"),
+)
+def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
+    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
+
+    When it lies: It restores edges of the input and hardly depends on the weights of the last layers:
+    explanations of random networks look alike.
+    """
+    read = embeds_read(model, x, target)  # (T + W, d)
+    with GuidedRelu():
+        values, grads = model.gradients(x, target, read[None])
+    scores = (grads[0].double() * read.double()).sum(-1).cpu().numpy()
+    return Attribution.over(x, model.written(target), target, scores, output=float(values[0]))

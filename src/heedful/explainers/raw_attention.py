@@ -1,0 +1,81 @@
+"""Raw attention: how much the position the answer is read from looks at each token, in one layer.
+
+    attention-avg   mean over heads of A[h, q, t]        attention-max   max over heads
+
+q is where the answer is read: [CLS], the last token, or all positions weighted by their share of the answer
+(`Trace.readout`). The usual baseline is the last layer. Encoder-decoders show cross-attention, and for what
+they had already written their decoder's own attention: two distributions, each of which sums to one, so no
+share of text and written tokens follows from them.
+Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from heedful.core.errors import HeedfulError
+from heedful.core.registry import explainer
+from heedful.core.types import Attribution, Encoded, Target, Trace, Written
+from heedful.models.protocol import Model
+
+
+def answer_rows(trace: Trace, layer: int) -> Tensor:
+    """(H, T): each head's attention from where the answer is read, in one layer."""
+    rows = _read(trace, trace.cross or trace.attentions, layer)[:, : len(trace.x)]  # without a continuation
+    missing = len(trace.x) - rows.shape[1]  # tokens after the target's position were not read
+    return torch.nn.functional.pad(rows, (0, missing))
+
+
+def written_rows(trace: Trace, layer: int) -> Tensor:
+    """(H, W): the same over what was written; in an encoder-decoder behind the start token."""
+    begin, count = 1 if trace.cross else len(trace.x), 0 if trace.written is None else len(trace.written)
+    return _read(trace, trace.decoder_attentions or trace.attentions, layer)[:, begin : begin + count]
+
+
+def _read(trace: Trace, layers: tuple[Tensor, ...], layer: int) -> Tensor:
+    """(H, N) float64: all that one layer looks at from where the answer is read."""
+    if not -len(layers) <= layer < len(layers):
+        raise HeedfulError(f"there is no layer {layer}", f"the model has {len(layers)}, counted from 0")
+    weights = torch.tensor(trace.readout, dtype=torch.float64)
+    read = weights.nonzero()[:, 0]  # mostly one row, [CLS] or the last: no need to widen the others
+    maps = layers[layer][:, read.to(layers[layer].device)]  # (H, q, S)
+    maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # summed as they are: widening costs more
+    return torch.einsum("q,hqs->hs", weights[read].to(maps), maps).double().cpu()
+
+
+def _attribution(trace: Trace, layer: int, over_heads: Callable[[Tensor], Tensor]) -> Attribution:
+    written = None
+    if trace.written is not None:
+        own = over_heads(written_rows(trace, layer)).numpy()
+        written = Written(trace.written, own, same_scale=not trace.cross)
+    scores = over_heads(answer_rows(trace, layer)).numpy()
+    return Attribution(trace.x, trace.target, scores, output=trace.output, notes=trace.notes, written=written)
+
+
+@explainer(
+    "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+)
+def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+    """Attention from where the answer is read, averaged over the heads of one layer.
+
+    When it lies: A head may look at a token and use nothing of it, and what it uses may come from other
+    tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
+    """
+    trace = model.trace(x, target)
+    return _attribution(trace, layer, lambda rows: rows.mean(0))
+
+
+@explainer(
+    "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+)
+def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+    """Attention from where the answer is read, the largest over the heads of one layer.
+
+    When it lies: One head that looks at punctuation in every text wins every text. A large weight on a token
+    with a small value vector does nothing.
+    """
+    trace = model.trace(x, target)
+    return _attribution(trace, layer, lambda rows: rows.amax(0))

@@ -1,0 +1,162 @@
+"""Texts on which dictionaries are measured: cut as harvest cuts them, read as often as it takes.
+
+    packed   (causal language models) windows filled with texts one after the other, as harvest does
+    apart    one window a text, its first `context` tokens; what is left out is noted
+
+A window is the unit over which intervals are taken. Token ids are held in memory, activations are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.windows import (
+    Batch,
+    Cut,
+    Texts,
+    Window,
+    batches,
+    cut_for,
+    open_texts,
+    windows,
+)
+from heedful.io.datasets import Columns, open_source
+from heedful.io.labels import is_missing
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import read
+
+BATCH_TOKENS = 2048
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Windows side by side in batches."""
+
+    batches: Sequence[Batch]
+    labels: tuple[Any, ...] | None  # one a window, in the order of the batches
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Positions that are looked at."""
+        return sum(int(batch.keep.sum()) for batch in self.batches)
+
+    @property
+    def units(self) -> int:
+        return sum(len(batch.ids) for batch in self.batches)
+
+
+def corpus(
+    model: Any,
+    texts: Iterable[str] | str | Path,
+    *,
+    labels: Iterable[Any] | None = None,
+    context: int | None = None,
+    pack: bool | None = None,
+    rows: int | None = None,
+    text_column: str = "text",
+    label_column: str | None = None,
+) -> Corpus:
+    """Read and cut texts; with labels, one window a text.
+
+    rows    stop after about so many tokens: no window is cut for it
+    labels  one a text; of a file, name the column
+    """
+    wants_labels = labels is not None or label_column is not None
+    cut = cut_for(model, context, False if wants_labels else pack, skip_special=True)
+    if rows is not None and rows < 1:
+        raise HeedfulError(f"rows cannot be {rows}", "it is 1 or more")
+    if cut.pack:
+        every = _packed(model, Texts(open_texts(texts, text_column)), cut)
+    else:
+        every = _apart(model, _rows(texts, labels, text_column, label_column), cut)
+    chosen = list(_first(every, rows))
+    if not chosen:
+        raise HeedfulError("there is no text to measure on", fix="Give texts with at least one word")
+    chosen.sort(key=lambda one: len(one.window), reverse=True)  # stable, so batches keep this order
+    made = list(batches((one.window for one in chosen), BATCH_TOKENS, cut.pad))
+    cuts = sum(one.cut for one in chosen)
+    note = f"{cuts} of {len(chosen)} texts are longer than {cut.context} tokens: only these were read"
+    said = tuple(one.label for one in chosen) if wants_labels else None
+    return Corpus(made, said, (note,) if cuts else ())
+
+
+def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -> Iterator[tuple[str, Any]]:
+    """(text, label or None)"""
+    if labels is None and label_column is None:
+        yield from ((text, None) for text in Texts(open_texts(texts, text_column)).each())
+        return
+    for row in open_source(texts, labels, columns=Columns(text_column, label_column)).rows():
+        if isinstance(row.text, str) and row.text.strip() and not is_missing(row.label) and not row.broken:
+            yield row.text, row.label
+
+
+@dataclass(frozen=True, eq=False)
+class _One:
+    window: Window
+    label: Any = None
+    cut: bool = False  # the text goes on
+
+
+def _packed(model: Any, texts: Texts, cut: Cut) -> Iterator[_One]:
+    return (_One(window) for window in windows(texts, model.tokenizer, cut) if window.keep.any())
+
+
+def _apart(model: Any, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
+    for text, label in rows:
+        found = list(islice(windows(Texts(open_source([text])), model.tokenizer, cut), 2))
+        if found:
+            yield _One(found[0], label, len(found) > 1)
+
+
+def _first(every: Iterable[_One], rows: int | None) -> Iterator[_One]:
+    """Windows until about so many tokens are there; what follows is not read."""
+    seen = 0
+    for one in every:
+        if rows is not None and seen >= rows:
+            return
+        seen += int(one.window.keep.sum())
+        yield one
+
+
+def inputs_of(model: Any, batch: Batch) -> Inputs:
+    """What the model reads; an encoder-decoder is given a first token to write after: nobody looks at it."""
+    answer = None
+    if model.kind == "encoder-decoder":
+        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
+    return Inputs(batch.ids, batch.mask, answer=answer)
+
+
+def activations(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Batch, dict[str, Tensor]]]:
+    """Batch by batch, each site's activations (B, T, d) float32; passes end at the last site."""
+    names = list(dict.fromkeys(sites))
+    for batch in found.batches:
+        with torch.no_grad():
+            seen = read(model, inputs_of(model, batch), names)
+            kept = {name: value.float().cpu() for name, value in seen.items()}
+        yield batch, kept  # outside: a mode must not leak to whoever asked
+
+
+def rows_at(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Tensor, ...]]:
+    """Batch by batch, the kept rows (n, d) of each site."""
+    for batch, seen in activations(model, found, sites):
+        yield tuple(seen[site][batch.keep] for site in sites)
+
+
+def site_of(sae: Any, site: str | None) -> str:
+    """The place a dictionary was trained for, unless another is named."""
+    known = site or sae.config.source.get("site")
+    if not known:
+        raise HeedfulError(
+            "the autoencoder does not say where it was trained", fix="Name the site: site='blocks.2.resid'"
+        )
+    return str(known)

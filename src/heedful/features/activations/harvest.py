@@ -1,0 +1,291 @@
+"""`heedful.harvest`: activations of one site, over many texts, to a shuffled store on disk.
+
+    rows x (d,) of a site, one a token of the text; mean E[x] and E‖x‖² are summed on the way
+
+Every pass ends at the site: layers after it are not computed. Texts are streamed, memory is constant. What is
+done is known to the batch: killed and started again, the store has the bytes of one that was never stopped,
+because batches, their order, their slots and their sums are a function of texts and settings alone.
+
+Cost: one forward up to the site a token, on as many tokens as the texts have.
+Needs: a model whose sites can be told (heedful.models.sites.access).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from heedful.core.errors import HeedfulError
+from heedful.engine.ray import Cluster
+from heedful.features.activations import store_writer as place
+from heedful.features.activations.shuffle import Scatter, Shape
+from heedful.features.activations.shuffle import shard_rows as usual_rows
+from heedful.features.activations.store import FORMAT, KIND, Acts, Array
+from heedful.features.activations.windows import (
+    Batch,
+    Cut,
+    Texts,
+    batches,
+    cut_for,
+    first_of,
+    open_texts,
+    windows,
+)
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import read, width
+
+BATCH_TOKENS = 4096
+KEEP = 30.0  # seconds of work that a kill may lose
+DTYPES = ("float32", "float16")
+ENGINES = ("local", "ray")
+Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What makes two harvests of the same texts by the same model the same."""
+
+    site: str
+    dtype: str
+    cut: Cut
+    batch_tokens: int
+    shape: Shape
+
+    def to_dict(self) -> dict[str, Any]:
+        cut, shape = self.cut, self.shape
+        return {
+            "context": cut.context, "pack": cut.pack, "skip_special": cut.skip_special,
+            "batch_tokens": self.batch_tokens, "rows": shape.rows, "shard_rows": shape.shard_rows,
+            "seed": shape.seed,
+        }  # fmt: skip
+
+
+def harvest(
+    model: Any,
+    texts: Iterable[Any] | str | Path,
+    site: str,
+    out: str | Path,
+    *,
+    rows: int | None = None,
+    context: int | None = None,
+    pack: bool | None = None,
+    batch_tokens: int | None = None,
+    dtype: str = "float32",
+    shard_rows: int | None = None,
+    seed: int = 0,
+    skip_special: bool = True,
+    text_column: str = "text",
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Acts:
+    """Store the activations of `site` for every token of the texts.
+
+    model         whatever `heedful.load` takes
+    texts         a .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts
+    site          see heedful.models.sites.access.site_names(model)
+    out           the folder; a harvest that was stopped there goes on
+    rows          stop after so many activations; None: all texts
+    context       tokens the model reads at once, special ones included; None: 128, or its window if smaller
+    pack          fill every window with texts one after the other; None: for causal language models
+    batch_tokens  tokens in one pass
+    dtype         float32, or float16 in half the space (rounded: to 3 digits)
+    shard_rows    activations a file; None: 65,536, or 64 MB if that is less
+    skip_special  leave out special tokens, whose activations are unlike all others
+    engine        "local", or "ray": on the workers of the cluster at `address`, or of one started here
+    progress      called with (rows done, rows in all or None, rows done before)
+    """
+    from heedful.models.load import load
+
+    loaded: Any = load(model)
+    width(loaded, site)  # what has no such site is refused first
+    settings = _settled(
+        loaded, site, dtype, cut_for(loaded, context, pack, skip_special),
+        batch_tokens=batch_tokens, rows=rows, shard_rows=shard_rows, seed=seed, engine=engine,
+    )  # fmt: skip
+    source = Texts(open_texts(texts, text_column))
+    folder = Path(out)
+    with place.opened(folder, _made(loaded, settings, source)) as manifest:
+        if "shards" in manifest and manifest["texts"]["kind"] != "python":
+            place.complete(folder, manifest)
+            return Acts.load(folder)
+        work = Work(folder, settings, source, progress)
+        with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
+            work.run(loaded.tokenizer, run)
+        place.complete(folder, manifest | work.result())
+    return Acts.load(folder)
+
+
+@contextmanager
+def _passes(
+    model: Any, loaded: Any, settings: Settings, engine: str, cluster: Cluster
+) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
+    """Who runs the model."""
+    if engine == "local":
+        yield lambda todo: (take(loaded, batch, settings) for batch in todo)
+        return
+    from heedful.features.activations.ray_harvest import passes
+
+    with passes(model, loaded.facts(), settings, cluster) as run:
+        yield run
+
+
+def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> Settings:
+    """Refuses, before any work, what could not be done."""
+    if wish["engine"] not in ENGINES:
+        raise HeedfulError(f"there is no engine {wish['engine']!r}", fix=f"Use one of: {', '.join(ENGINES)}")
+    if dtype not in DTYPES:
+        raise HeedfulError(f"activations cannot be stored as {dtype}", fix=f"Use one of: {', '.join(DTYPES)}")
+    for name in ("rows", "batch_tokens", "shard_rows"):
+        if wish[name] is not None and wish[name] < 1:
+            raise HeedfulError(f"{name} cannot be {wish[name]}", "it is 1 or more")
+    if site.startswith("decoder."):
+        raise HeedfulError(
+            f"{site} cannot be harvested",
+            "what a decoder computes depends on what it has written, and texts are what it reads",
+            "Name a site of the encoder",
+        )
+    d = width(model, site)
+    shape = Shape(d, dtype, wish["shard_rows"] or usual_rows(d, dtype), wish["seed"], wish["rows"])
+    return Settings(site, dtype, cut, wish["batch_tokens"] or BATCH_TOKENS, shape)
+
+
+def _made(model: Any, settings: Settings, texts: Texts) -> dict[str, Any]:
+    """What a harvest must share with the one it goes on with."""
+    from heedful.comparisons.planning import versions
+
+    facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares prefixes")}
+    software = {name: version for name, version in versions().items() if name != "python"}
+    return {
+        "heedful": software.pop("heedful"), "format": FORMAT, "kind": KIND, "name": model.name,
+        "model": facts, "site": settings.site, "width": settings.shape.d, "dtype": settings.dtype,
+        "settings": settings.to_dict(), "texts": texts.source.facts(), "versions": software,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """The wanted positions of a batch, and their sums."""
+
+    rows: Array  # (n, d) in the dtype of the store
+    total: Array  # (d,) float64
+    squares: float
+
+
+def take(model: Any, batch: Batch, settings: Settings) -> Taken:
+    """By a pass that ends at the site."""
+    answer = None
+    if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
+        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
+    with torch.inference_mode():
+        found = read(model, Inputs(batch.ids, batch.mask, answer=answer), [settings.site])[settings.site]
+        rows = found[batch.keep.to(found.device)].cpu().float()
+        if settings.dtype != "float32":
+            rows = rows.to(getattr(torch, settings.dtype))
+        squares = float(torch.linalg.vector_norm(rows.float(), dtype=torch.float64)) ** 2
+        if not math.isfinite(squares):
+            _refuse(settings, model.name)
+        return Taken(rows.numpy(), rows.sum(0, dtype=torch.float64).numpy(), squares)
+
+
+def _refuse(settings: Settings, name: str) -> None:
+    half = settings.dtype == "float16"
+    raise HeedfulError(
+        f"{settings.site} of {name} has activations that are not finite",
+        "float16 ends at 65,504" if half else "",
+        "Use dtype float32" if half else "Check the weights",
+    )
+
+
+class Work:
+    """One harvest on its way: what is asked of the model, and what became of it."""
+
+    def __init__(self, folder: Path, settings: Settings, texts: Texts, progress: Progress | None) -> None:
+        self.folder, self.settings, self.texts, self.progress = folder, settings, texts, progress
+        self.scatter = Scatter(folder, settings.shape)
+        self.before, self.kept = self.scatter.state.rows, time.monotonic()
+        self.asked: deque[str] = deque()  # digests of batches on their way
+        self.cells = self.padding = 0
+        self.lines = texts.source.count() if progress is not None else None
+
+    def run(self, tokenizer: Any, passes: Callable[[Iterator[Batch]], Iterable[Taken]]) -> None:
+        """`passes` gives what was taken from each batch, in their order."""
+        try:
+            for taken in passes(self._todo(tokenizer)):
+                self._add(taken)
+        finally:
+            self.scatter.stop()
+
+    def _todo(self, tokenizer: Any) -> Iterator[Batch]:
+        """Batches that are not done yet; those that are must have been the same."""
+        settings, done = self.settings, self.scatter.state.batches
+        found = windows(self.texts, tokenizer, settings.cut)
+        digest, count, rows = hashlib.sha256(), 0, 0
+        for batch in batches(found, settings.batch_tokens, settings.cut.pad):
+            batch = first_of(batch, None if settings.shape.rows is None else settings.shape.rows - rows)
+            if not (new := int(batch.keep.sum())):
+                if rows == settings.shape.rows:
+                    break
+                continue
+            self.cells += batch.mask.numel()
+            self.padding += batch.mask.numel() - int(batch.mask.sum())
+            digest.update(batch.ids.numpy().tobytes() + batch.keep.numpy().tobytes())
+            count, rows = count + 1, rows + new
+            if count == done:
+                self._compare(digest.hexdigest())
+            if count > done:
+                self.asked.append(digest.hexdigest())
+                yield batch
+        if count < done:
+            self._compare("")
+
+    def _compare(self, digest: str) -> None:
+        if digest != self.scatter.state.digest:
+            raise HeedfulError(
+                f"the texts are not those that {self.folder} was harvested from",
+                fix="Name another folder, or remove this one",
+            )
+
+    def _add(self, taken: Taken) -> None:
+        state = self.scatter.state
+        self.scatter.add(taken.rows)  # first: what it keeps on the way must not count this batch as done
+        state.batches += 1
+        state.digest = self.asked.popleft()
+        state.total = (np.array(state.total or 0.0) + taken.total).tolist()
+        state.squares += taken.squares
+        if time.monotonic() - self.kept >= KEEP:
+            self.scatter.keep()
+            self.kept = time.monotonic()
+        if self.progress is not None:
+            self.progress(state.rows, self._foreseen(), self.before)
+
+    def _foreseen(self) -> int | None:
+        """Rows there will be, by how much of the texts was read."""
+        if not self.lines or not self.texts.read:
+            return self.settings.shape.rows
+        likely = self.texts.tokens * self.lines // self.texts.read
+        return likely if self.settings.shape.rows is None else min(likely, self.settings.shape.rows)
+
+    def result(self) -> dict[str, Any]:
+        """What the manifest of a finished store says beside how it was made."""
+        state = self.scatter.finish()
+        if not state.rows:
+            told = "; ".join(f"{why} ({count:,} times)" for why, count in self.texts.skipped.items())
+            raise HeedfulError("there are no texts", told, "Give at least one that is not empty")
+        return {
+            "rows": state.rows, "batches": state.batches, "padding": self.padding / self.cells,
+            "skipped": self.texts.skipped, "read": state.digest,
+            "mean": [value / state.rows for value in state.total],
+            "mean_square_norm": state.squares / state.rows, "shards": state.shards,
+        }  # fmt: skip

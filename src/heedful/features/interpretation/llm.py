@@ -1,0 +1,208 @@
+"""Interpretation by a language model behind any endpoint that speaks OpenAI's chat protocol.
+
+    POST {url}/chat/completions  {"model", "messages", "temperature": 0, "max_tokens", "seed"}
+
+Where: HEEDFUL_LLM_URL; the key, if it needs one: HEEDFUL_LLM_KEY. Texts are sent only by a call that names a
+model; nothing else in heedful does so. Answers are kept on disk under the hash of what was asked, so the same
+question is paid for once. Answers 429 and 5xx, broken connections and answers that are no JSON are tried
+again, waiting 1, 2, 4, ... seconds or as long as the server asks; other refusals are told at once. Redirects
+are refused: the key would go with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from heedful.core.errors import HeedfulError
+from heedful.features.activations.store_writer import replace
+
+URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
+LONGEST_WAIT = 60.0  # seconds before one more try
+LARGEST = 1 << 22  # bytes of an answer
+Messages = Sequence[dict[str, str]]
+
+
+@dataclass
+class Cost:
+    """What was asked, and what it took."""
+
+    requests: int = 0
+    cached: int = 0
+    prompt: int = 0  # tokens, as the endpoint counts them
+    completion: int = 0
+    guessed: bool = False  # an answer did not say: four characters a token
+    unread: int = 0  # answers that were not of the form asked for
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        about = "about " if self.guessed else ""
+        return (
+            f"{self.requests:,} requests ({self.cached:,} from the cache), "
+            f"{about}{self.prompt:,} tokens sent, {about}{self.completion:,} received"
+        )
+
+
+@runtime_checkable
+class Chat(Protocol):
+    cost: Cost
+
+    def ask(self, messages: Messages, most: int) -> str:
+        """The answer, of at most `most` tokens."""
+
+
+@dataclass
+class Endpoint:
+    """A server, one of its models, and the answers it gave before."""
+
+    model: str
+    url: str = ""
+    timeout: float = 60.0
+    tries: int = 5
+    cache: Path | None = None
+    wait: Callable[[float], None] = time.sleep
+    cost: Cost = field(default_factory=Cost)
+
+    def __post_init__(self) -> None:
+        self.url = (self.url or os.environ.get(URL, "")).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise HeedfulError(
+                f"no language model can be asked at {self.url!r}"
+                if self.url
+                else "no language model is known",
+                "the address is not one of http" if self.url else f"{URL} is not set",
+                f"Set {URL}=https://host/v1, and {KEY} if it wants a key",
+            )
+
+    def ask(self, messages: Messages, most: int) -> str:
+        asked = {
+            "model": self.model, "messages": list(messages), "temperature": 0, "max_tokens": most, "seed": 0,
+        }  # fmt: skip
+        body = json.dumps(asked, sort_keys=True).encode()
+        path = self._path(body)
+        self.cost.requests += 1
+        if path is not None and (known := _known(path)) is not None:
+            self.cost.cached += 1
+            return known
+        text, usage = self._tried(body)
+        self._count(usage, body, text)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace(path, json.dumps({"text": text, "usage": usage}).encode(), shared=True)
+        return text
+
+    def _path(self, body: bytes) -> Path | None:
+        name = hashlib.sha256(self.url.encode() + b"\n" + body).hexdigest()
+        return None if self.cache is None else self.cache / f"{name}.json"
+
+    def _count(self, usage: dict[str, Any], body: bytes, text: str) -> None:
+        known = all(type(usage.get(name)) is int for name in ("prompt_tokens", "completion_tokens"))
+        self.cost.guessed |= not known
+        self.cost.prompt += usage["prompt_tokens"] if known else len(body) // 4
+        self.cost.completion += usage["completion_tokens"] if known else len(text) // 4
+
+    def _tried(self, body: bytes) -> tuple[str, dict[str, Any]]:
+        last = ""
+        for attempt in range(self.tries):
+            pause = 0.0
+            try:
+                return _read(self._sent(body))
+            except urllib.error.HTTPError as error:
+                last = f"HTTP {error.code} {error.reason}"
+                if error.code != 429 and error.code < 500:
+                    raise HeedfulError(
+                        f"{self.url} refused", f"{last}: {_reason(error)}", _fix(error.code)
+                    ) from None
+                pause = _asked(error.headers.get("Retry-After"))
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                last = f"{type(error).__name__}: {error}"
+            if attempt + 1 < self.tries:
+                self.wait(min(LONGEST_WAIT, max(pause, 2.0**attempt)))
+        raise HeedfulError(
+            f"{self.url} gave no answer in {self.tries} tries", last, "Answers so far are kept: run it again"
+        )
+
+    def _sent(self, body: bytes) -> bytes:
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get(KEY):
+            headers["Authorization"] = f"Bearer {key}"
+        request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
+        with urllib.request.build_opener(_Here).open(request, timeout=self.timeout) as answer:
+            found: bytes = answer.read(LARGEST)
+        return found
+
+
+class _Here(urllib.request.HTTPRedirectHandler):
+    """The key is for the host that was named."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _known(path: Path) -> str | None:
+    try:
+        text = json.loads(path.read_bytes())["text"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # absent or damaged: ask again
+    return text if isinstance(text, str) else None
+
+
+def _read(content: bytes) -> tuple[str, dict[str, Any]]:
+    """ValueError for what is no answer of this protocol."""
+    try:
+        found = json.loads(content)
+        text = found["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError, RecursionError) as error:
+        raise ValueError(f"the answer has no {error}") from None
+    if not isinstance(text, str):
+        raise ValueError("the answer holds no text")
+    usage = found.get("usage")
+    return text, usage if isinstance(usage, dict) else {}
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return error.read(300).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _fix(code: int) -> str:
+    if code in (401, 403):
+        return f"Set {KEY}"
+    return "Check the address and the name of the model" if code == 404 else ""
+
+
+def _asked(header: str | None) -> float:
+    """Seconds that a server asks to wait; a date is not read."""
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        return 0.0
+
+
+@dataclass
+class Rehearsal:
+    """Stands in for an endpoint: keeps what would be sent, sends nothing."""
+
+    model: str = ""
+    asked: list[Messages] = field(default_factory=list)
+    cost: Cost = field(default_factory=lambda: Cost(guessed=True))
+
+    def ask(self, messages: Messages, most: int) -> str:
+        self.asked.append(messages)
+        self.cost.requests += 1
+        self.cost.prompt += sum(len(m["content"]) for m in messages) // 4
+        self.cost.completion += most // 2
+        return "(the explanation of the language model)"

@@ -1,0 +1,202 @@
+"""What a feature does to the model's answer, measured on the windows in which it is strongest.
+
+    promoted, suppressed   a (logits(x + e d) - logits(x - e d)) / 2e at the strongest token of each window:
+                           d the decoder row, a the activation there, e a hundredth of ||x|| / ||d||. The
+                           change of each logit, to first order, that the activation stands for. All that
+                           follows the site is in it: attention, MLPs, the last norm. No class of models is
+                           assumed. Logits are centred: only differences between them matter.
+    ablation               the loss of what comes next, predicted from tokens on which the feature fires, with
+                           x - a d in place of x at these tokens, minus the loss as it is. The error of the
+                           dictionary stays in x: only this feature is taken out.
+    control                the same tokens, and at each a feature drawn from the others that fire there
+
+Language models: logits of tokens, loss of the token that follows in the text. Classifiers: logits of labels,
+loss of the model's own answer. Cost: five passes a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.features.reading.examples import Snippet, spelled
+from heedful.features.reading.read_features import Reading
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import changing, reading
+from heedful.stats.intervals import student
+
+STEP = 0.01
+KINDS = {"causal-lm": "token", "classifier": "label"}
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """An output whose logit moves."""
+
+    name: str
+    change: float  # mean over windows
+    error: float  # standard error over windows; nan for one
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A mean over windows with its 95 % interval, beside the control's."""
+
+    change: float
+    interval: tuple[float, float]
+    control: float
+    control_interval: tuple[float, float]
+    windows: int
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What the feature does; `outputs` says of what."""
+
+    outputs: str  # "token", "label", or "" where the model has no such answer
+    promoted: tuple[Pushed, ...] = ()
+    suppressed: tuple[Pushed, ...] = ()
+    ablation: Effect | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        a = self.ablation
+        told = None if a is None else {
+            "change": a.change, "interval": _finite(a.interval), "control": a.control,
+            "control_interval": _finite(a.control_interval), "windows": a.windows,
+        }  # fmt: skip
+        named = {
+            side: [{"name": p.name, "change": p.change, "error": p.error if p.error == p.error else None}
+                   for p in getattr(self, side)]
+            for side in ("promoted", "suppressed")
+        }  # fmt: skip
+        return {"outputs": self.outputs, **named, "ablation": told, "notes": list(self.notes)}
+
+
+def _finite(interval: tuple[float, float]) -> list[float] | None:
+    return list(interval) if np.isfinite(interval).all() else None
+
+
+def effects(model: Any, sae: Any, site: str, found: Reading, k: int = 8, seed: int = 0) -> Effects:
+    """Of one feature, on the windows of its strongest examples."""
+    outputs = KINDS.get(model.kind, "")
+    if not outputs or not found.top:
+        why = (
+            "it never fired" if not found.top else f"a {model.kind} has no logits of tokens or labels to move"
+        )
+        return Effects(outputs, notes=(why,))
+    tops = [top for top in found.top if top.whole]
+    moved = torch.stack([_moved(model, sae, site, found.feature, top) for top in tops])  # (n, V)
+    promoted, suppressed = _extremes(model, moved, min(k, moved.shape[1] // 2))
+    rng = np.random.default_rng((seed, found.feature))
+    pairs = [_without(model, sae, site, found.feature, top, rng) for top in tops]
+    changes = np.array([p for p in pairs if p is not None])  # (n, 2)
+    if not len(changes):
+        return Effects(outputs, promoted, suppressed, notes=("no token follows where it fires",))
+    band = student(changes, claims=1)
+    spans = [(float(low), float(high)) for low, high in zip(band.low, band.high, strict=True)]
+    effect = Effect(float(band.mean[0]), spans[0], float(band.mean[1]), spans[1], len(changes))
+    return Effects(outputs, promoted, suppressed, effect)
+
+
+def _inputs(ids: Sequence[int]) -> Inputs:
+    row = torch.tensor([list(ids)])
+    return Inputs(row, torch.ones_like(row))
+
+
+def _logits(model: Any, ids: Sequence[int]) -> Tensor:
+    """(T, V) of a language model, (1, C) of a classifier."""
+    found: Tensor = model.backend.forward(_inputs(ids)).float().cpu()
+    return found[0] if model.kind == "causal-lm" else found
+
+
+def _moved(model: Any, sae: Any, site: str, feature: int, top: Snippet) -> Tensor:
+    """(V,) centred change of logits at the marked token, to first order in the feature's activation."""
+    at, d = top.position, sae.W_dec[feature].detach()
+    where = at if model.kind == "causal-lm" else 0
+    sides = []
+    with torch.inference_mode():
+        with reading(model, [site]) as seen:
+            _logits(model, top.whole)
+        here = seen[site][0, at]
+        e = STEP * float(here.float().norm() / d.norm())
+        for sign in (1.0, -1.0):
+
+            def shift(x: Tensor, step: float = sign * e) -> Tensor:
+                x = x.clone()
+                x[:, at] += step * d.to(x.device, x.dtype)
+                return x
+
+            with changing(model, site, shift):
+                sides.append(_logits(model, top.whole)[where].double())
+    slope: Tensor = (sides[0] - sides[1]) / (2 * e) * top.value
+    return slope - slope.mean()
+
+
+def _extremes(model: Any, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tuple[Pushed, ...]]:
+    mean = moved.mean(0)
+    error = moved.std(0) / len(moved) ** 0.5 if len(moved) > 1 else torch.full_like(mean, torch.nan)
+
+    def named(index: int) -> Pushed:
+        name = spelled(model.tokenizer, index) if model.kind == "causal-lm" else model.labels[index]
+        return Pushed(str(name), float(mean[index]), float(error[index]))
+
+    most, least = mean.topk(k).indices.tolist(), (-mean).topk(k).indices.tolist()
+    return tuple(named(i) for i in most if mean[i] > 0), tuple(named(i) for i in least if mean[i] < 0)
+
+
+def _without(
+    model: Any, sae: Any, site: str, feature: int, top: Snippet, rng: np.random.Generator
+) -> tuple[float, float] | None:
+    """Change of loss without the feature, and without another that fires at the same tokens."""
+    special = {model.backend.special_id(name) for name in ("bos", "eos", "cls", "sep")}
+    with torch.inference_mode():
+        with reading(model, [site]) as seen:
+            logits = _logits(model, top.whole)
+        codes = sae.encode(seen[site][0].float())  # (T, F)
+        allowed = torch.tensor([i not in special for i in top.whole])
+        fires = (codes[:, feature].cpu() > 0) & allowed
+        if model.kind == "causal-lm":
+            fires[-1] = False  # nothing follows the last token
+        where = fires.nonzero()[:, 0].tolist()
+        if not where:
+            return None
+        others = _drawn(codes, feature, where, rng)
+        before = _loss(model, logits, logits, top.whole, where)
+        changes = []
+        for removed in ([feature] * len(where), others):
+            take = torch.zeros_like(seen[site][0])
+            for place, other in zip(where, removed, strict=True):
+                if other >= 0:
+                    take[place] = (codes[place, other] * sae.W_dec[other]).to(take.dtype)
+            with changing(model, site, partial(_less, take)):
+                after = _logits(model, top.whole)
+            changes.append(_loss(model, after, logits, top.whole, where) - before)
+    return changes[0], changes[1]
+
+
+def _less(take: Tensor, x: Tensor) -> Tensor:
+    return x - take
+
+
+def _drawn(codes: Tensor, feature: int, where: list[int], rng: np.random.Generator) -> list[int]:
+    """At each place one of the other features that fire there; -1 where none does."""
+    chosen = []
+    for place in where:
+        active = [f for f in codes[place].nonzero()[:, 0].tolist() if f != feature]
+        chosen.append(int(rng.choice(active)) if active else -1)
+    return chosen
+
+
+def _loss(model: Any, logits: Tensor, as_is: Tensor, ids: Sequence[int], where: list[int]) -> float:
+    """Of the tokens that follow the places, or of the label that the model gives as it is."""
+    scores = torch.log_softmax(logits.double(), -1)
+    if model.kind == "causal-lm":
+        return -float(scores[where, [ids[place + 1] for place in where]].mean())
+    return -float(scores[0, int(as_is[0].argmax())])

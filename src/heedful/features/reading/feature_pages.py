@@ -1,0 +1,175 @@
+"""`heedful.feature_pages`: all there is to know about a few features, gathered for one page.
+
+reading          what they fire on (heedful.features.reading.read_features)
+effects          outputs they push, and the loss without them (heedful.features.reading.effects)
+neighbours       features that point the same way (heedful.features.reading.similar_features)
+interpretation   what they are said to mean, with scores and controls
+                 (heedful.features.interpretation.interpret)
+own              their activations on texts of the reader
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.features.interpretation.interpret import Explainer, Interpretation, Simulator, interpret
+from heedful.features.interpretation.rules import Rules
+from heedful.features.interpretation.scores import Bools
+from heedful.features.reading.collect import Values
+from heedful.features.reading.effects import Effects, effects
+from heedful.features.reading.examples import Context, Snippet, pieces_of
+from heedful.features.reading.read_features import Progress, Reading, Readings, Stream, read_features
+from heedful.features.reading.similar_features import Neighbours, nearest
+
+
+@dataclass(frozen=True)
+class Page(Shown):
+    """One feature."""
+
+    reading: Reading
+    effects: Effects
+    neighbours: Neighbours
+    length: float  # of the decoder row
+    interpretation: Interpretation | None = None
+    own: tuple[Snippet, ...] = ()
+
+    @property
+    def feature(self) -> int:
+        return self.reading.feature
+
+    def to_dict(self) -> dict[str, Any]:
+        said = self.interpretation
+        return {
+            **self.reading.to_dict(), "length": self.length, "effects": self.effects.to_dict(),
+            "neighbours": self.neighbours.to_dict(), "own": [s.to_dict() for s in self.own],
+            "interpretation": said.to_dict() if said else None,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FeaturePages:
+    """A few features of one autoencoder, and how they were chosen and read."""
+
+    pages: tuple[Page, ...]
+    readings: Readings
+    facts: dict[str, Any]  # of the autoencoder
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def __iter__(self) -> Iterator[Page]:
+        return iter(self.pages)
+
+    def to_dict(self) -> dict[str, Any]:
+        r = self.readings
+        return {
+            "model": r.model, "site": r.site, "texts": r.texts, "chosen": r.chosen, "settings": r.settings,
+            "notes": list(r.notes), "autoencoder": self.facts, "features": [p.to_dict() for p in self.pages],
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One file that needs nothing else; written to `path` if given."""
+        from heedful.reports import feature_page
+
+        text = feature_page.page(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        from heedful.reports import feature_page
+
+        return feature_page.fragment(self)
+
+
+def feature_pages(
+    model: Any,
+    sae: Any,
+    texts: Iterable[str] | str | Path,
+    features: Sequence[int] | None = None,
+    *,
+    own: Sequence[str] = (),
+    explainer: Explainer | None = None,
+    simulator: Simulator | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **how: Any,
+) -> FeaturePages:
+    """Read features, measure what they do, interpret them.
+
+    own          texts of the reader, shown with each feature's activations
+    explainer    and simulator: None for rules that need no language model
+    how          as read_features takes it: choose, examples, quantiles, site, rows, context, text_column
+    """
+    from heedful.models.load import load
+
+    loaded: Any = load(model)
+    readings = read_features(loaded, sae, texts, features, seed=seed, progress=progress, **how)
+    rules = Rules()
+    said = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
+    shown = own_texts(loaded, sae, readings, own)
+    pages = []
+    for at, found in enumerate(readings):
+        if progress is not None:
+            progress("measuring effects", at + 1, len(readings))
+        one = page_of(loaded, sae, readings.site, found, said[at], seed)
+        pages.append(replace(one, own=shown[found.feature]))
+    last = sae.config.source.get("last", {})
+    facts = {"kind": sae.config.kind, "features": sae.config.width, "k": sae.config.k,
+             "active a token": last.get("l0"), "variance explained": last.get("explained")}  # fmt: skip
+    return FeaturePages(tuple(pages), readings, facts)
+
+
+def page_of(
+    model: Any, sae: Any, site: str, found: Reading, said: Interpretation | None, seed: int = 0
+) -> Page:
+    """One feature that was read: what it does, and what points the same way."""
+    what = effects(model, sae, site, found, seed=seed)
+    near = nearest(sae, found.feature, seed=seed)
+    return Page(found, what, near, float(sae.W_dec[found.feature].norm()), said)
+
+
+def own_texts(
+    model: Any, sae: Any, readings: Readings, texts: Sequence[str]
+) -> dict[int, tuple[Snippet, ...]]:
+    """Every feature's activations on whole texts; one longer than the model's window is refused."""
+    wanted = [r.feature for r in readings]
+    out: dict[int, list[Snippet]] = {f: [] for f in wanted}
+    for text in texts:
+        context, values, _ = own_text(model, sae, readings.site, text, wanted)
+        for at, feature in enumerate(wanted):
+            own = values[:, at]
+            out[feature].append(Snippet(context, tuple(own.tolist()), int(np.argmax(own))))
+    return {feature: tuple(found) for feature, found in out.items()}
+
+
+def own_text(
+    model: Any, sae: Any, site: str, text: str, wanted: Sequence[int] | None = None
+) -> tuple[Context, Values, Bools]:
+    """A whole text, the activations (T, wanted) on it, of all features for None, and which tokens (T,) are
+    the text: on the others, special ones, activations are 0."""
+    if not text.strip():
+        raise HeedfulError("a text to test is empty", fix="Give at least one word")
+    size = model.window or None
+    tokens = len(model.tokenizer(text, verbose=False)["input_ids"]) + 2
+    if size is not None and tokens > size:
+        raise HeedfulError(
+            f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
+        )
+    whole = max(tokens, 8) if size is None else size
+    stream = Stream(model, sae, [text], site, None, whole, "text", None)
+    _, batch, values = next(stream.passes(wanted, ""))
+    ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
+    context, keep = Context(ids, pieces_of(model.tokenizer, ids)), batch.keep[0, : len(ids)]
+    return context, values[0, : len(ids)], keep.numpy()

@@ -1,0 +1,244 @@
+"""What features fire on: one pass over texts, constant memory, the same at every run with one seed.
+
+For each chosen feature: how often it fires (activation > 0), a histogram of its activations, the windows in
+which it is strongest, and examples drawn at random from every quantile of its activations that are not zero.
+The strongest alone hide a feature that means other things when it is weak (Bolukbasi et al. 2021).
+
+    firings    each gets a random key u; the R least keys are a uniform sample of all firings
+    quantiles  that sample, sorted by activation and cut into Q parts of equal size; examples are drawn in
+               each
+    silent     a uniform sample of places where the feature is zero, for tests of what is said about it
+
+Cost: one pass of the model up to the site and one of the encoder a token; a second one before it where the
+rule that chooses features asks how often they fire. Memory: examples * features, whatever the texts.
+Needs: a site that can be told (heedful.models.sites.access).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.features.activations.windows import (
+    Batch,
+    Cut,
+    Texts,
+    batches,
+    cut_for,
+    first_of,
+    open_texts,
+    windows,
+)
+from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
+from heedful.features.reading.select import Firing, among, parse
+from heedful.models.protocol import Inputs
+from heedful.models.sites.access import read, width
+
+BATCH_TOKENS = 2048
+ENCODED = 1 << 23  # activations of all features held at once
+SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
+__all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
+Progress = Callable[[str, int, int], None]
+Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
+
+
+@dataclass(frozen=True)
+class Readings(Shown):
+    """Of several features, from one pass."""
+
+    features: tuple[Reading, ...]
+    site: str
+    model: str
+    texts: str
+    chosen: str  # by which rule
+    settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __iter__(self) -> Iterator[Reading]:
+        return iter(self.features)
+
+    def __getitem__(self, feature: int) -> Reading:
+        for reading in self.features:
+            if reading.feature == feature:
+                return reading
+        raise HeedfulError(f"feature {feature} was not read", fix="Name it when reading")
+
+
+def read_features(
+    model: Any,
+    sae: Any,
+    texts: Iterable[str] | str | Path,
+    features: Sequence[int] | None = None,
+    *,
+    choose: str = "random:10",
+    examples: int = 10,
+    quantiles: int = 10,
+    a_quantile: int = 2,
+    site: str | None = None,
+    rows: int | None = None,
+    context: int | None = None,
+    text_column: str = "text",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Readings:
+    """Read texts once and keep what the features fired on.
+
+    model       whatever `heedful.load` takes
+    texts       a .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts
+    features    which; None: by the rule `choose`, see heedful.features.reading.select
+    examples    strongest windows kept a feature
+    quantiles   parts into which activations are cut; a_quantile examples are drawn from each
+    site        None: the one the autoencoder was trained on
+    rows        read so many tokens; None: all
+    context     tokens the model reads at once; None: 128, or its window if smaller
+    """
+    from heedful.models.load import load
+
+    loaded: Any = load(model)
+    stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
+    wanted, chosen = _wanted(stream, sae, features, choose, seed)
+    kept = Kept(examples, quantiles, a_quantile, seed)
+    found = kept.of(stream.passes(wanted, "reading"), wanted, loaded.tokenizer)
+    settings = {"tokens": found[0].tokens, "context": stream.cut.context, "examples": examples,
+                "quantiles": quantiles, "seed": seed}  # fmt: skip
+    return Readings(found, stream.site, loaded.name, stream.told, chosen, settings, stream.notes)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much is kept of each feature; see `read_features`."""
+
+    examples: int = 10
+    quantiles: int = 10
+    a_quantile: int = 2
+    seed: int = 0
+
+    def of(self, passes: Passes, wanted: Sequence[int], tokenizer: Any) -> tuple[Reading, ...]:
+        """What the wanted features fired on."""
+        keep = Keeper(wanted, self.examples, self.quantiles * SAMPLE, self.seed)
+        for number, batch, values in passes:
+            keep.add(number, batch, values)
+        if not keep.tokens:
+            raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
+        every = range(len(wanted))
+        return tuple(keep.reading(at, tokenizer, self.quantiles, self.a_quantile) for at in every)
+
+
+def site_of(sae: Any, model: Any, site: str | None) -> str:
+    """Where the autoencoder reads; refuses a site of another width."""
+    found = site or sae.config.source.get("site")
+    if not found:
+        raise HeedfulError(
+            "the autoencoder does not say which site it reads", fix="Name one: --site blocks.2.resid"
+        )
+    if width(model, found) != sae.config.d:
+        raise HeedfulError(
+            f"{found} of {model.name} has width {width(model, found)}",
+            f"the autoencoder reads width {sae.config.d}",
+            "Name the model and the site it was trained on",
+        )
+    return str(found)
+
+
+def told_apart(sae: Any, model: Any) -> list[str]:
+    """A note when the autoencoder was trained on another model's activations."""
+    trained = sae.config.source.get("model") or {}
+    mark = trained.get("fingerprint")
+    if mark and mark != model.facts().get("fingerprint"):
+        return [f"the autoencoder was trained on another model: {sae.config.source.get('name', 'unknown')}"]
+    return []
+
+
+def _wanted(
+    stream: Stream, sae: Any, features: Sequence[int] | None, choose: str, seed: int
+) -> tuple[list[int], str]:
+    """Which features, and how they were chosen."""
+    if features is not None:
+        wrong = [f for f in features if not 0 <= f < sae.config.width]
+        if wrong or not features:
+            fix = f"Features are numbered 0 to {sae.config.width - 1:,}"
+            raise HeedfulError(f"there is no feature {wrong[0]}" if wrong else "no feature is named", fix=fix)
+        return list(dict.fromkeys(int(f) for f in features)), "named"
+    rule = parse(choose)
+    firing = Firing.none(sae.config.width)
+    if rule.looks:
+        stream.again()
+        for _, batch, values in stream.passes(None, "counting firings"):
+            firing.add(values[batch.keep.numpy()])
+    return among(rule, firing, sae.W_dec.norm(dim=1).double().numpy(), seed), choose
+
+
+@dataclass
+class Stream:
+    """Texts on their way through the model and the encoder."""
+
+    model: Any
+    sae: Any
+    texts: Any
+    site: str
+    rows: int | None
+    context: int | None
+    column: str
+    progress: Progress | None
+    cut: Cut = None  # type: ignore[assignment]
+    told: str = ""
+
+    def __post_init__(self) -> None:
+        self.cut = cut_for(self.model, self.context, None, skip_special=True)
+        self.skipped: dict[str, int] = {}
+        facts = open_texts(self.texts, self.column).facts()
+        self.told = str(facts.get("name", facts.get("kind", "texts")))
+
+    def again(self) -> None:
+        """Texts are read twice: what can be read once only is refused."""
+        if isinstance(self.texts, Iterator):
+            raise HeedfulError(
+                "the texts can be read once only", "this rule reads them twice", "Give a list or a file"
+            )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the texts, once they are read."""
+        left = [f"left out: {why} ({count:,} times)" for why, count in self.skipped.items()]
+        return (*left, *told_apart(self.sae, self.model))
+
+    def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:
+        """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
+        texts = Texts(open_texts(self.texts, self.column))
+        number = tokens = 0
+        for batch in batches(windows(texts, self.model.tokenizer, self.cut), BATCH_TOKENS, self.cut.pad):
+            batch = first_of(batch, None if self.rows is None else self.rows - tokens)
+            if not (new := int(batch.keep.sum())):
+                if tokens == self.rows:
+                    break
+                continue
+            yield number, batch, activations(self.model, self.sae, self.site, batch, wanted)
+            number, tokens = number + len(batch.ids), tokens + new
+            if self.progress is not None:
+                self.progress(what, tokens, self.rows or 0)
+        self.skipped = texts.skipped
+
+
+def activations(model: Any, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:
+    """(B, T, wanted) of a batch, zero at positions that are not kept."""
+    answer = None
+    if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
+        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
+    with torch.inference_mode():
+        found = read(model, Inputs(batch.ids, batch.mask, answer=answer), [site])[site]
+        rows = found[batch.keep.to(found.device)].float()
+        index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
+        size = max(1, ENCODED // sae.config.width)
+        parts = [sae.encode(piece)[:, index].cpu().float() for piece in torch.split(rows, size)]
+        out = torch.zeros(*batch.ids.shape, len(index))
+        out[batch.keep] = torch.cat(parts)
+    return out.numpy()

@@ -1,0 +1,80 @@
+"""Which features to look at: by a rule that anybody can repeat, not by taste.
+
+    random:N        N of the features that fire, each with the same chance
+    most-active:N   those that fire on most tokens
+    strongest:N     those of the greatest activation * length of the decoder row
+    spread:N        evenly over the ranks of firing rates, from the rarest to the most frequent
+    any:N           N of all features, whether they fire or not: shows how many are dead
+
+All but `any` look at the texts once before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.core.errors import HeedfulError
+
+RULES = ("random", "most-active", "strongest", "spread", "any")
+COUNT = 10
+
+
+@dataclass(frozen=True)
+class Rule:
+    name: str
+    count: int
+
+    @property
+    def looks(self) -> bool:
+        return self.name != "any"
+
+
+@dataclass
+class Firing:
+    """How often each feature fires, and how strongly at most."""
+
+    times: npt.NDArray[np.int64]  # (F,)
+    most: npt.NDArray[np.float64]  # (F,)
+    tokens: int = 0
+
+    @classmethod
+    def none(cls, features: int) -> Firing:
+        return cls(np.zeros(features, np.int64), np.zeros(features))
+
+    def add(self, values: npt.NDArray[np.float32]) -> None:
+        """values (n, F)"""
+        self.times += (values > 0).sum(0)
+        self.most = np.maximum(self.most, values.max(0, initial=0.0))
+        self.tokens += len(values)
+
+
+def parse(text: str) -> Rule:
+    """random:10 or random"""
+    name, _, count = text.strip().partition(":")
+    if name not in RULES or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
+        raise HeedfulError(f"features cannot be chosen by {text!r}", fix=f"Use {', '.join(RULES)} with :N")
+    return Rule(name, int(count or COUNT))
+
+
+def among(rule: Rule, firing: Firing, lengths: npt.NDArray[np.float64], seed: int) -> list[int]:
+    """lengths (F,) of the decoder rows; fewer than asked for where fewer fire."""
+    rng = np.random.default_rng(seed)
+    if rule.name == "any":
+        total = len(firing.times)
+        return sorted(rng.choice(total, min(rule.count, total), replace=False).tolist())
+    alive = np.flatnonzero(firing.times)
+    if not len(alive):
+        raise HeedfulError(
+            "no feature fires on these texts", f"{firing.tokens:,} tokens were read", "Use any:N"
+        )
+    count = min(rule.count, len(alive))
+    if rule.name == "random":
+        return sorted(rng.choice(alive, count, replace=False).tolist())
+    if rule.name == "spread":
+        ranked = alive[np.argsort(firing.times[alive], kind="stable")]
+        return [int(f) for f in ranked[np.round(np.linspace(0, len(ranked) - 1, count)).astype(int)]]
+    by = firing.times if rule.name == "most-active" else firing.most * lengths
+    return [int(f) for f in alive[np.argsort(-by[alive], kind="stable")][:count]]

@@ -1,0 +1,210 @@
+"""A trained sparse autoencoder: weights, what it was trained for, and how it reads activations.
+
+    a = encode(x) (n, F),   x̂ = a W_dec + b_dec (n, d)
+
+In units of the model's own activations: the scaling to E||x||² = d that training needs is folded into biases
+and thresholds (ReLU, TopK and JumpReLU commute with it), so the weight matrices are those that were trained,
+and a latent's activation times the length of its decoder row is a length in the model's space.
+`config.scale` records it.
+
+On disk: config.json and sae.safetensors, written beside their place and renamed into it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from heedful._version import __version__
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.features.activations import store_writer as whole
+from heedful.features.sae import architectures
+from heedful.features.sae.base import Memory, Params
+from heedful.features.sae.settings import KINDS, Settings
+
+if TYPE_CHECKING:
+    from heedful.features.measures.quality import Measured
+    from heedful.features.sae.formats import Opened
+
+FORMAT = 1
+WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the weights mean, and where they came from."""
+
+    kind: str
+    d: int
+    width: int
+    k: int | None = None  # topk, batchtopk, matryoshka: active latents a row, in training
+    prefixes: tuple[int, ...] = ()  # matryoshka
+    scale: float = 1.0  # training saw scale * x
+    source: Mapping[str, Any] = field(default_factory=dict)  # model, site, settings, figures of training
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, "heedful": __version__, **asdict(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class SAE(Shown):
+    """A dictionary of F directions in activations of width d."""
+
+    config: Config
+    W_enc: Tensor  # (d, F)
+    b_enc: Tensor  # (F,)
+    W_dec: Tensor  # (F, d)
+    b_dec: Tensor  # (d,)
+    threshold: Tensor | None = None  # jumprelu (F,); topk, batchtopk, matryoshka (), below 0: not known
+
+    def __repr__(self) -> str:
+        c = self.config
+        weight = c.source.get("settings", {}).get("sparsity", 0.0)
+        sparse = f", k = {c.k}" if c.k is not None else f", lambda = {weight:.4g}" if weight else ""
+        why = f"; {c.source['pilot']['why']}" if "pilot" in c.source else ""
+        return f"<{c.kind} autoencoder: ({c.d},) to {c.width:,} features{sparse}{why}>"
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Activations (..., F) of inputs (..., d)."""
+        flat = self._flat(x)
+        found = architectures.get(self.config.kind).encode(self.params, flat, {"k": self.config.k})
+        return found.reshape(*x.shape[:-1], self.config.width)  # type: ignore[no-any-return]
+
+    def decode(self, a: Tensor) -> Tensor:
+        """What activations (..., F) add up to (..., d)."""
+        return a.to(self.W_dec.dtype) @ self.W_dec + self.b_dec
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The reconstruction of x (..., d)."""
+        return self.decode(self.encode(x))
+
+    @property
+    def params(self) -> Params:
+        """By the names that architectures use."""
+        named = {"enc": self.W_enc.T, "b_enc": self.b_enc, "dec": self.W_dec, "b_dec": self.b_dec}
+        return named if self.threshold is None else named | {"threshold": self.threshold}
+
+    def measure(self, model: Any, texts: Any, **settings: Any) -> Measured:
+        """How good it is on the model it was trained for: see heedful.features.measures.quality."""
+        from heedful.features.measures.quality import measure
+
+        return measure(self, model, texts, **settings)
+
+    def thresholded(self) -> SAE:
+        """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""
+        if self.threshold is None or float(self.threshold.max()) < 0:
+            raise HeedfulError(
+                "this autoencoder has no threshold", "training recorded none", "Use encode as it is"
+            )
+        kind = "batchtopk" if self.config.kind == "topk" else self.config.kind
+        config = Config(**{**_shallow(self.config), "kind": kind})
+        return SAE(config, self.W_enc, self.b_enc, self.W_dec, self.b_dec, self.threshold)
+
+    def save(self, folder: str | Path) -> Path:
+        """config.json and sae.safetensors; the config last, so a folder without it is unfinished."""
+        from safetensors.torch import save
+
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        held = {name: getattr(self, name) for name in WEIGHTS}
+        tensors = {name: t.detach().contiguous() for name, t in held.items() if t is not None}
+        (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights
+        whole.replace(place / "sae.safetensors", save(tensors))
+        text = json.dumps(self.config.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        whole.replace(place / "config.json", text.encode())
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path, *, allow_pickle: bool = False) -> SAE:
+        """heedful's own folder, SAELens's, or dictionary-learning's (a pickle: it needs allow_pickle).
+
+        "zoo:lm" is the dictionary that comes with that model. Weights of half precision become float32.
+        """
+        place = _place(folder)
+        if not (place / "sae.safetensors").is_file():
+            from heedful.features.sae import formats
+
+            return _of(formats.opened(place, allow_pickle=allow_pickle))
+        from safetensors.torch import load_file
+
+        try:
+            facts = json.loads((place / "config.json").read_text(encoding="utf-8"))
+            tensors = load_file(place / "sae.safetensors")
+        except Exception as error:  # missing, cut off, or not what its name says
+            raise HeedfulError(f"{place} is not a whole autoencoder", str(error), "Save it again") from None
+        return _of((_config(facts, place), tensors))
+
+    def save_saelens(self, folder: str | Path) -> Path:
+        """cfg.json and sae_weights.safetensors, as SAELens reads them."""
+        from heedful.features.sae import formats
+
+        return formats.save_saelens(self, folder)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != self.config.d:
+            what = f"activations of width {x.shape[-1]} for an autoencoder of width {self.config.d}"
+            raise HeedfulError(
+                what, "it was trained at another place or model", "Give activations of its site"
+            )
+        return x.reshape(-1, self.config.d).to(self.W_enc.dtype)
+
+
+def _shallow(config: Config) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in Config.__dataclass_fields__}
+
+
+def _place(folder: str | Path) -> Path:
+    if not str(folder).startswith("zoo:"):
+        return Path(folder)
+    from heedful.models.zoo import resolve
+
+    return resolve.dictionary(str(folder))
+
+
+def _of(opened: Opened) -> SAE:
+    config, held = opened
+    tensors = {name: t.float() if t.itemsize < 4 else t for name, t in held.items()}
+    shapes = {"W_enc": (config.d, config.width), "b_enc": (config.width,)}
+    shapes |= {"W_dec": (config.width, config.d), "b_dec": (config.d,)}
+    for name, shape in shapes.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            found = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {found}")
+    weights = (tensors["W_enc"], tensors["b_enc"], tensors["W_dec"], tensors["b_dec"])
+    return SAE(config, *weights, tensors.get("threshold"))
+
+
+def _config(facts: Mapping[str, Any], place: Path) -> Config:
+    if facts.get("format") != FORMAT or facts.get("kind") not in KINDS:
+        raise HeedfulError(
+            f"{place} holds an autoencoder of a kind or format not known here",
+            f"kind {facts.get('kind')}, format {facts.get('format')}",
+            "Use the heedful that wrote it",
+        )
+    names = Config.__dataclass_fields__
+    chosen = {name: value for name, value in facts.items() if name in names}
+    chosen |= {name: tuple(chosen.get(name, ())) for name in ("prefixes", "notes")}
+    return Config(**chosen)
+
+
+def fold(params: Params, settings: Settings, memory: Memory, scale: float, source: Mapping[str, Any]) -> SAE:
+    """The autoencoder of unscaled activations: z(s x) = s z'(x) with biases and thresholds divided by s."""
+    k = settings.k if settings.kind in ("topk", "batchtopk", "matryoshka") else None
+    config = Config(settings.kind, settings.d, settings.width, k, settings.prefixes, scale, source)
+    threshold = None if k is None else memory.threshold.clone()
+    if "log_threshold" in params:
+        threshold = params["log_threshold"].detach().exp()
+    if threshold is not None:
+        threshold = torch.where(threshold < 0, threshold, threshold / scale)
+    own = {name: value.detach().clone() for name, value in params.items()}
+    return SAE(
+        config, own["enc"].T.contiguous(), own["b_enc"] / scale, own["dec"], own["b_dec"] / scale, threshold
+    )

@@ -1,0 +1,120 @@
+"""One dictionary trained by several workers: each takes its share of every batch, gradients are averaged.
+
+    torchrun --nproc-per-node 2 -m heedful features train acts/ --width 4096 --kind topk --out sae/
+
+The batch is the whole batch, whatever the number of workers: worker r of w takes rows r, r + w, ...; the
+result is that of one worker up to rounding. BatchTopK's choice, dead counts, thresholds and the revival's
+normaliser are made over all workers. Needs torch.distributed with gloo; every worker reads the same store.
+Cost a step: one all-reduce of the gradients (2·d·F numbers); batchtopk gathers the n·k best of each worker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from heedful.core.errors import HeedfulError
+from heedful.features.sae.base import Alone, Crew
+
+if TYPE_CHECKING:
+    from heedful.features.sae.autoencoder import SAE
+
+
+class Group:
+    """The workers of torch's default process group."""
+
+    def __init__(self) -> None:
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of every worker's tensor."""
+        summed = value.detach().clone().contiguous()
+        dist.all_reduce(summed)
+        return summed
+
+    def mean(self, value: Tensor) -> Tensor:
+        return self.total(value) / self.world
+
+    def gather(self, values: Tensor) -> Tensor:
+        """Every worker's tensor, of one size, one after the other along the first dimension."""
+        parts = [torch.empty_like(values) for _ in range(self.world)]
+        dist.all_gather(parts, values.detach().contiguous())
+        return torch.cat(parts)
+
+
+@contextmanager
+def crew() -> Iterator[Crew]:
+    """The workers that torchrun (or Ray Train) started, or one alone."""
+    if dist.is_available() and dist.is_initialized():
+        yield Group()
+    elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        dist.init_process_group("gloo")
+        try:
+            yield Group()
+            dist.barrier()  # a worker that leaves while another still talks to it makes gloo abort
+        finally:
+            dist.destroy_process_group()
+    else:
+        yield Alone()
+
+
+def shares(batch: int, world: int) -> None:
+    """A batch must be shared evenly: then the mean of the workers' means is the mean."""
+    if batch % world:
+        fewer = batch - batch % world
+        raise HeedfulError(
+            f"a batch of {batch} rows for {world} workers",
+            "it cannot be shared evenly",
+            f"Give batch={fewer}",
+        )
+
+
+def train_on_ray(
+    data: Any, width: int, kind: str, out: str | Path, *, workers: int = 2, **settings: Any
+) -> SAE:
+    """Train with Ray Train on the cluster that Ray is connected to, or one started here.
+
+    `data` is sent to the workers; `out` must be a folder that all of them, and this process, can see.
+    """
+    try:
+        from ray.train import ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+    except ImportError as error:
+        raise HeedfulError("Ray Train is not installed", str(error), "pip install 'ray[train]'") from None
+    from heedful.features.sae.autoencoder import SAE
+
+    config = {
+        "data": data,
+        "width": width,
+        "kind": kind,
+        "out": str(Path(out).absolute()),
+        "settings": settings,
+    }
+    TorchTrainer(
+        _ray_worker,
+        train_loop_config=config,
+        scaling_config=ScalingConfig(num_workers=workers),
+        torch_config=TorchConfig(backend="gloo"),
+    ).fit()
+    return SAE.load(out)
+
+
+def _ray_worker(config: dict[str, Any]) -> None:
+    from heedful.features.sae.train import train_sae
+
+    with crew() as workers:
+        train_sae(
+            config["data"],
+            config["width"],
+            config["kind"],
+            out=config["out"],
+            crew=workers,
+            **config["settings"],
+        )

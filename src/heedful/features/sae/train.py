@@ -1,0 +1,304 @@
+"""Training a dictionary: one loop for every architecture.
+
+    x <- s x with E||s x||² = d;  Adam on the architecture's loss;  gradient norm clipped to 1
+    learning rate falls linearly over the last 20 % of the steps, lambda rises over the first 5 %
+    decoders of length one: gradient along them removed before, length restored after each step
+
+Deterministic by seed. Every `every` steps the run tells how it stands; every `keep` steps it writes a
+checkpoint, from which it goes on bit for bit (on one thread). Cost of a step: see the architecture's file.
+At the end each feature's greatest activation is taken over a fiftieth as many rows as were trained on (at
+least 32,768, at most all once) and recorded: steering by "5x" is a multiple of it. A function of the final
+weights and the seed, so a resumed run records the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.features.activations.stream import Rows, mean_square_norm, rows_of
+from heedful.features.sae import architectures, checkpoint, pilot
+from heedful.features.sae.architectures import relu_tied
+from heedful.features.sae.autoencoder import SAE, fold
+from heedful.features.sae.base import Alone, Crew, Memory, Outcome, Params, note_fired, renormalise_, tangent_
+from heedful.features.sae.distributed import shares
+from heedful.features.sae.settings import Settings, lr_at, settle
+from heedful.features.steering.directions import row_maxima, with_maxima
+
+Progress = Callable[[dict[str, float | int]], None]
+Look = Callable[[SAE, int], None]
+Tell = Callable[[pilot.Choice], None]
+LOOKED = 32_768  # rows over which maxima are taken, at least
+A_LOOK_FOR = 50  # rows trained on are one more
+MANY = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
+
+
+@dataclass(eq=False)
+class Run:
+    """A dictionary in the making."""
+
+    settings: Settings
+    params: Params
+    optimizer: torch.optim.Adam
+    memory: Memory
+    scale: float
+    step: int = 0
+    history: list[dict[str, float | int]] = field(default_factory=list)
+
+    def sae(self, source: dict[str, Any] | None = None) -> SAE:
+        """The autoencoder as it stands, its own copy."""
+        return fold(self.params, self.settings, self.memory, self.scale, source or {})
+
+
+def train_sae(
+    data: Any,
+    width: int | None = None,
+    kind: str = "relu",
+    *,
+    steps: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    every: int = 50,
+    keep: int = 1000,
+    progress: Progress | None = None,
+    look: Look | None = None,
+    crew: Crew | None = None,
+    tell: Tell | None = None,
+    **settings: Any,
+) -> SAE:
+    """Train a sparse autoencoder on activations.
+
+    data      heedful.harvest's result, a tensor (n, d) or an array
+    width     features; default: eight per dimension
+    kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
+    steps     default: four times through the data, at least 4,000 (1,000 with more than 1,024 rows per batch)
+    out       folder for the result and its checkpoints; resume goes on from the last one there
+    progress  called every `every` steps with loss, l0, explained, dead and rate
+    look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
+    tell      called with what a pilot chose and why, where k or sparsity is not given:
+              heedful.features.sae.pilot (the result shows it, too, and keeps it as
+              sae.config.source["pilot"])
+    settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.Settings
+    """
+    rows = rows_of(data)
+    workers = crew or Alone()
+    folder = None if out is None else Path(out)
+    given = {"width": width, "kind": kind, "steps": steps} | settings
+    chosen, choice = _settled(rows, given, folder if resume else None, workers)
+    if choice is not None and workers.rank == 0:
+        if folder is not None:
+            pilot.write(folder, choice)
+        if tell is not None:
+            tell(choice)
+    run = _opened(rows, chosen, folder if resume else None, workers)
+    for outcome, x in steps_of(run, rows):
+        due = run.step % every == 0 or run.step == chosen.steps
+        if due:
+            run.history.append(standing(run, outcome, x))
+            if progress is not None and workers.rank == 0:
+                progress(run.history[-1])
+        if run.step % keep == 0 or run.step == chosen.steps:
+            _keep(run, folder)
+            if look is not None and workers.rank == 0:
+                look(_so_far(run, outcome), run.step)
+    sae = _with_maxima(run.sae(_source(data, run, choice)), rows, run)
+    if folder is not None and workers.rank == 0:
+        sae.save(folder)
+    return sae
+
+
+def _settled(
+    rows: Rows, given: dict[str, Any], folder: Path | None, crew: Crew
+) -> tuple[Settings, pilot.Choice | None]:
+    """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
+    wish = {name: value for name, value in given.items() if value is not None}
+    kind, d, width = wish.pop("kind"), rows.d, wish.pop("width", None)
+    batch = wish.setdefault("batch", min(4096 if rows.rows >= MANY else 1024, max(1, rows.rows)))
+    least = 4000 if batch <= 1024 else 1000
+    steps = wish.pop("steps", max(least, 4 * rows.rows // max(1, batch)))
+    shares(batch, crew.world)
+    wide = pilot.default_width(d, rows.rows) if width is None else width
+    open_k = {"k": 1} if kind in pilot.BY_K else {}  # whatever the pilot says, it fits
+    told = settle(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
+    if not pilot.wanted(kind, wish):
+        return told, None
+    choice = pilot.read(folder) if folder is not None else None
+    if choice is None or choice.width != wide:
+        choice = _agreed(rows, told, crew)
+    return settle(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
+
+
+def _agreed(rows: Rows, wish: Settings, crew: Crew) -> pilot.Choice:
+    """The first worker runs the pilot, the others take what it chose."""
+    alone = pilot.Choice(wish.width, 0, "k by the first worker")
+    choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
+    return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
+
+
+def _fitted(rows: Rows, settings: Settings) -> SAE:
+    """A dictionary without checkpoints."""
+    run = begin(rows, settings)
+    for _ in steps_of(run, rows):
+        pass
+    return run.sae()
+
+
+def begin(rows: Rows, settings: Settings, crew: Crew | None = None) -> Run:
+    """A run at step 0."""
+    scale = (settings.d / mean_square_norm(rows, settings.batch, settings.seed)) ** 0.5
+    first = next(iter(rows.batches(settings.batch, settings.seed))) * scale
+    params = architectures.get(settings.kind).start(settings, first)
+    return _assembled(settings, params, Memory.new(settings), scale, crew or Alone())
+
+
+def _assembled(settings: Settings, params: Params, memory: Memory, scale: float, crew: Crew) -> Run:
+    for value in params.values():
+        value.requires_grad_(True)
+    memory.crew = crew
+    optimizer = torch.optim.Adam(list(params.values()), lr=settings.lr, betas=settings.betas, fused=True)
+    return Run(settings, params, optimizer, memory, scale)
+
+
+def _opened(rows: Rows, settings: Settings, folder: Path | None, crew: Crew) -> Run:
+    saved = None if folder is None else checkpoint.read(folder / "checkpoint", settings)
+    if saved is None:
+        return begin(rows, settings, crew)
+    run = _assembled(settings, saved.params, saved.memory, saved.scale, crew)
+    checkpoint.give_moments(run.optimizer, run.params, saved)
+    run.step, run.history = saved.step, saved.history
+    return run
+
+
+def steps_of(run: Run, rows: Rows) -> Iterator[tuple[Outcome, Tensor]]:
+    """Take the remaining steps, one at a time; gives each one's outcome and its scaled batch."""
+    s, crew = run.settings, run.memory.crew
+    resampled = relu_tied.resampling_steps(s) if s.kind == "relu-tied" else []
+    for raw in rows.batches(s.batch, s.seed, start=run.step):
+        if run.step >= s.steps:
+            return
+        x = raw[crew.rank :: crew.world].float() * run.scale
+        outcome = take_step(run, x)
+        if run.step in resampled:
+            _resample(run, rows)
+        yield outcome, x
+
+
+def take_step(run: Run, x: Tensor) -> Outcome:
+    """One step on a scaled batch (n, d)."""
+    s, params = run.settings, run.params
+    outcome: Outcome = architectures.get(s.kind).loss(params, x, s, run.step, run.memory)
+    run.optimizer.zero_grad(set_to_none=True)
+    outcome.total.backward()  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        _share_gradients(params, run.memory.crew)
+        if s.unit and params["dec"].grad is not None:
+            tangent_(params["dec"], params["dec"].grad)
+        torch.nn.utils.clip_grad_norm_(list(params.values()), s.clip)
+        run.optimizer.param_groups[0]["lr"] = lr_at(s, run.step)
+        run.optimizer.step()
+        if s.unit:
+            renormalise_(params["dec"])
+        note_fired(run.memory, outcome.fired, len(x))
+        _note_threshold(run, outcome)
+    run.step += 1
+    return outcome
+
+
+def _share_gradients(params: Params, crew: Crew) -> None:
+    """Every worker takes the mean of all workers' gradients, so their weights stay equal."""
+    for p in params.values() if crew.world > 1 else ():
+        p.grad = crew.mean(torch.zeros_like(p) if p.grad is None else p.grad)
+
+
+def _note_threshold(run: Run, outcome: Outcome) -> None:
+    """The running mean of the smallest kept activation, from `threshold_from` of the steps on."""
+    s, memory = run.settings, run.memory
+    if outcome.smallest is None or run.step < int(s.threshold_from * s.steps):
+        return
+    seen = memory.crew.mean(outcome.smallest)
+    first = float(memory.threshold) < 0
+    memory.threshold.copy_(seen if first else torch.lerp(seen, memory.threshold, s.threshold_decay))
+
+
+def _resample(run: Run, rows: Rows) -> None:
+    """Draw dead latents anew (relu-tied), with the inputs that come next; their moments start at zero."""
+    s = run.settings
+    dead = (run.memory.silent >= relu_tied.patience(s)).nonzero()[:, 0]
+    if not len(dead):
+        return
+    wanted = min(100, max(1, s.resample_rows // s.batch), max(1, rows.rows // s.batch))
+    inputs, errors = [], []
+    with torch.no_grad():
+        for _, raw in zip(range(wanted), rows.batches(s.batch, s.seed, start=run.step), strict=False):
+            x = raw.float() * run.scale
+            found = architectures.get(s.kind).loss(run.params, x, s, run.step, run.memory)
+            inputs.append(x)
+            errors.append(found.residual.square().sum(1))
+        relu_tied.resample(run.params, dead, torch.cat(inputs), torch.cat(errors), s.seed + run.step)
+    for name, moments in checkpoint.moments_of(run.optimizer, run.params).items():
+        for moment in moments if name != "b_dec" else ():
+            moment[dead] = 0.0
+    run.memory.silent[dead] = 0
+
+
+def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
+    """How a run stands: loss and its parts, active latents a row, variance explained and dead share."""
+    crew, s = run.memory.crew, run.settings
+    with torch.no_grad():
+        centre = crew.mean(x.mean(0))
+        spread = crew.mean((x - centre).square().sum() / len(x))
+        left = crew.mean(outcome.residual.square().sum() / len(x))
+        fired = crew.total(outcome.fired).sum() / (len(x) * crew.world)
+        parts = {name: float(crew.mean(part.detach())) for name, part in outcome.parts.items()}
+    dead = (run.memory.silent >= min(s.dead_rows, max(1, run.step // 4) * s.batch)).double().mean()
+    return {
+        "step": run.step,
+        "steps": s.steps,
+        "loss": float(crew.mean(outcome.total.detach())),
+        **parts,
+        "l0": float(fired),
+        "explained": 1 - float(left / spread.clamp(min=1e-12)),
+        "dead": float(dead),
+        "lr": lr_at(s, run.step - 1),
+    }
+
+
+def _keep(run: Run, folder: Path | None) -> None:
+    if folder is not None and run.memory.crew.rank == 0:
+        moments = checkpoint.moments_of(run.optimizer, run.params)
+        saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
+        checkpoint.write(folder / "checkpoint", saved, run.settings)
+
+
+def _so_far(run: Run, outcome: Outcome) -> SAE:
+    """For an early look: where no threshold is known yet, the last batch's stands for it."""
+    sae = run.sae()
+    if sae.threshold is None or outcome.smallest is None or bool((sae.threshold >= 0).all()):
+        return sae
+    return replace(sae, threshold=outcome.smallest.detach() / run.scale)
+
+
+def _with_maxima(sae: SAE, rows: Rows, run: Run) -> SAE:
+    s = run.settings
+    wanted = max(LOOKED, s.steps * s.batch // A_LOOK_FOR)
+    return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
+
+
+def _source(data: Any, run: Run, choice: pilot.Choice | None) -> dict[str, Any]:
+    manifest = getattr(data, "manifest", None)
+    facts = (
+        {name: manifest[name] for name in ("name", "model", "site") if name in manifest} if manifest else {}
+    )
+    return {
+        **facts,
+        "settings": run.settings.to_dict(),
+        **({} if choice is None else {"pilot": choice.to_dict()}),
+        "last": run.history[-1] if run.history else {},
+        "finished": time.strftime("%Y-%m-%d", time.gmtime()),
+    }

@@ -1,0 +1,247 @@
+"""What steering wrote, as data: two sides, or a sweep over strength. No torch, no model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful.core.notebook import Shown
+
+BROKEN = 2.0  # times the perplexity of unsteered texts
+LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over prompts with its 95 % interval; (nan, nan) where one prompt was given."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def to_dict(self) -> dict[str, float | None]:
+        return {name: v if math.isfinite(v) else None for name, v in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Written:
+    """One text."""
+
+    prompt: int  # which
+    seed: int
+    text: str
+    perplexity: float
+    presence: float
+    repetition: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """All texts of one method at one strength."""
+
+    method: str
+    strength: str
+    size: float  # mean length of what was added to a position
+    texts: tuple[Written, ...]
+    ratio: Mean = Mean(1.0)  # of perplexity to that of the unsteered texts, geometric mean over prompts
+
+    @property
+    def perplexity(self) -> Mean:
+        return _exp(mean_of(_by_prompt(self, lambda w: math.log(w.perplexity))))
+
+    @property
+    def presence(self) -> Mean:
+        return mean_of(_by_prompt(self, lambda w: w.presence))
+
+    @property
+    def repetition(self) -> Mean:
+        return mean_of(_by_prompt(self, lambda w: w.repetition))
+
+    @property
+    def broken(self) -> bool:
+        return self.ratio.value > BROKEN
+
+    @property
+    def looping(self) -> bool:
+        return self.repetition.value > LOOPS
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = ("perplexity", "presence", "repetition", "ratio")
+        return {
+            "method": self.method,
+            "strength": self.strength,
+            "size": self.size,
+            **{name: getattr(self, name).to_dict() for name in numbers},
+            "broken": self.broken,
+            "looping": self.looping,
+            "texts": [
+                {
+                    k: None if isinstance(v, float) and not math.isfinite(v) else v
+                    for k, v in asdict(w).items()
+                }
+                for w in self.texts
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points in the order of strength, the unsteered one first."""
+
+    points: tuple[Point, ...]
+    prompts: tuple[str, ...]
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> Point:
+        return self.points[0]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(point.method for point in self.points[1:]))
+
+    def of(self, method: str) -> tuple[Point, ...]:
+        return tuple(point for point in self.points if point.method == method)
+
+    def breaks(self, method: str | None = None) -> str | None:
+        """The first strength at which perplexity exceeds twice the unsteered; None: it never did."""
+        return self._first(method, lambda point: point.broken)
+
+    def loops(self, method: str | None = None) -> str | None:
+        """The first strength at which more than half of all runs of three tokens are repeats."""
+        return self._first(method, lambda point: point.looping)
+
+    def _first(self, method: str | None, test: Callable[[Point], bool]) -> str | None:
+        found = self.of(method or self.methods[0]) if self.methods else ()
+        return next((point.strength for point in found if test(point)), None)
+
+    def sentences(self) -> list[str]:
+        """What is to be said, method by method."""
+        lines = []
+        for method in self.methods:
+            at, circles = self.breaks(method), self.loops(method)
+            said = f"breaks at {at}" if at else "does not break within this range"
+            also = f", goes round in circles from {circles} on" if circles else ""
+            lines.append(f"{method} {said} (perplexity over {BROKEN:g} × unsteered){also}.")
+        if self.base.looping:
+            lines.append("The unsteered texts go round in circles, too.")
+        return [*lines, *self.notes]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "model": dict(self.model),
+            "settings": dict(self.settings),
+            "prompts": list(self.prompts),
+            "points": [point.to_dict() for point in self.points],
+            "breaks": {method: self.breaks(method) for method in self.methods},
+            "loops": {method: self.loops(method) for method in self.methods},
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.reports.steer_page import page
+
+        target = Path(path)
+        target.write_text(page(self), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        from heedful.reports.steer_page import fragment
+
+        return fragment(self)
+
+    def __repr__(self) -> str:
+        return f"<heedful.Sweep of {self.model.get('name')}: {' '.join(self.sentences())}>"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One continuation; perplexity is the unsteered model's."""
+
+    text: str
+    perplexity: float
+    repetition: float
+
+
+@dataclass(frozen=True)
+class Sides(Shown):
+    """Continuations of one prompt, drawn with the same seed."""
+
+    prompt: str
+    before: Side
+    after: Side
+    size: float  # mean length of what was added to a position
+    same: bool  # token by token
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    beside: Mapping[str, Side] = field(default_factory=dict)  # what another push of the same size writes
+
+    @property
+    def columns(self) -> dict[str, Side]:
+        return {"before": self.before, "after": self.after, **self.beside}
+
+    def to_dict(self) -> dict[str, Any]:
+        sides = {name: _clean(asdict(getattr(self, name))) for name in ("before", "after")}
+        others = {name: _clean(asdict(side)) for name, side in self.beside.items()}
+        told = {"beside": others, "size": self.size, "same": self.same, "notes": list(self.notes)}
+        return {
+            "model": dict(self.model),
+            "prompt": self.prompt,
+            "settings": dict(self.settings),
+            **sides,
+            **told,
+        }
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.reports.steer_page import sides_page
+
+        target = Path(path)
+        target.write_text(sides_page(self), encoding="utf-8")
+        return target
+
+
+def paired(base: Point, point: Point) -> Mean:
+    """Ratio of perplexities, prompt by prompt."""
+    before, after = (_by_prompt(p, lambda w: math.log(w.perplexity)) for p in (base, point))
+    return _exp(mean_of([b - a for a, b in zip(before, after, strict=True)]))
+
+
+def _by_prompt(point: Point, number: Callable[[Written], float]) -> list[float]:
+    """One number a prompt: the mean over its draws."""
+    found: dict[int, list[float]] = {}
+    for written in point.texts:
+        found.setdefault(written.prompt, []).append(number(written))
+    return [float(np.mean(values)) for values in found.values()]
+
+
+def mean_of(values: list[float]) -> Mean:
+    from heedful.stats.intervals import student
+
+    kept = np.array([value for value in values if math.isfinite(value)])[:, None]
+    if not len(kept):
+        return Mean(math.nan)
+    band = student(kept, 1)
+    low, high = float(band.low[0]), float(band.high[0])
+    return Mean(float(band.mean[0]), low, high) if len(kept) > 1 else Mean(float(band.mean[0]))
+
+
+def _exp(mean: Mean) -> Mean:
+    return Mean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
+
+
+def _clean(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

@@ -1,0 +1,297 @@
+"""Without a head: its output replaced, in every pass inside a block, and nothing left behind.
+
+    output of head h at query q      o_q = sum_t A_qt v_t      (d,), before the output projection W_O
+    zero       o_q = 0               the same as W_O without the head's columns
+    mean       o_q = mean of o over all tokens of reference texts (`head_means`): what it says anyway stays
+    uniform    A_qt = 1 / number of keys that q may look at: the head is there, but chooses nothing
+
+Heads are named layer.head, both counted from 0: "2.3"; "2.*" or "2" is a whole layer, "cross:1.0" a head of
+another stack ("self" is meant otherwise: the encoder's, of an encoder-decoder), "all" every head there is.
+
+Cost: nothing beside the passes inside; `head_means` takes one forward a text.
+Needs: a model whose attention can be changed as it runs (transformers' switch, or the one-layer classifier).
+Michel et al. 2019 (zero); Voita et al. 2019; Kovaleva et al. 2019 (uniform); Wang et al. 2023 (mean).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from heedful.core.types import Progress
+    from heedful.models.attention_hooks import Edit, Seen, Site
+
+HOWS = {
+    "zero": "its output is 0",
+    "mean": "its output is its mean over reference texts",
+    "uniform": "it looks at all it may look at alike",
+}
+NAMES = 'Name heads as "2.3" (layer 2, head 3, from 0), "2.*", "cross:1.0" or "all"'
+
+
+class Head(NamedTuple):
+    """One head, counted from 0."""
+
+    stack: str
+    layer: int
+    head: int
+
+    @property
+    def name(self) -> str:
+        """As it is typed: 2.3, cross:1.0"""
+        return f"{layer_name(self.stack, self.layer)}.{self.head}"
+
+
+def layer_name(stack: str, layer: int) -> str:
+    return str(layer) if stack == "self" else f"{stack}:{layer}"
+
+
+Anatomy = Mapping[str, tuple[int, ...]]  # stack -> number of heads of each of its layers
+
+
+@dataclass(frozen=True, eq=False)
+class Means(Shown):
+    """Mean output of every head."""
+
+    values: Mapping[Site, Tensor]  # (H, d) a layer
+    texts: int
+    tokens: int  # of the first stack: how many outputs were averaged
+    notes: tuple[str, ...] = ()  # texts that were cut
+
+
+# --- which heads ------------------------------------------------------------------------------------------
+
+
+def anatomy(model: Any) -> dict[str, tuple[int, ...]]:
+    """Heads of every layer of every stack, seen in a pass over a short text."""
+    require_door(model)
+    found: dict[Site, int] = {}
+
+    def look(seen: Seen) -> Seen:
+        found[seen.site] = seen.heads.shape[1]
+        return seen
+
+    with model.attending(look):
+        model.attended(model.encode("a"))
+    shape: dict[str, tuple[int, ...]] = {}
+    for site in sorted(found, key=lambda site: site.layer):
+        shape[site.stack] = (*shape.get(site.stack, ()), found[site])
+    return {stack: shape[stack] for stack in ("self", "decoder", "cross") if stack in shape}
+
+
+def require_door(model: Any) -> None:
+    if not hasattr(model, "attending"):
+        raise HeedfulError(
+            f"{model.name} has no heads that could be removed",
+            "it is a function of texts",
+            "Give a transformer",
+        )
+
+
+def every_head(shape: Anatomy) -> tuple[Head, ...]:
+    """All heads, stack by stack and layer by layer."""
+    return tuple(
+        Head(stack, layer, head)
+        for stack, layers in shape.items()
+        for layer, count in enumerate(layers)
+        for head in range(count)
+    )
+
+
+def named(spec: Any, shape: Anatomy) -> tuple[Head, ...]:
+    """The heads a user means: names, (layer, head) pairs, or lists of these; each once, in order."""
+    found = set(_meant(spec, shape))
+    if not found:
+        raise HeedfulError("no head was named", fix=NAMES)
+    return tuple(head for head in every_head(shape) if head in found)
+
+
+def _meant(spec: Any, shape: Anatomy) -> Iterator[Head]:
+    if isinstance(spec, str):
+        for part in spec.split(","):
+            if part.strip():
+                yield from _read(part.strip(), shape)
+    elif isinstance(spec, Integral):
+        yield from _checked("self", int(spec), None, shape)
+    elif isinstance(spec, tuple) and spec and all(isinstance(part, Integral) for part in spec[-2:]):
+        stack, *place = spec if isinstance(spec[0], str) else ("self", *spec)
+        if len(place) != 2:
+            raise HeedfulError(f"{spec!r} names no head", fix="Give (layer, head), or a list of names")
+        yield from _checked(stack, int(place[0]), int(place[1]), shape)
+    elif isinstance(spec, Iterable):
+        for part in spec:
+            yield from _meant(part, shape)
+    else:
+        raise HeedfulError(f"{spec!r} names no head", fix=NAMES)
+
+
+def _read(name: str, shape: Anatomy) -> Iterator[Head]:
+    """One name: [stack:]layer, [stack:]layer.head, with * or all for any."""
+    stack, colon, place = name.rpartition(":")
+    if place in ("all", "*"):
+        chosen = {stack: _layers(stack, shape)} if colon else shape
+        yield from every_head(chosen)
+        return
+    layer, _, head = place.partition(".")
+    if not layer.isdecimal() or not (head in ("", "*") or head.isdecimal()) or place.endswith("."):
+        raise HeedfulError(f"{name!r} names no head", has(shape), NAMES)
+    yield from _checked(stack or "self", int(layer), int(head) if head.isdecimal() else None, shape)
+
+
+def _layers(stack: str, shape: Anatomy) -> tuple[int, ...]:
+    if stack not in shape:
+        raise HeedfulError(f"there is no stack {stack!r}", has(shape))
+    return shape[stack]
+
+
+def _checked(stack: str, layer: int, head: int | None, shape: Anatomy) -> Iterator[Head]:
+    layers = _layers(stack, shape)
+    if not 0 <= layer < len(layers):
+        raise HeedfulError(f"there is no layer {layer_name(stack, layer)}", has(shape))
+    if head is not None and not 0 <= head < layers[layer]:
+        raise HeedfulError(f"there is no head {Head(stack, layer, head).name}", has(shape))
+    for one in range(layers[layer]) if head is None else (head,):
+        yield Head(stack, layer, one)
+
+
+def has(shape: Anatomy) -> str:
+    """What the model has, in words."""
+    parts = []
+    for stack, layers in shape.items():
+        counts = sorted(set(layers))
+        heads = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        where = "" if stack == "self" else f"{stack}: "
+        parts.append(f"{where}layers 0 to {len(layers) - 1} of {heads} heads, counted from 0")
+    return "the model has " + "; ".join(parts)
+
+
+# --- without them -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def ablated(model: Any, heads: Any, how: str = "zero", *, means: Means | None = None) -> Iterator[None]:
+    """Everything heedful does with the model inside the block, it does without these heads.
+
+    model   what heedful.load returns
+    heads   "2.3" (layer 2, head 3, both from 0), "2.*" or "2" (a layer), "cross:1.0" (another stack), "all",
+            several with commas, (layer, head) pairs, or a list of any of these
+    how     "zero", "mean" (with `means=heedful.head_means(model, texts)`) or "uniform"
+
+    Blocks nest: what the outer one removed stays removed.
+    """
+    shape = anatomy(model)
+    check_how(how, means)
+    chosen = named(heads, shape)
+    with model.attending(replacing(masks([chosen], shape), how, means)):
+        yield
+
+
+def check_how(how: str, means: Means | None) -> None:
+    if how not in HOWS:
+        raise HeedfulError(f"a head cannot be removed by {how!r}", fix=f"Use one of: {', '.join(HOWS)}")
+    if how == "mean" and means is None:
+        raise HeedfulError(
+            "mean ablation needs the mean outputs",
+            "they come from reference texts",
+            "Give means=heedful.head_means(model, texts)",
+        )
+
+
+def masks(sets: Sequence[Iterable[Head]], shape: Anatomy) -> dict[Site, Tensor]:
+    """(B, H) bool a layer: which heads are gone in which row. Layers that lose none are left out."""
+    import torch
+
+    from heedful.models.attention_hooks import Site
+
+    found: dict[Site, Tensor] = {}
+    for row, heads in enumerate(sets):
+        for stack, layer, head in heads:
+            site = Site(stack, layer)
+            if site not in found:
+                found[site] = torch.zeros(len(sets), shape[stack][layer], dtype=torch.bool)
+            found[site][row, head] = True
+    return found
+
+
+def replacing(gone: Mapping[Site, Tensor], how: str, means: Means | None = None) -> Edit:
+    """The edit that replaces the output of heads marked in `gone` (B or 1, H), and of no other."""
+
+    def edit(seen: Seen) -> Seen:
+        if seen.site not in gone:
+            return seen
+        mask = gone[seen.site][:, :, None, None].to(seen.heads.device)  # (B or 1, H, 1, 1)
+        return _replaced(seen, mask, how, means)
+
+    return edit
+
+
+def _replaced(seen: Seen, mask: Tensor, how: str, means: Means | None) -> Seen:
+    """`where` keeps the graph whole: a trace finds weights of heads that are gone, with gradients of zero."""
+    import torch
+
+    from heedful.models.attention_hooks import uniform
+
+    if how == "uniform":
+        return seen.reweighed(torch.where(mask, uniform(seen), seen.weights))
+    if how == "zero":
+        return replace(seen, heads=seen.heads.masked_fill(mask, 0))
+    value = _mean_of(seen, means)[None, :, None].to(seen.heads)  # (1, H, 1, d)
+    return replace(seen, heads=torch.where(mask, value, seen.heads))
+
+
+def _mean_of(seen: Seen, means: Means | None) -> Tensor:
+    found = None if means is None else means.values.get(seen.site)
+    size = (seen.heads.shape[1], seen.heads.shape[-1])
+    if found is None or tuple(found.shape) != size:
+        raise HeedfulError("these means are of another model", fix="Make them with heedful.head_means")
+    return found
+
+
+def head_means(
+    model: Any,
+    texts: Iterable[Any],
+    *,
+    answers: Iterable[Any] | None = None,
+    long: str = "truncate",
+    progress: Progress | None = None,
+) -> Means:
+    """Mean output of every head over all tokens of reference texts, special tokens included.
+
+    Of an encoder-decoder the decoder's are those of its own greedy answers, or of `answers`.
+    """
+    from heedful.heads.ablation.task_metrics import written
+
+    require_door(model)
+    texts = list(texts)
+    given = [None] * len(texts) if answers is None else list(answers)
+    if not texts or len(given) != len(texts):
+        raise HeedfulError(f"{len(texts)} reference texts and {len(given)} answers", fix="Give one a text")
+    notes: list[str] = []
+    sums: dict[Site, Tensor] = {}
+    counts: dict[Site, int] = {}
+
+    def look(seen: Seen) -> Seen:
+        outputs = seen.heads.detach().double()  # (1, H, Q, d)
+        sums[seen.site] = sums.get(seen.site, 0) + outputs.sum((0, 2))
+        counts[seen.site] = counts.get(seen.site, 0) + outputs.shape[0] * outputs.shape[2]
+        return seen
+
+    for done, (text, answer) in enumerate(zip(texts, given, strict=True), 1):
+        x = model.encode(text, long=long)
+        notes += [f"text {done - 1}: {note}" for note in x.notes]
+        target = written(model, x, answer)  # outside: what it writes is no reference text
+        with model.attending(look):
+            model.attended(x, target)
+        if progress is not None:
+            progress(done, len(texts))
+    values = {site: total / counts[site] for site, total in sums.items()}
+    return Means(values, len(texts), next(iter(counts.values())), tuple(notes))

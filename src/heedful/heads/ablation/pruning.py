@@ -1,0 +1,262 @@
+"""How many heads can go: a curve of the task metric as heads are taken away one after another.
+
+    greedy     at each step the head whose removal hurts least, given those already gone; tried are the
+               `shortlist` heads that hurt least when last tried (None: every head left, exact greedy)
+    one-shot   the order of single-head importance, measured once
+    random     orders drawn at random, what taking just any heads loses: mean, lowest and highest draw
+
+Choosing heads and measuring the loss on the same texts is too hopeful: the luck of the choice is measured
+with it. So texts are cut in two halves at random: heads are chosen on one, and all curves are of the other.
+The metric on the half that chose is kept beside it. Intervals are over the texts that did not choose, for all
+steps of the greedy curve together.
+
+Cost, n texts, H heads, S steps: n/2 (1 + H + S shortlist) forwards to choose, n/2 S (2 + draws) to report.
+Needs: what heedful.heads.ablation.importance needs.
+Michel, Levy & Neubig 2019; Voita et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.types import Floats, Progress
+from heedful.heads.ablation.ablate import Anatomy, Means, check_how
+from heedful.heads.ablation.importance import checked_metric, differences, units_of
+from heedful.heads.ablation.importance_results import plain
+from heedful.heads.ablation.task_metrics import Heads, Task, measure, prepare
+from heedful.stats.intervals import Interval, max_t
+
+NONE: Heads = frozenset()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One head (or layer) more is gone."""
+
+    name: str
+    gone: int  # how many are, after this step
+    chosen: float  # the metric on the texts that chose
+    value: float  # and on those that did not
+    drop: float  # below all heads, on those that did not
+    interval: Interval  # 95 % of the drop, for all steps together
+    one_shot: float  # the metric when as many go in the order of single-head importance
+    random: float  # in random orders: mean over draws
+    random_range: Interval  # lowest and highest draw
+
+
+@dataclass(frozen=True)
+class Pruning(Shown):
+    """The curve, on texts that had no part in the choice."""
+
+    model: str
+    how: str
+    level: str
+    metric: str
+    about: str
+    units: int  # how many heads (or layers) there are
+    texts: tuple[int, int]  # that chose, that did not
+    draws: int
+    seed: int
+    shortlist: int | None
+    base: float  # with all heads, on the texts that did not choose
+    base_chosen: float
+    one_shot: tuple[str, ...]  # the order
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+
+    def within(self, tolerance: float) -> int:
+        """How many can go, greedily, before the loss could be above `tolerance` (end of its interval)."""
+        free = 0
+        for step in self.steps:
+            if step.interval[1] > tolerance:
+                break
+            free = step.gone
+        return free
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row a step."""
+        rows = []
+        for step in self.steps:
+            row = asdict(step)
+            low_high, band = row.pop("interval"), row.pop("random_range")
+            row |= {"low": low_high[0], "high": low_high[1], "random_low": band[0], "random_high": band[1]}
+            rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = plain(asdict(self))
+        return found
+
+
+def prune_heads(
+    model: Any,
+    texts: Iterable[Any],
+    labels: Iterable[Any] | None = None,
+    how: str = "zero",
+    metric: str | None = None,
+    *,
+    level: str = "head",
+    shortlist: int | None = 8,
+    steps: int | None = None,
+    draws: int = 10,
+    means: Means | None = None,
+    seed: int = 0,
+    long: str = "truncate",
+    progress: Progress | None = None,
+) -> Pruning:
+    """Take heads away one after another, those first that are missed least.
+
+    labels, how, metric, level   as for heedful.head_importance
+    shortlist                    heads tried at each step; None tries all that are left
+    steps                        how many go; None: all
+    draws                        random orders, the control
+    progress                     called with model inputs done, and all that will be
+    """
+    from heedful.models.load import load
+
+    door: Any = load(model)
+    check_how(how, means)
+    groups, shape = units_of(door, level)
+    task = prepare(door, texts, labels, long)
+    at = task.metrics.index(checked_metric(metric, task.metrics))
+    halves = split(task, seed)
+    count = checked_steps(steps, shortlist, draws, len(groups))
+    told = _Told(progress, _rows(halves, len(groups), count, shortlist, draws))
+    run = _Runner(shape, how, means, at, told)
+    chosen, values, order = greedy(halves[0], groups, run, count, shortlist)
+    rng = np.random.default_rng([seed, 1])
+    orders = [chosen, order[:count]]
+    orders += [[list(groups)[i] for i in rng.permutation(len(groups))[:count]] for _ in range(draws)]
+    curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
+    told.end()
+    return Pruning(
+        door.name, how, level, task.metrics[at], task.about, len(groups),
+        texts=(len(halves[0].cases), len(halves[1].cases)), draws=draws, seed=seed, shortlist=shortlist,
+        base=float(curves[0, :, 0].mean()), base_chosen=values[0], one_shot=tuple(order),
+        steps=_steps(chosen, values[1:], curves, door, seed), notes=task.notes,
+    )  # fmt: skip
+
+
+def split(task: Task, seed: int) -> tuple[Task, Task]:
+    """Two halves at random: the first chooses, the second, larger by one if they are odd, measures."""
+    n = len(task.cases)
+    if n < 4:
+        raise HeedfulError(
+            f"{n} texts are too few to prune by",
+            "half of them choose the heads, the others measure what is lost",
+            "Give at least 4; some 50 tell something",
+        )
+    mixed = np.random.default_rng([seed, 0]).permutation(n)
+    parts = (sorted(mixed[: n // 2]), sorted(mixed[n // 2 :]))
+    first, second = (replace(task, cases=tuple(task.cases[i] for i in part)) for part in parts)
+    return first, second
+
+
+def checked_steps(steps: int | None, shortlist: int | None, draws: int, units: int) -> int:
+    """How many steps there will be."""
+    for name, value, least in (("steps", steps, 1), ("shortlist", shortlist, 1), ("draws", draws, 1)):
+        if value is not None and value < least:
+            raise HeedfulError(f"{name} cannot be {value}", f"it is {least} or more")
+    return min(steps or units, units)
+
+
+class _Told:
+    """Progress over several measurements."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.before = progress, total, 0
+
+    def more(self, done: int, of: int) -> None:
+        if self.progress is not None:
+            self.progress(min(self.before + done, self.total), self.total)
+        if done == of:
+            self.before += of
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress(self.total, self.total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runner:
+    """What stays the same in every measurement."""
+
+    shape: Anatomy
+    how: str
+    means: Means | None
+    metric: int
+    told: _Told
+
+    def __call__(self, task: Task, sets: Sequence[Heads]) -> Floats:
+        """(n, S) of the chosen metric."""
+        found = measure(task, sets, self.shape, self.how, self.means, self.told.more)
+        return np.asarray(found[..., self.metric])
+
+
+def _rows(halves: tuple[Task, Task], units: int, steps: int, shortlist: int | None, draws: int) -> int:
+    """Model inputs in all, at most: sets that two curves share are run once."""
+    tried = sum(min(shortlist or units, units - done) for done in range(1, steps))
+    return len(halves[0].cases) * (1 + units + tried) + len(halves[1].cases) * (1 + steps * (2 + draws))
+
+
+def greedy(
+    task: Task, groups: dict[str, Heads], run: _Runner, steps: int, shortlist: int | None
+) -> tuple[list[str], list[float], list[str]]:
+    """(names in the order they go, metric after each with that of all heads first, one-shot order)."""
+    names = list(groups)
+    start = run(task, [NONE, *groups.values()]).mean(0)
+    last = dict(zip(names, start[1:].tolist(), strict=True))  # the metric without it, when last tried
+    order = sorted(names, key=lambda name: -last[name])
+    chosen, values, gone = [order[0]], [float(start[0]), last[order[0]]], groups[order[0]]
+    while len(chosen) < steps:
+        left = sorted((name for name in order if name not in chosen), key=lambda name: -last[name])
+        tried = left[:shortlist]
+        found = run(task, [gone | groups[name] for name in tried]).mean(0)
+        last |= dict(zip(tried, found.tolist(), strict=True))
+        best = max(tried, key=last.__getitem__)
+        chosen.append(best)
+        values.append(last[best])
+        gone |= groups[best]
+    return chosen, values, order
+
+
+def _curves(task: Task, groups: dict[str, Heads], orders: Sequence[Sequence[str]], run: _Runner) -> Floats:
+    """(orders, n, 1 + S): the metric as heads go one after another; sets that orders share are run once."""
+    paths = []
+    for names in orders:
+        path = [NONE]
+        for name in names:
+            path.append(path[-1] | groups[name])
+        paths.append(path)
+    unique = list(dict.fromkeys(one for path in paths for one in path))
+    found = run(task, unique)  # (n, U)
+    place = {one: at for at, one in enumerate(unique)}
+    return np.stack([found[:, [place[one] for one in path]] for path in paths])
+
+
+def _steps(
+    names: Sequence[str], chosen: Sequence[float], curves: Floats, model: Any, seed: int
+) -> tuple[Step, ...]:
+    """curves (2 + D, n, 1 + S): greedy, one-shot, random."""
+    means = curves.mean(1)  # (2 + D, 1 + S)
+    band = max_t(differences(curves[0][..., None], model)[..., 0], seed)
+    return tuple(
+        Step(
+            name,
+            s + 1,
+            chosen[s],
+            float(means[0, s + 1]),
+            float(band.mean[s]),
+            (float(band.low[s]), float(band.high[s])),
+            float(means[1, s + 1]),
+            float(means[2:, s + 1].mean()),
+            (float(means[2:, s + 1].min()), float(means[2:, s + 1].max())),
+        )
+        for s, name in enumerate(names)
+    )

@@ -1,0 +1,384 @@
+"""Run folders: an explanation on disk, opened again without torch or the model.
+
+    run/manifest.json     format, heedful version, settings, model facts, SHA-256 of the other files
+    run/comparison.json   everything: the encoded text, the target, every method's scores
+    run/scores.parquet    one row a method x token: method, position, token, word, start, end, score, stderr
+
+Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
+as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass`, `input_shares` and `agreement`
+in the JSON are views for other readers; loading works them out again. `written_x` is what the model had
+already written, whose scores stand in the JSON alone. Each file is written beside its place and renamed into
+it, the manifest last, so a folder is either whole or is refused when opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful._version import __version__
+from heedful.comparisons.agreement import matrices
+from heedful.comparisons.input_share import share_by_count
+from heedful.core.errors import HeedfulError
+from heedful.core.types import (
+    Attribution,
+    Comparison,
+    Cost,
+    Encoded,
+    Evidence,
+    Fired,
+    Firing,
+    Floats,
+    Inside,
+    Looked,
+    Removal,
+    Target,
+    Written,
+)
+
+FORMAT = 1
+FILES = ("comparison.json", "scores.parquet")
+
+
+def _number(value: float) -> float | str | None:
+    if math.isfinite(value):
+        return float(value)
+    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _plain(value: Any) -> Any:
+    """Any setting as JSON can hold it: tuples become lists, numpy numbers plain ones, the rest its text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=str)
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return str(value)
+
+
+def _floats(values: list[float | str | None]) -> Floats:
+    return np.array([float("nan") if value is None else float(value) for value in values], dtype=np.float64)
+
+
+def _scores_to_dict(item: Attribution) -> dict[str, Any]:
+    """What one method says, without the text and target that all methods of a comparison share."""
+    words = (asdict(word) for word in item.words())
+    return {
+        "method": item.method,
+        "signed": item.signed,
+        "output": _number(item.output),
+        "base": None if item.base is None else _number(item.base),
+        "scores": [_number(value) for value in item.scores.tolist()],
+        "stderr": None if item.stderr is None else [_number(value) for value in item.stderr.tolist()],
+        "words": [_plain(word) for word in words],
+        "special_mass": _number(item.special_mass),
+        "params": _plain(item.params),
+        "cost": asdict(item.cost),
+        "notes": list(item.notes),
+        "fitted_by": None if item.fitted_by is None else list(item.fitted_by),
+        "written": None if (part := item.of_written()) is None else _written_to_dict(item, part),
+    }
+
+
+def _written_to_dict(item: Attribution, part: Attribution) -> dict[str, Any]:
+    """Scores of what was written, without its text, which all methods of a comparison share."""
+    assert item.written is not None
+    return {
+        "scores": [_number(value) for value in part.scores.tolist()],
+        "stderr": None if part.stderr is None else [_number(value) for value in part.stderr.tolist()],
+        "same_scale": item.written.same_scale,
+        "words": [_plain(asdict(word)) for word in part.words()],
+    }
+
+
+def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
+    found = [_plain(asdict(item.written.x)) for item in items if item.written is not None]
+    return found[0] if found else None
+
+
+def attribution_to_dict(item: Attribution) -> dict[str, Any]:
+    """One method's answer with its text and target."""
+    return {
+        "heedful": __version__,
+        "format": FORMAT,
+        "x": _plain(asdict(item.x)),
+        "target": {**_plain(asdict(item.target)), "name": item.target.name},
+        "written_x": _written_x([item]),
+        **_scores_to_dict(item),
+    }
+
+
+def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
+    """Every method's answer, the text and target written once."""
+    first = comparison.attributions[0] if comparison.attributions else None
+    if first and any((item.x, item.target) != (first.x, first.target) for item in comparison.attributions):
+        raise ValueError("a Comparison holds methods on one text and one target; these differ")
+    return {
+        "heedful": __version__,
+        "format": FORMAT,
+        "x": _plain(asdict(first.x)) if first else None,
+        "target": {**_plain(asdict(first.target)), "name": first.target.name} if first else None,
+        "written_x": _written_x(comparison.attributions),
+        "input_shares": _plain(comparison.input_shares()),
+        "input_share_by_count": share_by_count(comparison),
+        "model": _plain(comparison.model),
+        "settings": _plain(comparison.settings),
+        "refused": _plain(comparison.refused),
+        "evidence": [_plain(asdict(found)) for found in comparison.evidence],
+        "inside": _plain(asdict(comparison.inside)),
+        "verdict": comparison.verdict if comparison.evidence else None,
+        "attributions": [_scores_to_dict(item) for item in comparison.attributions],
+        "agreement": _plain(matrices(comparison)) if first else None,
+    }
+
+
+def _encoded(data: Mapping[str, Any]) -> Encoded:
+    spans = {name: tuple((int(a), int(b)) for a, b in data[name]) for name in ("offsets", "word_spans")}
+    x = Encoded(
+        text=data["text"],
+        ids=tuple(data["ids"]),
+        tokens=tuple(data["tokens"]),
+        offsets=spans["offsets"],
+        special=tuple(data["special"]),
+        words=tuple(data["words"]),
+        word_spans=spans["word_spans"],
+        segments=tuple(data["segments"]),
+        type_ids=None if data["type_ids"] is None else tuple(data["type_ids"]),
+        notes=tuple(data["notes"]),
+    )
+    lengths = {len(x.tokens), len(x.offsets), len(x.special), len(x.words), len(x.segments), len(x.ids)}
+    if len(lengths) > 1 or any(not -1 <= word < len(x.word_spans) for word in x.words):
+        raise ValueError("the parts of the encoded text do not fit together")
+    return x
+
+
+def _target(data: Mapping[str, Any]) -> Target:
+    return Target(
+        kind=data["kind"],
+        index=data["index"],
+        label=data["label"],
+        position=data["position"],
+        sequence=tuple(data["sequence"]),
+        given=tuple(data.get("given", ())),
+        contrast=data["contrast"],
+        contrast_label=data["contrast_label"],
+        contrast_sequence=tuple(data.get("contrast_sequence", ())),
+    )
+
+
+def _errors(data: Mapping[str, Any], x: Encoded, method: str) -> Floats | None:
+    stderr = None if data["stderr"] is None else _floats(data["stderr"])
+    if stderr is not None and len(stderr) != len(x):
+        raise ValueError(f"{method}: {len(stderr)} standard errors for {len(x)} tokens")
+    return stderr
+
+
+def _written(data: Mapping[str, Any], x: Encoded | None) -> Written | None:
+    """Runs of before what was written was scored have none."""
+    part = data.get("written")
+    if part is None:
+        return None
+    if x is None:
+        raise ValueError("there are scores of what was written, but not what it was")
+    return Written(x, _floats(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
+
+
+def _attribution(data: Mapping[str, Any], x: Encoded, target: Target, written: Encoded | None) -> Attribution:
+    return Attribution(
+        x=x,
+        target=target,
+        scores=_floats(data["scores"]),
+        method=data["method"],
+        params=data["params"],
+        stderr=_errors(data, x, data["method"]),
+        output=float(_floats([data["output"]])[0]),
+        base=None if data["base"] is None else float(data["base"]),
+        signed=data["signed"],
+        cost=Cost(**data["cost"]),
+        notes=tuple(data["notes"]),
+        fitted_by=None if data.get("fitted_by", ()) is None else tuple(data.get("fitted_by", ())),
+        written=_written(data, written),
+    )
+
+
+def _evidence(data: Mapping[str, Any]) -> Evidence:
+    numbers = {name: float(_floats([data[name]])[0]) for name in ("value", "control", "best", "skill")}
+    pairs = {name: tuple(_floats(data[name]).tolist()) for name in ("interval", "chance")}
+    return Evidence(**{**data, **numbers, **pairs, "orders": _row(data.get("orders", ()))})
+
+
+def _inside(data: Mapping[str, Any]) -> Inside:
+    """Runs of before it was kept have none."""
+    looked, fired = data.get("looked"), data.get("fired")
+    return Inside(
+        tuple(map(_removal, data.get("removals", ()))),
+        looked and Looked(_rows(looked["weights"]), _row(looked["special"]), looked["cross"]),
+        fired and _fired(fired),
+    )
+
+
+def _removal(data: Mapping[str, Any]) -> Removal:
+    curves = {method: _rows(points) for method, points in data["curves"].items()}
+    return Removal(data["operator"], _row(data["alone"]), curves, _rows(data["band"]))
+
+
+def _fired(data: Mapping[str, Any]) -> Fired:
+    together, everything = _row([data["together"], data["everything"]])
+    firings = tuple(map(_firing, data["features"]))
+    band, control = _row(data["band"]), _row(data["control"])
+    return Fired(
+        data["site"], firings, data["active"], together, everything, band, control, tuple(data["notes"])
+    )
+
+
+def _firing(data: Mapping[str, Any]) -> Firing:
+    effect, estimate, strength = _row([data[name] for name in ("effect", "estimate", "strength")])
+    return Firing(data["feature"], effect, estimate, strength, tuple(data["words"]))
+
+
+def _row(values: Any) -> Any:
+    return tuple(_floats(values).tolist())
+
+
+def _rows(values: Any) -> Any:
+    return tuple(map(_row, values))
+
+
+def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
+    """The inverse of `comparison_to_dict`."""
+    try:
+        if not isinstance(data["format"], int) or data["format"] > FORMAT:
+            raise HeedfulError(
+                f"This run has format {data['format']}", f"heedful {__version__} reads up to {FORMAT}",
+                "Upgrade heedful with: pip install --upgrade heedful",
+            )  # fmt: skip
+        items: tuple[Attribution, ...] = ()
+        if data["attributions"]:
+            x, target = _encoded(data["x"]), _target(data["target"])
+            written = _encoded(data["written_x"]) if data.get("written_x") else None
+            items = tuple(_attribution(item, x, target, written) for item in data["attributions"])
+        evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
+        model, settings, refused = (dict(data[name]) for name in ("model", "settings", "refused"))
+        return Comparison(items, model, settings, refused, evidence, _inside(data.get("inside") or {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
+
+
+def _parquet(comparison: Comparison) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def safe(text: str) -> str:  # half of a surrogate pair is no UTF-8; the JSON keeps it as it is
+        return text.encode("utf-8", "replace").decode()
+
+    rows: list[tuple[Any, ...]] = []
+    for item in comparison.attributions:
+        errors = [None] * len(item.x) if item.stderr is None else item.stderr.tolist()
+        for position, (token, word, (start, end)) in enumerate(
+            zip(item.x.tokens, item.x.words, item.x.offsets, strict=True)
+        ):
+            score = float(item.scores[position])
+            rows.append((item.method, position, safe(token), word, start, end, score, errors[position]))
+    fields = [
+        ("method", pa.string()), ("position", pa.int64()), ("token", pa.string()), ("word", pa.int64()),
+        ("start", pa.int64()), ("end", pa.int64()), ("score", pa.float64()), ("stderr", pa.float64()),
+    ]  # fmt: skip
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    table = pa.table(
+        [pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields)
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Beside its place, then renamed into it: a reader never sees half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _json(data: Mapping[str, Any]) -> bytes:
+    return (json.dumps(data, allow_nan=False, indent=1) + "\n").encode("ascii")
+
+
+def save(comparison: Comparison, folder: Path) -> Path:
+    """Write a run folder. Other files in the folder are left alone."""
+    folder = Path(folder)
+    data = comparison_to_dict(comparison)
+    contents = dict(zip(FILES, (_json(data), _parquet(comparison)), strict=True))
+    manifest = {
+        "heedful": __version__,
+        "format": FORMAT,
+        "methods": list(comparison),
+        "settings": data["settings"],
+        "model": data["model"],
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            _write(folder / name, content)
+        _write(folder / "manifest.json", _json(manifest))
+    except OSError as error:
+        raise HeedfulError(
+            f"Cannot write the run to {folder}", error.strerror or str(error), "Name another folder"
+        ) from error
+    return folder
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HeedfulError(
+            f"{path.parent} is not a whole run folder",
+            f"cannot read {path.name}: {error.strerror or error}",
+            "A run folder is written by: heedful explain TEXT --save FOLDER",
+        ) from error
+
+
+def parse(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise HeedfulError(f"{path} is damaged", f"not JSON: {error}", "Make the run again") from error
+    if not isinstance(data, dict):
+        raise HeedfulError(f"{path} is damaged", "it should hold a JSON object", "Make the run again")
+    return data
+
+
+def load(folder: Path) -> Comparison:
+    """Open a run folder, after comparing every file with the manifest's checksum."""
+    folder = Path(folder)
+    manifest = parse(_read(folder / "manifest.json"), folder / "manifest.json")
+    sums = manifest.get("files")
+    contents = {name: _read(folder / name) for name in FILES}
+    for name, content in contents.items():
+        if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
+            raise HeedfulError(
+                f"{folder / name} is damaged", "its checksum is not the manifest's", "Make the run again"
+            )
+    return comparison_from_dict(parse(contents[FILES[0]], folder / FILES[0]))

@@ -1,0 +1,210 @@
+"""The frame of the labs: a lab is a function that is handed a `LabRun` and tells it what it finds.
+
+    @lab("superposition", title="Toy models of superposition", minutes=3.0, cite="Elhage et al. 2022")
+    def superposition(run: LabRun) -> None: ...
+
+Every module of `heedful.labs` that has such a function is a lab. The decorator's arguments are read from the
+source, as literals, so a list of labs imports none of them. Third parties add theirs through the entry-point
+group "heedful.plugins". A lab draws from `run.seed` alone; `run_lab` puts back the global random state.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+from heedful.labs.base.report import Cell, Claim, Figure, LabReport, Part, Said, Table
+
+PLUGINS = "heedful.plugins"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
+@dataclass(eq=False)
+class LabRun:
+    """What a lab is handed: how to run, and where to tell what it finds."""
+
+    fast: bool = False
+    seed: int = 0
+    told: Say | None = None
+    parts: list[Part] = field(default_factory=list)
+
+    def progress(self, done: int, total: int, what: str = "working") -> None:
+        if self.told is not None:
+            self.told(what, done, total)
+
+    def say(self, text: str) -> None:
+        """A paragraph of the report."""
+        self.parts.append(Said(" ".join(text.split())))
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Rows as long as there are columns; numbers are rounded when they are shown, not here."""
+        made = tuple(tuple(map(_plain, row)) for row in rows)
+        if bad := next((row for row in made if len(row) != len(columns)), None):
+            raise ValueError(f"table {title!r} has {len(columns)} columns and a row {bad}")
+        self.parts.append(Table(title, tuple(columns), made))
+
+    def figure(self, name: str, svg: str, caption: str) -> None:
+        """An image, from heedful.reports.charts.forest_scatter or heedful.reports.charts.panels; `name` is
+        its file's."""
+        if not NAME.fullmatch(name) or any(isinstance(p, Figure) and p.name == name for p in self.parts):
+            raise ValueError(f"a figure's name is its own, of small letters, digits and hyphens: {name!r}")
+        self.parts.append(Figure(name, svg, caption))
+
+    def claim(
+        self,
+        sentence: str,
+        *,
+        value: float | int,
+        holds: bool,
+        interval: tuple[float, float] | None = None,
+        against: float | int | None = None,
+        control: str = "",
+        exact: bool = False,
+    ) -> None:
+        """A sentence that held or failed, with its number.
+
+        interval   95 %, over what was drawn: seeds, instances, samples; of a claim about every one of them
+                   their range. Or `exact`: nothing was drawn
+        against    the control the number is read by; `control` says what it is
+        The sentence must not hold digits that change with the seed: another seed ends in the same sentences.
+        """
+        if exact == (interval is not None):
+            raise ValueError(f"{sentence!r}: a claim has an interval, or is exact")
+        span = None if interval is None else (float(interval[0]), float(interval[1]))
+        beside = None if against is None else float(against)
+        words = " ".join(sentence.split())
+        self.parts.append(Claim(words, float(value), bool(holds), span, beside, control))
+
+
+Work = Callable[[LabRun], None]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab as the list shows it; its module is imported when it runs."""
+
+    name: str
+    title: str
+    minutes: float  # of the full run, on two cores
+    cite: str
+    module: str
+
+
+_works: dict[str, tuple[Lab, Work]] = {}
+
+
+def lab(name: str, *, title: str, minutes: float, cite: str) -> Callable[[Work], Work]:
+    """Register a function `(run) -> None`; every argument is written out, as it is read without importing."""
+
+    def register(function: Work) -> Work:
+        if name in _works and _works[name][1].__module__ != function.__module__:
+            raise ValueError(f"two labs are called {name!r}")
+        _works[name] = Lab(name, title, minutes, cite, function.__module__), function
+        return function
+
+    return register
+
+
+def labs() -> dict[str, Lab]:
+    """Every lab by name."""
+    _import_plugins()
+    found = {each.name: each for each in (*_written(), *(registered for registered, _ in _works.values()))}
+    return dict(sorted(found.items()))
+
+
+@cache
+def _import_plugins() -> None:
+    for point in entry_points(group=PLUGINS):
+        point.load()
+
+
+@cache
+def _written() -> tuple[Lab, ...]:
+    """The labs of this package, from their source."""
+    folder = Path(str(files("heedful.labs")))
+    return tuple(found for path in sorted(folder.glob("*.py")) for found in _read(path))
+
+
+def _read(path: Path) -> Iterator[Lab]:
+    """The labs a file defines, by its decorators."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for mark in getattr(node, "decorator_list", ()):
+            if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "lab":
+                facts = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
+                yield Lab(ast.literal_eval(mark.args[0]), module=f"heedful.labs.{path.stem}", **facts)
+
+
+def _work(name: str) -> tuple[Lab, Work]:
+    known = labs()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise HeedfulError(f"there is no lab {name!r}", fix=f"{hint}Known: {', '.join(known)}")
+    import_module(known[name].module)
+    return _works[name]
+
+
+def run_lab(
+    name: str,
+    *,
+    fast: bool = False,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Say | None = None,
+) -> LabReport:
+    """Run a lab: `report.holds` says whether all its claims do.
+
+    fast       a smaller run, about a minute at most on a free core
+    out        folder for the report, its numbers and its figures
+    progress   called with what is being done, how much of it and of how much
+    """
+    entry, work = _work(name)
+    from heedful.comparisons.planning import versions
+
+    run, began = LabRun(fast, seed, progress), time.perf_counter()
+    with own_randomness(seed):
+        work(run)
+    settings = {"fast": fast, "seed": seed, "seconds": time.perf_counter() - began, "versions": versions()}
+    report = LabReport(entry.name, entry.title, entry.cite, tuple(run.parts), settings)
+    if not report.claims:
+        raise ValueError(f"the lab {name!r} claims nothing")
+    if out is not None:
+        report.save(out)
+    return report
+
+
+@contextmanager
+def own_randomness(seed: int) -> Iterator[None]:
+    """What draws without a generator (fresh layers do) draws from the seed, and nothing outside notices."""
+    import numpy as np
+    import torch
+
+    before = np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+
+
+def _plain(value: Any) -> Cell:
+    """Numbers of numpy and torch become Python's; a number that is not finite becomes None."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    return value if isinstance(value, str | int) or value is None else str(value)

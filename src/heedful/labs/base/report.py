@@ -1,0 +1,187 @@
+"""What a lab leaves behind: sentences, tables, figures and claims, in the order they were made.
+
+A claim is a sentence that held or failed, with the number it rests on. Its number has a 95 % interval, or the
+range of all numbers if the sentence is about every one, or is exact: arithmetic, in which nothing was drawn.
+A report holds when all its claims do. Needs neither torch nor the lab: a saved report opens anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+
+FILE = "lab.json"
+SLACK = 1e-9  # of rounding, between a value and the end of its interval
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Said:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of numbers and words; numbers keep all their digits until they are shown."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An image as SVG text, written as NAME.svg."""
+
+    name: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was to be shown, and whether it was. Every seed ends in the same sentences, with other digits."""
+
+    sentence: str
+    value: float
+    holds: bool
+    interval: tuple[float, float] | None = None  # None: exact
+    against: float | None = None  # the control the value is read by
+    control: str = ""  # what that is, in a few words
+
+    def __post_init__(self) -> None:
+        if not self.sentence.strip():
+            raise ValueError("a claim is a sentence")
+        if not math.isfinite(self.value) or (self.against is not None and not math.isfinite(self.against)):
+            raise ValueError(f"{self.sentence!r}: its numbers are not finite")
+        if self.interval is not None:
+            low, high = self.interval
+            slack = SLACK * max(1.0, abs(self.value))
+            if not (low - slack <= self.value <= high + slack and math.isfinite(high - low)):
+                raise ValueError(f"{self.sentence!r}: {self.value} is not in a finite {self.interval}")
+
+    @property
+    def exact(self) -> bool:
+        return self.interval is None
+
+
+Part = Said | Table | Figure | Claim
+KINDS: dict[str, type[Part]] = {"said": Said, "table": Table, "figure": Figure, "claim": Claim}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LabReport:
+    """The result of `heedful.run_lab`."""
+
+    lab: str
+    title: str
+    cite: str
+    parts: tuple[Part, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fast, seed, seconds, versions
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Claim))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Table))
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Figure))
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim held."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def answer(self) -> str:
+        """The claims counted, in a sentence."""
+        count, held = len(self.claims), sum(claim.holds for claim in self.claims)
+        if held == count:
+            return "Its claim holds." if count == 1 else f"All {count} claims hold."
+        return f"{count - held} of {count} claim{'s' * (count > 1)} failed."
+
+    def __repr__(self) -> str:
+        return f"<heedful.LabReport of {self.lab}: {self.answer}>"
+
+    def __str__(self) -> str:
+        from heedful.reports.lab_terminal import as_text
+
+        return as_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; `claims` is a view of the parts for other readers."""
+        names = {kind: name for name, kind in KINDS.items()}
+        parts = [{"kind": names[type(part)], **asdict(part)} for part in self.parts]
+        return {
+            "lab": self.lab,
+            "title": self.title,
+            "cite": self.cite,
+            "holds": self.holds,
+            "claims": [asdict(claim) for claim in self.claims],
+            "parts": parts,
+            "settings": dict(self.settings),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.reports.lab_page import page
+
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page(self), encoding="utf-8")
+        return target
+
+    def save(self, folder: str | Path) -> Path:
+        """Write lab.json, report.html and every figure into a folder; `LabReport.load` opens it again."""
+        from heedful.reports.charts.export_svg import standalone
+
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / FILE).write_text(self.to_json(), encoding="utf-8")
+        for figure in self.figures:
+            (target / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
+        self.to_html(target / "report.html")
+        return target
+
+    @classmethod
+    def load(cls, folder: str | Path) -> LabReport:
+        """Read what `save` wrote."""
+        path = Path(folder) / FILE
+        try:
+            return _from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise HeedfulError(f"{path} is not a saved lab", str(error)) from None
+
+    def _repr_html_(self) -> str:
+        from heedful.reports.lab_page import fragment
+
+        return fragment(self)
+
+
+def _from_dict(data: Mapping[str, Any]) -> LabReport:
+    parts = []
+    for given in data["parts"]:
+        values = {name: _tuples(value) for name, value in given.items() if name != "kind"}
+        parts.append(KINDS[given["kind"]](**values))
+    return LabReport(data["lab"], data["title"], data["cite"], tuple(parts), data["settings"])
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

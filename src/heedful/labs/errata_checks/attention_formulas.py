@@ -1,0 +1,141 @@
+"""Misprints about attention as an explanation: rollout, relevance, raw attention (E18, E19, E20)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import heedful
+from heedful.core import registry
+from heedful.core.types import Floats, Trace
+from heedful.explainers.chefer import relevance
+from heedful.labs.errata_checks.formula import Misprint, distance, texts
+
+MAPS = 1e-5  # weights are float32, and so are their rows' sums
+
+
+def read(model: Any, text: str) -> Trace:
+    """One pass, and the gradients of its answer."""
+    x = model.encode(text, long="truncate")
+    found: Trace = model.trace(x, model.target(x))
+    return found
+
+
+def mixed_by(trace: Trace) -> Floats:
+    """(T,) d output / d input, at the answer's position, of a network that does nothing but mix tokens by
+    these maps, residual stream included: the truth about a rollout."""
+
+    def run(x: Tensor) -> Tensor:
+        for layer in trace.attentions:
+            x = (x + layer.double().mean(0) @ x) / 2
+        return torch.tensor(trace.readout, dtype=torch.float64) @ x
+
+    return np.asarray(torch.func.jacrev(run)(torch.ones(len(trace.x), dtype=torch.float64)).numpy())
+
+
+def e18_rollout(seed: int, n: int) -> Misprint:
+    return rolled(
+        seed,
+        n,
+        "E18: rollout without the residual stream, layers reversed, is not what a mixing network passes on.",
+        "S = A¹ × A² × … × A^N",
+        lambda layers: layers,
+    )
+
+
+def e18_order(seed: int, n: int) -> Misprint:
+    return rolled(
+        seed,
+        n,
+        "E18: with the residual stream added, too, the last layer of a rollout stands leftmost.",
+        "S = Â¹ × Â² × … × Â^N",
+        lambda layers: [(layer + np.eye(len(layer))) / 2 for layer in layers],
+    )
+
+
+def rolled(
+    seed: int, n: int, sentence: str, printed: str, made: Callable[[list[Floats]], list[Floats]]
+) -> Misprint:
+    """heedful's rollout, and a product of layers from the first to the last, on real maps."""
+    model, entry = heedful.load("zoo:sentiment"), registry.get("attention-rollout")
+    wrong, right = [], []
+    for text in texts(n, seed):
+        trace = read(model, text)
+        truth = mixed_by(trace)
+        product = reduce(np.matmul, made([layer.double().mean(0).numpy() for layer in trace.attentions]))
+        wrong.append(distance(np.array(trace.readout) @ product, truth))
+        right.append(distance(entry(model, trace.x, trace.target).scores, truth))
+    return Misprint(
+        "E18",
+        sentence,
+        printed,
+        "S = Â^N … Â¹, Â = row-normalise(A + I), as rows are queries",
+        "the Jacobian of a network that only mixes tokens by the maps of zoo:sentiment, by autograd",
+        np.array(wrong),
+        np.array(right),
+        most=MAPS,
+    )
+
+
+def e19_identity(seed: int, n: int) -> Misprint:
+    """The first layer has no weight whose growth would help: what is left of the relevance of the others?"""
+    model = heedful.load("zoo:sentiment")
+    wrong, right = [], []
+    for text in texts(n, seed):
+        trace = read(model, text)
+        first, *others = trace.grad_attentions
+        trace = replace(trace, grad_attentions=(-first.abs(), *others))
+        readout, eye = np.array(trace.readout), np.eye(len(trace.x))
+        bars = [
+            np.maximum((a * g).double().numpy(), 0).mean(0)  # (T, T)
+            for a, g in zip(trace.attentions, trace.grad_attentions, strict=True)
+        ]
+        above = reduce(
+            lambda below, bar: (eye + bar) @ below, bars[1:], eye
+        )  # as if there were no first layer
+        truth = readout @ (above - eye)
+        wrong.append(distance(readout @ reduce(lambda below, bar: bar @ below, bars), truth))
+        right.append(distance(relevance(trace), truth))
+    return Misprint(
+        "E19",
+        "E19: without the identity, one layer that is not felt wipes out the relevance of all others.",
+        "Ā = mean_h (∇A ⊙ R)⁺",
+        "Ā = I + mean_h (∇A ⊙ R)⁺",
+        "zoo:sentiment with no positive gradient in its first layer: what the layers above give alone",
+        np.array(wrong),
+        np.array(right),
+        least=0.9,
+        most=MAPS,
+    )
+
+
+def e20_first_layer(seed: int, n: int) -> Misprint:
+    """How much of what the answer feels of a layer's attention is in the class token's row?"""
+    model = heedful.load("zoo:sentiment")
+    missed: dict[int, list[float]] = {0: [], -1: []}
+    for text in texts(n, seed):
+        trace = read(model, text)
+        for layer, found in missed.items():
+            row = trace.grad_attentions[layer].double().abs().sum((0, 2))  # (Q,)
+            found.append(float(1 - row[0] / row.sum()))
+        raw = registry.get("attention-avg")(model, trace.x, trace.target).scores  # must be that row
+        missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
+    return Misprint(
+        "E20",
+        "E20: the answer is read in the class token's row of the last layer, not in that of the first.",
+        "raw attention = first layer",
+        "raw attention = last layer, class token's row, mean over heads",
+        "zoo:sentiment on film reviews: the share of |∂f/∂A| outside that row",
+        np.array(missed[0]),
+        np.array(missed[-1]),
+        least=0.1,
+    )
+
+
+CHECKS = (e18_rollout, e18_order, e19_identity, e20_first_layer)

@@ -1,0 +1,128 @@
+"""Misprints of a sparse autoencoder's code (E21), beside the dictionaries of heedful.features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heedful.features.sae.architectures import relu
+from heedful.features.sae.base import Memory, Params
+from heedful.features.sae.settings import Settings, settle
+from heedful.features.sae.train import train_sae
+from heedful.labs.errata_checks.formula import Misprint
+
+CODE = """
+class SparseAutoencoder(nn.Module):
+    def __init__(self, size, width, {name}):
+        {begin}
+        self.encoder, self.decoder = nn.Linear(size, width), nn.Linear(width, size)
+        self.weight = {name}
+
+    def forward(self, x):
+        return self.decoder({relu}(self.encoder(x)))
+"""
+RUNS = {"name": "weight", "begin": "super().__init__()", "relu": "torch.relu"}
+PRINTED = {"name": "lambda", "begin": "pass", "relu": "nn.ReLU"}
+D, WIDTH, ROWS = 4, 16, 40
+
+
+def rebuilt(code: str, x: Tensor) -> bool:
+    """Whether the code gives a reconstruction of x at all."""
+    made: dict[str, Any] = {"nn": nn, "torch": torch}
+    try:
+        exec(compile(code, "printed", "exec"), made)
+        found = made["SparseAutoencoder"](x.shape[1], WIDTH, 0.1)(x)
+    except (SyntaxError, AttributeError, TypeError):
+        return False
+    return isinstance(found, Tensor) and found.shape == x.shape
+
+
+def e21_code(seed: int, n: int) -> Misprint:
+    """The printed class with one of its three faults at a time; heedful's own, trained for a moment."""
+    x = torch.randn(512, D, generator=torch.Generator().manual_seed(seed))
+    assert rebuilt(CODE.format(**RUNS), x)  # without its faults it runs
+    printed = [rebuilt(CODE.format(**RUNS | {fault: PRINTED[fault]}), x) for fault in PRINTED]
+    sae = train_sae(x, WIDTH, "relu-tied", steps=60, batch=128, seed=seed, lr=1e-2, sparsity=0.1)
+    left = float((sae(x) - x).square().sum() / (x - x.mean(0)).square().sum())
+    return Misprint(
+        "E21",
+        "E21: each of three faults keeps the printed autoencoder from running: a reserved word, no super(), a"
+        " module for a function.",
+        "lambda as a name; no super().__init__(); nn.ReLU(x)",
+        "another name; super().__init__(); relu(x)",
+        "Python: the share of the faults with which it fails; of heedful's, trained, the variance left over",
+        np.array([1 - np.mean(printed)]),
+        np.array([left]),
+        least=0.99,
+        most=0.5,
+    )
+
+
+def drawn_dictionary(seed: int) -> tuple[Settings, Params, Tensor]:
+    """A dictionary of kind "relu" as it begins, its decoder stretched at random, and rows."""
+    rng = torch.Generator().manual_seed(seed)
+    settings = settle("relu", D, WIDTH, 100, seed=seed)
+    x = torch.randn(ROWS, D, generator=rng)
+    params = relu.start(settings, x)
+    params["dec"] = params["dec"] * (1 + 9 * torch.rand(WIDTH, 1, generator=rng))
+    return settings, {name: value.double() for name, value in params.items()}, x.double()
+
+
+def parts_of(settings: Settings, params: Params, x: Tensor) -> dict[str, float]:
+    """heedful's loss, and the sum of activations the printed penalty is of."""
+    found = relu.loss(params, x, settings, settings.steps, Memory.new(settings))
+    return {
+        **{name: float(value) for name, value in found.parts.items()},
+        "printed": float(relu.encode(params, x, {}).sum()),
+    }
+
+
+def e21_decoder_norm(seed: int, n: int) -> Misprint:
+    """Encoder over s, decoder times s: the same reconstruction. Does the penalty fall?"""
+    rng = np.random.default_rng(seed)
+    wrong, right = [], []
+    for i in range(n):
+        settings, params, x = drawn_dictionary(1000 * seed + i)
+        s = float(rng.uniform(2, 10))
+        stretched = {
+            **params, "enc": params["enc"] / s, "b_enc": params["b_enc"] / s, "dec": params["dec"] * s,
+        }  # fmt: skip
+        before, after = parts_of(settings, params, x), parts_of(settings, stretched, x)
+        wrong.append(abs(1 - after["printed"] / before["printed"]))
+        ours = abs(1 - after["sparsity"] / before["sparsity"])
+        right.append(ours + abs(1 - after["error"] / before["error"]))
+    return Misprint(
+        "E21",
+        "E21: longer decoder columns lower an L1 penalty without sparsity; weighed by the lengths it stays.",
+        "λ Σ f_i",
+        "unit decoder columns, or λ Σ f_i ‖d_i‖",
+        "the change of the penalty when encoder and decoder are rescaled and nothing else changes: none",
+        np.array(wrong),
+        np.array(right),
+    )
+
+
+def e21_batch(seed: int, n: int) -> Misprint:
+    """The same rows twice: does the balance of error and penalty stay?"""
+    wrong, right = [], []
+    for i in range(n):
+        settings, params, x = drawn_dictionary(1000 * seed + i)
+        once, twice = parts_of(settings, params, x), parts_of(settings, params, torch.cat([x, x]))
+        wrong.append(abs(twice["printed"] / once["printed"] - 1))  # its error is a mean, and stays
+        balance = (twice["sparsity"] / twice["error"]) / (once["sparsity"] / once["error"])
+        right.append(abs(balance - 1))
+    return Misprint(
+        "E21",
+        "E21: a penalty summed over the batch beside a mean error means another weight for every batch size.",
+        "mean squared error + λ Σ over the batch",
+        "both are means over the batch",
+        "every row twice: the change of penalty over error: none",
+        np.array(wrong),
+        np.array(right),
+    )
+
+
+CHECKS = (e21_code, e21_decoder_norm, e21_batch)

@@ -1,0 +1,246 @@
+"""Misprints about the architecture: GELU, masks, the scale, GPT-2, SoLU (E4, E5, E6, E10)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.integrate import quad
+from torch import Tensor
+
+from heedful.core.types import Floats
+from heedful.labs.errata_checks.formula import Misprint, distance
+from heedful.nn import GPT2, GPT2Config, attention, causal, causal_mask, gelu, solu
+
+T, D = 8, 64
+
+
+def bell(x: float) -> float:
+    """int_{-inf}^x exp(-t^2/2) dt, by quadrature: no constant in front."""
+    return float(quad(lambda t: math.exp(-t * t / 2), -math.inf, x)[0])
+
+
+def e4_gelu(seed: int, n: int) -> Misprint:
+    x = np.random.default_rng(seed).uniform(-2, 2, n)
+    truth = np.array([bell(value) / bell(math.inf) for value in x])  # a distribution function ends at one
+    printed = np.array([bell(value) / (2 * math.pi) for value in x])
+    ours = (gelu(torch.tensor(x)) / torch.tensor(x)).numpy()
+    return Misprint(
+        "E4",
+        "E4: the GELU with 1/(2 pi) in front of the integral has no distribution function in it.",
+        "Φ(x) = 1/(2π) ∫ exp(−t²/2) dt",
+        "Φ(x) = 1/√(2π) ∫ exp(−t²/2) dt",
+        "quadrature, divided by its value at infinity",
+        np.abs(printed / truth - 1),
+        np.abs(ours / truth - 1),
+        most=1e-7,  # the quadrature's own error
+    )
+
+
+def drawn_qkv(seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    q, k, v = torch.randn(3, T, D, generator=rng, dtype=torch.float64)
+    return q, k, v
+
+
+def prefixes(q: Tensor, k: Tensor) -> Tensor:
+    """The truth of masked attention: token s reads the text up to s, and there is no mask at all (T, T)."""
+    whole = torch.zeros(T, T, dtype=torch.float64)
+    for s in range(T):
+        whole[s, : s + 1] = attention(q[s : s + 1], k[: s + 1], k[: s + 1]).weights[0]
+    return whole
+
+
+def far(weights: Tensor, truth: Tensor) -> float:
+    """Total variation, mean over rows; a row that is no distribution counts as one."""
+    rows = (weights - truth).abs().sum(-1) / 2
+    return float(torch.where(weights.isfinite().all(-1), rows, 1.0).nan_to_num(1.0).mean())
+
+
+def masked(seed: int, n: int) -> dict[str, Floats]:
+    """Distance of each form of the mask to attention over prefixes, (n,) each."""
+    s, t = torch.arange(T)[:, None], torch.arange(T)[None, :]
+    found: dict[str, list[float]] = {"times": [], "s <= t": [], "no scale": [], "ours": []}
+    for i in range(n):
+        q, k, v = drawn_qkv(1000 * seed + i)
+        truth, scores = prefixes(q, k), q @ k.T / math.sqrt(D)
+        times = scores * torch.where(causal(T), 1.0, -math.inf)
+        strict = torch.zeros(T, T, dtype=torch.float64).masked_fill(s <= t, -math.inf)
+        bare = q @ k.T + causal_mask(T, torch.float64)
+        found["times"].append(far(times.softmax(-1), truth))
+        found["s <= t"].append(far(attention(q, k, v, strict).weights, truth))
+        found["no scale"].append(far(bare.softmax(-1), truth))
+        found["ours"].append(far(attention(q, k, v, causal_mask(T, torch.float64)).weights, truth))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+ADDED = "add M, M[s, t] = 0 if t ≤ s, else −∞; divide by √d first"
+PREFIX = "attention over each prefix, without a mask"
+
+
+def e5_multiplied(seed: int, n: int) -> Misprint:
+    found = masked(seed, n)
+    sentence = (
+        "E5: a mask that multiplies scores by minus infinity lets forbidden tokens win, or gives no number."
+    )
+    return Misprint(
+        "E5", sentence, "multiply the scores by 1 or −∞", ADDED, PREFIX, found["times"], found["ours"]
+    )
+
+
+def e5_diagonal(seed: int, n: int) -> Misprint:
+    found = masked(seed, n)
+    sentence = (
+        "E5: a mask that forbids s ≤ t forbids a token itself, and leaves the first nothing to look at."
+    )
+    return Misprint("E5", sentence, "M = −∞ if s ≤ t", ADDED, PREFIX, found["s <= t"], found["ours"])
+
+
+def e5_scale(seed: int, n: int) -> Misprint:
+    found = masked(seed, n)
+    sentence = "E5: the last line of the masked formula, which drops the scale, is another attention."
+    return Misprint(
+        "E5", sentence, "exp(q·k) in the last line", ADDED, PREFIX, found["no scale"], found["ours"]
+    )
+
+
+def e6_scale(seed: int, n: int) -> Misprint:
+    wrong, right = [], []
+    for i in range(n):
+        q, k, v = drawn_qkv(1000 * seed + i)
+        truth = F.scaled_dot_product_attention(q[None], k[None], torch.eye(T, dtype=torch.float64)[None])[0]
+        wrong.append(far((q @ k.T).softmax(-1), truth))
+        right.append(far(attention(q, k, v).weights, truth))
+    return Misprint(
+        "E6",
+        "E6: attention weights without the root of the dimension are other weights.",
+        "α = softmax(q·k)",
+        "α_t = softmax_u(q·k_u / √d)_t",
+        "torch's scaled_dot_product_attention with the identity as values",
+        np.array(wrong),
+        np.array(right),
+    )
+
+
+def e10_parameters(seed: int, n: int) -> Misprint:
+    from transformers import GPT2Config as TheirConfig
+    from transformers import GPT2LMHeadModel
+
+    with torch.device("meta"):  # shapes only
+        truth = sum(p.numel() for p in GPT2LMHeadModel(TheirConfig()).parameters())
+        ours = sum(p.numel() for p in GPT2(GPT2Config()).parameters())
+    return Misprint(
+        "E10",
+        "E10: the small GPT-2 does not have 117 million parameters.",
+        "117M parameters",
+        "124,439,808 parameters",
+        "transformers' GPT-2 at its default sizes, counted; a share of them",
+        np.array([abs(117e6 / truth - 1)]),
+        np.array([abs(ours / truth - 1)]),
+    )
+
+
+def e10_vocabulary(seed: int, n: int) -> Misprint:
+    """50,304 is 50,257 rounded up to a multiple of 128, as a re-implementation pads its table."""
+    from transformers import GPT2Config as TheirConfig
+
+    truth = TheirConfig().vocab_size
+    with torch.device("meta"):
+        ours = GPT2(GPT2Config()).token.weight.shape[0]
+    return Misprint(
+        "E10",
+        "E10: the small GPT-2 does not have 50,304 tokens.",
+        "50,304 tokens",
+        "50,257 tokens",
+        "transformers' default; a share of it",
+        np.array([50_304 / truth - 1]),
+        np.array([abs(ours / truth - 1)]),
+        least=5e-4,  # 47 rows of padding
+    )
+
+
+def small(seed: int) -> tuple[GPT2, Tensor]:
+    """A two-layer GPT-2, its biases and gains shaken so that the place of a norm matters, and three texts."""
+    model = GPT2(GPT2Config(vocab_size=40, context=16, layers=2, heads=2, width=16), seed).double().eval()
+    rng = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.2 * torch.randn(p.shape, generator=rng, dtype=torch.float64))
+    return model, torch.randint(40, (3, 12), generator=rng)
+
+
+def norm_after_attention(model: GPT2, ids: Tensor) -> Tensor:
+    """GPT-2 with one norm before and one after attention, none before the MLP: as printed."""
+    x, mask = model.embed(ids), causal_mask(ids.shape[1], torch.float64)
+    blocks: Any = model.blocks
+    for block in blocks:
+        x = x + block.norm2(block.attn(block.norm1(x), mask=mask).out)
+        x = x + block.mlp(x)
+    return F.linear(model.norm(x), model.token.weight)
+
+
+@torch.no_grad()
+def e10_norms(seed: int, n: int) -> Misprint:
+    wrong, right = [], []
+    for i in range(n):
+        model, ids = small(1000 * seed + i)
+        truth = model.to_transformers()(ids).logits
+        wrong.append(distance(norm_after_attention(model, ids), truth))
+        right.append(distance(model(ids), truth))
+    return Misprint(
+        "E10",
+        "E10: GPT-2 has no norm after attention, and one before the MLP.",
+        "layer norm before and after self-attention",
+        "one before attention, one before the MLP, one at the end",
+        "logits of transformers' GPT-2 with the same weights",
+        np.array(wrong),
+        np.array(right),
+    )
+
+
+@torch.no_grad()
+def e10_loss(seed: int, n: int) -> Misprint:
+    wrong, right = [], []
+    for i in range(n):
+        model, ids = small(1000 * seed + i)
+        theirs = model.to_transformers()
+        theirs.config.loss_type = "ForCausalLM"  # what it falls back to, with a warning
+        truth = float(theirs(ids, labels=ids).loss)
+        onehot = F.one_hot(ids[:, 1:], model.config.vocab_size).double()
+        wrong.append(distance(F.binary_cross_entropy_with_logits(model(ids)[:, :-1], onehot), truth))
+        right.append(distance(model.loss(ids), truth))
+    return Misprint(
+        "E10",
+        "E10: a language model's loss is categorical, not binary, cross entropy.",
+        "binary cross entropy",
+        "−log softmax(logits_t)[x_{t+1}], mean over t",
+        "the loss of transformers' GPT-2 with the same weights",
+        np.array(wrong),
+        np.array(right),
+        most=1e-5,  # transformers takes the loss in float32
+    )
+
+
+def ok_solu(seed: int, n: int) -> Misprint:
+    """The examples of the SoLU paper; softmax without the x in front stands for a misreading."""
+    x = torch.tensor([[4.0, 1, 4, 1], [4, 0, 0, 0], [1, 1, 1, 1]], dtype=torch.float64)
+    shown = np.array([[1.905, 0.024, 1.905, 0.024], [3.79, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
+    return Misprint(
+        "OK",
+        "Sound: the examples of SoLU are x times softmax(x), to the digits shown.",
+        "softmax(x) alone",
+        "x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
+        "the digits shown",
+        np.array([distance(x.softmax(-1), shown)]),
+        np.array([distance(solu(x), shown)]),
+        most=1e-3,  # three digits
+    )
+
+
+CHECKS = (
+    e4_gelu, e5_multiplied, e5_diagonal, e5_scale, e6_scale, e10_parameters, e10_vocabulary, e10_norms,
+    e10_loss, ok_solu,
+)  # fmt: skip

@@ -1,0 +1,141 @@
+"""What an explanation should hold whatever the model: two axioms as metrics, and the case behind one.
+
+    completeness        |sum of scores - (f(x) - f(base))| / |f(x) - f(base)|             low, 0 the best
+    sensitivity-axiom   share of units that break it: taken out, they change f under every operator, and
+                        score zero (missed); or they change f under none, and score (dummy)         low
+
+A change counts above ZERO of the largest and above rounding, a score above ZERO of the largest.
+`completeness` sums the scores of all tokens, special ones and those already written too, and is said of
+methods that name their base or promise to be complete; of the control, and of a promise without a base, the
+base is the text with every word removed. Of all others it says nothing: nan. It is the one metric here that
+minds the size of scores.
+
+Random scores are never zero: they cannot miss a unit, and so pass the first half of sensitivity. The axiom is
+necessary, not sufficient, and the control beside the value shows it.
+
+The case: f(x) = 1 - ReLU(1 - x) at x = 2, from the base 0. f rises from 0 to 1, so x must get a score; but
+f is flat at 2, and its gradient there is 0. Integrated gradients give 1. (`sensitivity_case`)
+
+Cost: none for completeness; a row a unit and operator for sensitivity. Sundararajan, Taly & Yan 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heedful.core import registry
+from heedful.core.registry import metric
+from heedful.core.types import CONTROL, Floats
+from heedful.engine.perturbation import removable
+from heedful.metrics.metric_input import Subject
+from heedful.models.load import load
+from heedful.models.protocol import Model
+from heedful.stats.rounding import rounding_step
+
+ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
+
+
+@metric("completeness", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+def completeness(subject: Subject, rng: np.random.Generator) -> float:
+    """How far the scores are from summing to the change of the output, relative to it.
+
+    When it lies: Scores can sum to the right number and be handed to the wrong words.
+    """
+    item = subject.item
+    base = item.base
+    if base is None and (item.method == CONTROL or "complete" in _promises(item.method)):
+        base = float(subject.model.rows(item.x, item.target, _all_out(subject))[0])
+    if base is None or not np.isfinite(item.output):
+        return float("nan")
+    return incompleteness(np.array(item.total), item.output - base)
+
+
+def _promises(method: str) -> frozenset[str]:
+    known = registry.explainers()
+    return known[method].promises if method in known else frozenset()
+
+
+def _all_out(subject: Subject) -> Any:
+    item = subject.item
+    units = removable(item.x, None if item.written is None else item.written.x, "word")
+    return np.zeros((1, len(units)), dtype=bool)
+
+
+def incompleteness(scores: Floats, rise: float) -> float:
+    """|sum - rise| / |rise|; nan where nothing rises."""
+    return abs(float(scores.sum()) - rise) / abs(rise) if rise else float("nan")
+
+
+@metric("sensitivity-axiom", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
+    """Share of units that matter but score zero, or score but never matter.
+
+    When it lies: Whether a unit matters is found by single removals, which redundancy hides.
+    """
+    missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
+    return float(np.mean(missed | dummy)) if len(missed) else float("nan")
+
+
+def effects(subject: Subject) -> tuple[Floats, float]:
+    """((operators, d) the change when a unit goes, the largest change that counts as none)."""
+    item, d = subject.item, len(subject.scores)
+    keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])
+    ask = subject.model.rows
+    # not by swap: a new word has an effect of its own
+    removing = [name for name in subject.model.operators if name != "swap"]
+    values = np.array([ask(item.x, item.target, keep, name, subject.unit) for name in removing])
+    changes = np.abs(values[:, 1:] - values[:, :1])
+    return changes, max(ZERO * float(changes.max(initial=0.0)), rounding_step(subject.model, values))
+
+
+def violations(scores: Floats, changes: Floats, least: float) -> tuple[Any, Any]:
+    """Two masks (d,): units that always change the output and score zero, units that never do and score."""
+    silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
+    idle = changes <= least  # (operators, d)
+    return ~idle.any(0) & silent, idle.all(0) & ~silent
+
+
+# --- the case of the paper ---------------------------------------------------------------------------------
+
+
+class Saturated(nn.Module):
+    """f = 1 - ReLU(1 - x), x the sum of one-dimensional embeddings: "two" is 2, anything else 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(3, 1)
+        with torch.no_grad():
+            self.table.weight.copy_(torch.tensor([[0.0], [0.0], [2.0]]))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.table(ids)  # type: ignore[no-any-return]
+
+    def forward(self, inputs_embeds: Tensor, attention_mask: Tensor) -> Tensor:
+        x = (inputs_embeds[..., 0] * attention_mask).sum(-1)
+        f = 1 - (1 - x).relu()
+        return torch.stack([f, -f], -1)
+
+
+def saturated_model() -> Model:
+    """The case behind heedful's door; its text is "two"."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1, "two": 2}, unk_token="[UNK]"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=8, **special)
+    return load(Saturated().double(), tokenizer=tokenizer, labels=("f", "minus f"))
+
+
+def sensitivity_case(method: str) -> float:
+    """The score a method gives to x = 2: 0 for gradients, 1 for integrated gradients and for occlusion."""
+    model, entry = saturated_model(), registry.get(method)
+    x = model.encode("two")
+    wish = {"baseline": "zero", "tolerance": 1e-6, "operator": "delete", "seed": 0}
+    found = entry(model, x, model.target(x, "f"), **{k: v for k, v in wish.items() if k in entry.params})
+    return float(found.scores[0])

@@ -1,0 +1,41 @@
+"""How few units carry the explanation: the Gini index of the sizes of the scores.
+
+    c = sorted |a|, smallest first, d of them
+    G = 1 - 2 sum_k  c_k / |c|_1  (d - k + 1/2) / d
+
+0 when all units weigh the same, 1 - 1/d when one carries everything. Moving weight from a large score to a
+small one lowers it; a common factor, a sign or the order of units do not change it; neither does a text that
+says everything twice, so texts of different length can be compared. A short explanation is easy to read; that
+is no reason to believe it.
+Cost: a sort. Nothing is run.
+
+Hurley & Rickard 2009, "Comparing measures of sparsity" (of those compared, the one with all six properties).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heedful.core.registry import metric
+from heedful.core.types import Floats
+from heedful.metrics.metric_input import Subject
+
+
+@metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
+def compactness(subject: Subject, rng: np.random.Generator) -> float:
+    """How few units carry the explanation.
+
+    When it lies: Few is not right: a method that always names one word is perfectly compact.
+    """
+    return gini(subject.scores)
+
+
+def gini(scores: Floats) -> float:
+    """Of the sizes; nan for fewer than two units, 0 where no unit has a score: none stands out."""
+    d, sizes = len(scores), np.sort(np.abs(scores))
+    if d < 2:
+        return float("nan")
+    if not sizes.any():
+        return 0.0
+    rank = np.arange(1, d + 1)
+    return float(1 - 2 * np.sum(sizes / sizes.sum() * (d - rank + 0.5)) / d)

@@ -1,0 +1,153 @@
+"""Does the same question get the same answer? The method is asked RUNS times with other seeds.
+
+    consistency   sqrt(sum_i var_i) / sqrt(mean over runs of sum_i s_i^2): relative spread over seeds; low
+    vsi           100 * mean over pairs of runs of |F_a and F_b| / p,  F the p units a run chose; high
+    csi           100 * mean over units chosen in at least two runs of the share of pairs of these runs whose
+                  95 % intervals s +- 1.96 se overlap; high. Only of methods that give standard errors
+
+F: what LIME as published selects, of any other method the p units with the largest |score|, p = half the
+units and at most FEATURES (of all units nothing can be chosen: nan). Random scores have a consistency of
+about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are points, which never
+meet, so its csi is 0.
+
+A method that draws nothing is perfectly consistent, and that is all these numbers then say:
+`repeated(...).drawn` is False. Wide intervals overlap: a high csi is worth no more than the standard errors
+are.
+
+csi takes the standard errors of the method. Visani's are `ridge_errors`: X without a column for the
+intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so intervals grow
+or shrink with their scale. heedful's published LIME has sandwich errors instead, which do not.
+
+Cost: RUNS explanations; metrics share their rows through a run that remembers. Visani et al. 2022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from heedful.core.registry import metric
+from heedful.core.types import CONTROL, Floats
+from heedful.metrics.metric_input import Subject, unit_scores
+from heedful.stats.lime_limit import Indices
+
+RUNS = 10
+FEATURES = 10
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """One method, other seeds."""
+
+    scores: Floats  # (n, d)
+    stderr: Floats | None  # (n, d)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether anything differs at all: a deterministic method answers alike, whatever the seed."""
+        return bool((self.scores != self.scores[0]).any())
+
+
+def repeated(subject: Subject, rng: np.random.Generator, runs: int = RUNS) -> Repeats:
+    """The explanation again with `runs` seeds."""
+    item, groups = subject.item, subject.item.x.units(subject.unit)
+    seeds = rng.choice(2**31, runs, replace=False).tolist()
+    found = [subject.again(subject.model, item.x, item.target, seed) for seed in seeds]
+    errors = [again.stderr for again in found if again.stderr is not None]
+    each = [np.array([error[positions].sum() for positions in groups]) for error in errors]
+    return Repeats(
+        np.array([unit_scores(again, groups) for again in found]),
+        np.array(each) if len(each) == runs else None,
+    )
+
+
+@metric("consistency", asks="again", better="low", best=0.0, cite="Visani et al. 2022", dear=True)
+def consistency(subject: Subject, rng: np.random.Generator) -> float:
+    """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
+
+    When it lies: A constant answer is perfectly consistent; deterministic methods win by definition.
+    """
+    return spread_over_seeds(repeated(subject, rng).scores)
+
+
+def spread_over_seeds(scores: Floats) -> float:
+    """(n, d) scores -> root of the summed variances over the root of the mean squared norm."""
+    size = float(np.mean(np.square(scores).sum(1)))
+    apart = scores - scores[0]  # exactly zero for a method that draws nothing
+    return float(np.sqrt(apart.var(0, ddof=1).sum() / size)) if size else float("nan")
+
+
+@metric("vsi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
+def vsi(subject: Subject, rng: np.random.Generator) -> float:
+    """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
+
+    When it lies: Choosing the same wrong words each time is perfectly stable.
+    """
+    p = chosen_count(subject)
+    if not p:
+        return float("nan")
+    return variables_stability([chosen(scores, p) for scores in repeated(subject, rng).scores], p)
+
+
+@metric("csi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
+def csi(subject: Subject, rng: np.random.Generator) -> float:
+    """Coefficients stability: how often the 95 % intervals of other seeds overlap.
+
+    When it lies: Wide intervals overlap: an imprecise method looks stable.
+    """
+    p = chosen_count(subject)
+    if not p or (subject.item.stderr is None and subject.item.method != CONTROL):
+        return float("nan")
+    found = repeated(subject, rng)
+    errors = np.zeros_like(found.scores) if found.stderr is None else found.stderr
+    return coefficients_stability(found.scores, errors, [chosen(scores, p) for scores in found.scores])
+
+
+def chosen_count(subject: Subject) -> int:
+    """p, or 0 where every unit would be chosen."""
+    d, params = len(subject.scores), subject.item.params
+    p = int(params["features"]) if params.get("variant") == "published" else min(FEATURES, max(1, d // 2))
+    return p if p < d else 0
+
+
+def chosen(scores: Floats, p: int) -> Indices:
+    """The p units with the largest |score|, in reading order among equals; one of score 0 was not chosen."""
+    best: Indices = np.argsort(-np.abs(scores), kind="stable")[:p]
+    return np.asarray(best[scores[best] != 0])
+
+
+def variables_stability(sets: list[Indices], p: int) -> float:
+    """100 * mean over pairs of runs of the share of p they both chose."""
+    shares = [len(np.intersect1d(a, b)) / p for a, b in combinations(sets, 2)]
+    return 100 * float(np.mean(shares))
+
+
+def coefficients_stability(scores: Floats, errors: Floats, sets: list[Indices]) -> float:
+    """100 * mean over units, chosen in two runs or more, of the share of their pairs whose intervals meet."""
+    low, high = scores - 1.96 * errors, scores + 1.96 * errors
+    shares = []
+    for unit in range(scores.shape[1]):
+        runs = [run for run, units in enumerate(sets) if unit in units]
+        meet = [
+            low[a, unit] <= high[b, unit] and low[b, unit] <= high[a, unit] for a, b in combinations(runs, 2)
+        ]
+        shares += [float(np.mean(meet))] if meet else []
+    return 100 * float(np.mean(shares)) if shares else float("nan")
+
+
+def ridge_errors(data: Floats, values: Floats, weights: Floats, alpha: float = 1.0) -> Floats:
+    """(p,) Visani's standard errors of ridge coefficients; `data` (n, p) without a column for the intercept.
+
+    se^2 = diag(s2 (X'WX + aI)^-1 X'WX (X'WX + aI)^-1),  s2 = sum w (y - fit)^2 / (n - p), the fit weighted
+    least squares with an intercept.
+    """
+    n, p = data.shape
+    root = np.sqrt(weights)
+    full = np.column_stack([np.ones(n), data])
+    line = np.linalg.lstsq(full * root[:, None], values * root, rcond=None)[0]
+    s2 = float(weights @ np.square(values - full @ line)) / (n - p)
+    gram = data.T @ (data * weights[:, None])
+    bread = np.linalg.inv(gram + alpha * np.eye(p))
+    return np.asarray(np.sqrt(s2 * np.diag(bread @ gram @ bread)))

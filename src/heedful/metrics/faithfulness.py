@@ -1,0 +1,224 @@
+"""Does the model do what the explanation says? Remove words and see; f is the explained number.
+
+a: one score a unit. top_k: the k units with the highest score. e_i = (f(x) - f(x less i))^2.
+
+    comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x less top_k)              high is good
+    sufficiency           the same bins of                  f(x) - f(top_k alone)               low
+    aopc                  area over the deletion curve, 1/(L+1) sum_k f(x) - f(x less top_k)    high
+    insertion             area over the curve of top_k alone, the same sum                      low
+    monotonicity          Spearman correlation of |a_i| and e_i                                 high
+    non-sensitivity       share of units where exactly one of a_i and e_i is zero               low
+    effective-complexity  share of units that must be fixed, best |a| first, until the loss
+                          (f(x) - f)^2 / (f(x) - f(nothing))^2, the others tossed, is below 0.1 low
+    infidelity            mean (b m.a - (f(x) - f(x less m)))^2 / mean (f(x) - f(x less m))^2, m a random
+                          set of units, b >= 0 the best scale                                   low
+
+A metric here is a plan: the rows it wants, and what to make of their values. Plans of all methods and draws
+are run together, so a row two of them want is run once (heedful.metrics.score).
+Removal makes texts no model was trained on: every number belongs to its removal operator.
+
+DeYoung et al. 2020 (ERASER); Samek et al. 2017 (AOPC); Nguyen & Martinez 2020; Yeh et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from heedful.core.registry import metric
+from heedful.core.types import Floats
+from heedful.metrics.random_orders import merged_scores
+from heedful.models.protocol import Masks
+from heedful.stats.lime_limit import Indices
+from heedful.stats.rounding import merged
+
+BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
+POINTS = 20  # most points of a curve
+TOSSES = 8  # draws of the units that are not fixed
+SETS = 64  # random sets of infidelity
+LOSS = 0.1  # effective complexity: the share of the squared change that may be left
+ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
+
+
+@dataclass(frozen=True)
+class Ends:
+    """f(x) and f(nothing), and how far outputs may differ by rounding alone."""
+
+    full: float
+    empty: float
+    step: float = 0.0
+
+
+Finish = Callable[[Floats, Ends], float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows wanted (n, d), and the metric's value from their values."""
+
+    keep: Masks
+    finish: Finish
+
+
+def ranked(scores: Floats, rng: np.random.Generator) -> Indices:
+    """Units, highest score first; ties in random order, so that reading order is no advantage.
+
+    Scores that differ by rounding alone are ties: a constant explanation has no order of its own.
+    """
+    shuffled = rng.permutation(len(scores))
+    return shuffled[np.argsort(-merged_scores(scores)[shuffled], kind="stable")]
+
+
+def tops(order: Indices, counts: Floats | list[int]) -> Masks:
+    """(len(counts), d): True for the first k units of the order."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place[None, :] < np.asarray(counts)[:, None]
+
+
+def bin_counts(d: int) -> list[int]:
+    """Units in each bin, at least one."""
+    return [max(1, int(np.ceil(share * d - 1e-9))) for share in BINS]
+
+
+def curve_counts(d: int) -> list[int]:
+    """0 .. d, thinned to POINTS steps."""
+    return sorted({round(k) for k in np.linspace(0, d, min(d, POINTS) + 1).tolist()})
+
+
+@metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", family="remove-top")
+def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How far the output falls when the best units go.
+
+    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
+    weigh most.
+    """
+    keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
+    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+
+
+@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", family="keep-top")
+def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How far the best units alone fall short of the output.
+
+    When it lies: A few words alone are no text: the model's answer to them may be its prior, and a strong
+    prior makes every method look sufficient.
+    """
+    keep = tops(ranked(scores, rng), bin_counts(len(scores)))
+    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+
+
+@metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", family="remove-top")
+def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Area over the curve of the output as units go, best first.
+
+    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
+    methods that find what breaks the model.
+    """
+    keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
+    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+
+
+@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
+def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Area over the curve of the output as units come, best first.
+
+    When it lies: A few words alone are no text: the model's answer to them may be its prior.
+    """
+    keep = tops(ranked(scores, rng), curve_counts(len(scores)))
+    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+
+
+def _one_out(d: int) -> Masks:
+    return ~np.eye(d, dtype=bool)
+
+
+@metric(
+    "monotonicity",
+    asks="rows",
+    better="high",
+    cite="Nguyen & Martinez 2020",
+    best=1.0,
+    shuffled=True,
+)
+def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Rank correlation of the size of a score and the loss when its unit goes.
+
+    When it lies: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
+    zero.
+    """
+    size = merged_scores(np.abs(scores))
+
+    def finish(values: Floats, ends: Ends) -> float:
+        loss = merged(np.abs(ends.full - values), ends.step)  # in the order of the squares
+        if len(size) < 2 or np.ptp(size) == 0 or np.ptp(loss) == 0:
+            return 0.0  # an order without differences agrees with none
+        return float(stats.spearmanr(size, loss).statistic)
+
+    return Plan(_one_out(len(scores)), finish)
+
+
+@metric(
+    "non-sensitivity",
+    asks="rows",
+    better="low",
+    cite="Nguyen & Martinez 2020",
+    best=0.0,
+    shuffled=True,
+)
+def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Share of units where score and effect disagree about being zero.
+
+    When it lies: What counts as zero is a threshold; dense methods are punished for tiny scores.
+    """
+    silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
+
+    def finish(values: Floats, ends: Ends) -> float:
+        change = np.abs(ends.full - values)
+        largest = max(abs(ends.full - ends.empty), float(change.max(initial=0.0)))
+        return float(np.mean(silent != (change <= max(ZERO * largest, ends.step))))
+
+    return Plan(_one_out(len(scores)), finish)
+
+
+@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
+def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """Share of units that must be fixed to hold the output.
+
+    When it lies: The threshold decides; for a model that ignores most words every order is short.
+    """
+    counts = curve_counts(len(scores))
+    fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
+    tossed = rng.random((len(counts), TOSSES, len(scores))) < 0.5
+    keep = (fixed[:, None] | tossed).reshape(-1, len(scores))
+
+    def finish(values: Floats, ends: Ends) -> float:
+        scale = max((ends.full - ends.empty) ** 2, np.finfo(float).tiny)
+        loss = np.square(ends.full - values).reshape(len(counts), TOSSES).mean(1) / scale
+        enough = next((k for k, left in zip(counts, loss, strict=True) if left < LOSS), len(scores))
+        return enough / len(scores)
+
+    return Plan(keep, finish)
+
+
+@metric("infidelity", asks="rows", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
+def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
+    """How badly the scores foretell the effect of removing random sets.
+
+    When it lies: Random sets of half the words say little about single ones; scores of one sign foretell that
+    much removal matters more than little, which is no insight (hence the shuffled control).
+    """
+    keep = rng.random((SETS, len(scores))) < rng.random((SETS, 1))  # all sizes alike
+
+    def finish(values: Floats, ends: Ends) -> float:
+        said, done = (~keep) @ scores, ends.full - values
+        if not (done @ done):
+            return 0.0
+        fit, size = float(said @ done), float(said @ said)
+        scale = max(fit, 0.0) / size if size else 0.0  # a sign is never forgiven
+        return float(np.mean(np.square(scale * said - done)) / np.mean(np.square(done)))
+
+    return Plan(keep, finish)

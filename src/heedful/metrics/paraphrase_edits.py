@@ -1,0 +1,267 @@
+"""Does the explanation hold still when the text is written otherwise and means the same?
+
+    edit-sensitivity = max over edits of |phi(x') - phi(x)| / |phi(x)|, over units that were left alone; low
+
+    case           first letter of the text changed from lower to upper or back; all in lower case
+    spacing        two spaces between words instead of one, or one instead of many
+    typography     straight and curly quotes, "..." and the ellipsis, hyphens and dashes between blanks
+    punctuation    the full stop at the end added or taken away
+    contraction    "do not" and "don't", "it is" and "it's" ..., both ways, all places at once
+    spelling       British and American, all places at once
+    synonym        a word of a small list for its fellow, one place at a time
+
+An edit is a list of replaced stretches of characters, so that every other unit has its place in the new
+text: scores are compared unit by unit, never by position. An edit counts if the tokenizer sees it, if at
+least half of the units are left alone, and if it leaves the output where it was: |f(x') - f(x)| <=
+TOLERANCE |f(x) - f(nothing)|. `trail` tells what became of every edit, and why. English; no claim is made
+that a synonym is one everywhere.
+
+Texts that are more than a text (pairs, chats, cut texts) and targets at a position of it: nan. So is a text
+to which no edit applies.
+
+Cost: an explanation an edit that counts, a row an edit, one for nothing. After Ribeiro et al. 2018 (edits
+that keep the meaning) and Yeh et al. 2019 (max-sensitivity).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from heedful.core.registry import metric
+from heedful.core.types import Encoded, Floats, Span
+from heedful.metrics.metric_input import Subject
+from heedful.metrics.robustness import own_seed
+
+TOLERANCE = 0.1
+HALF = 0.5
+Piece = tuple[int, int, str]  # characters [start, end) of the text become this
+
+CONTRACTIONS = (
+    ("do not", "don't"), ("does not", "doesn't"), ("did not", "didn't"), ("is not", "isn't"),
+    ("are not", "aren't"), ("was not", "wasn't"), ("were not", "weren't"), ("could not", "couldn't"),
+    ("would not", "wouldn't"), ("should not", "shouldn't"), ("have not", "haven't"), ("has not", "hasn't"),
+    ("had not", "hadn't"), ("cannot", "can't"), ("will not", "won't"), ("it is", "it's"),
+    ("that is", "that's"), ("there is", "there's"), ("I am", "I'm"), ("I have", "I've"),
+    ("you are", "you're"), ("we are", "we're"), ("they are", "they're"),
+)  # fmt: skip
+SPELLINGS = (
+    ("colour", "color"), ("favourite", "favorite"), ("humour", "humor"), ("flavour", "flavor"),
+    ("behaviour", "behavior"), ("honour", "honor"), ("neighbour", "neighbor"), ("theatre", "theater"),
+    ("centre", "center"), ("grey", "gray"), ("realise", "realize"), ("recognise", "recognize"),
+    ("organise", "organize"), ("apologise", "apologize"), ("analyse", "analyze"), ("defence", "defense"),
+    ("travelling", "traveling"), ("cancelled", "canceled"), ("programme", "program"),
+    ("jewellery", "jewelry"),
+)  # fmt: skip
+SYNONYMS = (
+    ("movie", "film"), ("big", "large"), ("begin", "start"), ("buy", "purchase"), ("quick", "fast"),
+    ("smart", "clever"), ("maybe", "perhaps"), ("almost", "nearly"), ("whole", "entire"),
+    ("often", "frequently"), ("children", "kids"), ("ending", "conclusion"), ("actor", "performer"),
+    ("story", "tale"), ("whilst", "while"), ("although", "though"), ("help", "assist"), ("seat", "chair"),
+    ("phone", "telephone"), ("photo", "photograph"), ("TV", "television"), ("sofa", "couch"),
+)  # fmt: skip
+TYPOGRAPHY = (("'", "\u2019"), ("...", "\u2026"), (" - ", " \u2013 "), (" \u2014 ", " - "))
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text written otherwise."""
+
+    name: str
+    pieces: tuple[Piece, ...]  # in reading order, apart from each other
+
+    def apply(self, text: str) -> str:
+        out, cursor = [], 0
+        for start, end, new in self.pieces:
+            out += [text[cursor:start], new]
+            cursor = end
+        return "".join([*out, text[cursor:]])
+
+    def place(self, span: Span) -> Span | None:
+        """Where a stretch of the old text stands in the new one; None if the edit touched it."""
+        start, end = span
+        if any(a < end and start < b for a, b, _ in self.pieces):
+            return None
+        moved = sum(len(new) - (b - a) for a, b, new in self.pieces if b <= start)
+        return start + moved, end + moved
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of an edit."""
+
+    edit: str
+    text: str
+    why: str  # "" if it counts, else why it does not
+    change: float = float("nan")  # of the output, as a share of f(x) - f(nothing)
+    distance: float = float("nan")  # of the explanation, relative
+
+
+# --- what can be edited ------------------------------------------------------------------------------------
+
+
+def edits_of(text: str) -> list[Edit]:
+    """Every edit that changes the text, no text twice."""
+    found = [Edit(name, tuple(pieces)) for name, make in KINDS for pieces in make(text)]
+    seen = {text: None}
+    kept = []
+    for edit in found:
+        if edit.pieces and (new := edit.apply(text)) not in seen:
+            seen[new] = None
+            kept.append(edit)
+    return kept
+
+
+def _case(text: str) -> Iterator[list[Piece]]:
+    if first := re.search(r"[^\W\d_]", text):
+        yield [(first.start(), first.end(), first.group().swapcase())]
+    yield [
+        (m.start(), m.end(), m.group().lower())
+        for m in re.finditer(r"[^\W\d_]+", text)
+        if m.group() != m.group().lower()
+    ]
+
+
+def _spacing(text: str) -> Iterator[list[Piece]]:
+    yield [(m.start(), m.end(), "  ") for m in re.finditer(r"(?<=\S) (?=\S)", text)]
+    yield [(m.start(), m.end(), " ") for m in re.finditer(r"(?<=\S) {2,}(?=\S)", text)]
+
+
+def _typography(text: str) -> Iterator[list[Piece]]:
+    for pair in TYPOGRAPHY:
+        for old, new in (pair, pair[::-1]):
+            yield [(m.start(), m.end(), new) for m in re.finditer(re.escape(old), text)]
+
+
+def _punctuation(text: str) -> Iterator[list[Piece]]:
+    end = len(text.rstrip())
+    if end and text[end - 1] == "." and not text[:end].endswith(".."):
+        yield [(end - 1, end, "")]
+    elif end and text[end - 1].isalnum():
+        yield [(end, end, ".")]
+
+
+def _listed(pairs: Sequence[tuple[str, str]]) -> Callable[[str], Iterator[list[Piece]]]:
+    """All places at once, from the first of each pair to the second, and back."""
+
+    def make(text: str) -> Iterator[list[Piece]]:
+        for way in (1, -1):
+            yield _swapped(text, [pair[::way] for pair in pairs])
+
+    return make
+
+
+def _synonyms(text: str) -> Iterator[list[Piece]]:
+    for piece in _swapped(text, [*SYNONYMS, *(pair[::-1] for pair in SYNONYMS)]):
+        yield [piece]
+
+
+def _swapped(text: str, pairs: Sequence[tuple[str, ...]]) -> list[Piece]:
+    """Whole words alone; a capital letter at the beginning is kept."""
+    found = [
+        (m.start(), m.end(), new[0].upper() + new[1:] if m.group()[0].isupper() else new)
+        for old, new in pairs
+        for m in re.finditer(rf"(?<!\w){re.escape(old)}(?![\w'\u2019])", text, re.IGNORECASE)
+    ]
+    apart: list[Piece] = []
+    for piece in sorted(found):
+        if not apart or piece[0] >= apart[-1][1]:
+            apart.append(piece)
+    return apart
+
+
+KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
+    ("case", _case),
+    ("spacing", _spacing),
+    ("typography", _typography),
+    ("punctuation", _punctuation),
+    ("contraction", _listed(CONTRACTIONS)),
+    ("spelling", _listed(SPELLINGS)),
+    ("synonym", _synonyms),
+)
+
+
+# --- what explanations make of it --------------------------------------------------------------------------
+
+
+@metric(
+    "edit-sensitivity",
+    asks="again",
+    better="low",
+    best=0.0,
+    cite="Ribeiro et al. 2018; Yeh et al. 2019",
+    dear=True,
+)
+def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
+    """The largest relative change of the explanation under edits of the text that keep its meaning.
+
+    When it lies: Edits that keep the meaning for people may change it for the model; then the explanation
+    should change.
+    """
+    counted = [trial.distance for trial in trail(subject) if not trial.why]
+    return max(counted, default=float("nan"))
+
+
+def trail(subject: Subject) -> list[Trial]:
+    """Every edit of the text, whether it counts, how far it moved the explanation; []: none can be tried."""
+    model, item = subject.model, subject.item
+    x, d = item.x, len(subject.scores)
+    if item.target.position is not None or not d or not _plain(subject):
+        return []
+    full, nothing = model.rows(
+        x, item.target, np.repeat([[True], [False]], d, axis=1), None, subject.unit
+    ).tolist()
+    if full == nothing:
+        return []
+    return [_tried(subject, edit, full, abs(full - nothing)) for edit in edits_of(x.text)]
+
+
+def _plain(subject: Subject) -> bool:
+    """Whether the text alone gives the input back."""
+    x = subject.item.x
+    return set(x.segments) <= {0, -1} and subject.model.encode(x.text, long="truncate").ids == x.ids
+
+
+def _tried(subject: Subject, edit: Edit, full: float, rise: float) -> Trial:
+    model, item = subject.model, subject.item
+    text = edit.apply(item.x.text)
+    new = model.encode(text, long="truncate")
+    if (new.ids, new.tokens) == (item.x.ids, item.x.tokens):
+        return Trial(edit.name, text, "the tokenizer does not see it")
+    pairs = aligned(item.x, new, edit, subject.unit)
+    if len(pairs) < HALF * len(subject.scores):
+        return Trial(edit.name, text, f"it leaves {len(pairs)} of {len(subject.scores)} units alone")
+    whole = np.ones((1, len(new.units(subject.unit))), dtype=bool)
+    change = abs(float(model.rows(new, item.target, whole, None, subject.unit)[0]) - full) / rise
+    if change > TOLERANCE:
+        return Trial(edit.name, text, f"it changes the output by {change:.0%} of the text's effect", change)
+    old = subject.scores[[i for i, _ in pairs]]
+    if not old.any():
+        return Trial(edit.name, text, "the units it leaves alone have no scores", change)
+    again = subject.again(model, new, item.target, own_seed(subject))
+    found = _scores(again.scores, new, subject.unit)[[j for _, j in pairs]]
+    return Trial(edit.name, text, "", change, float(np.linalg.norm(found - old) / np.linalg.norm(old)))
+
+
+def _scores(scores: Floats, x: Encoded, unit: str) -> Floats:
+    return np.array([scores[positions].sum() for positions in x.units(unit)])
+
+
+def aligned(old: Encoded, new: Encoded, edit: Edit, unit: str) -> list[tuple[int, int]]:
+    """(unit of the old text, the same unit of the new one) for every unit the edit left alone."""
+    places = {span: j for j, span in enumerate(_spans(new, unit))}
+    moved = [(i, edit.place(span)) for i, span in enumerate(_spans(old, unit))]
+    return [(i, places[span]) for i, span in moved if span is not None and span in places]
+
+
+def _spans(x: Encoded, unit: str) -> list[Span]:
+    """Characters of each unit, without the blanks at its ends, which some tokenizers count in."""
+    found = []
+    for positions in x.units(unit):
+        start, end = x.offsets[positions[0]][0], x.offsets[positions[-1]][1]
+        piece = x.text[start:end]
+        found.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+    return found

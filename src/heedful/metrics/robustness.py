@@ -1,0 +1,106 @@
+"""Does the explanation hold still when the text hardly moves? In embedding space; phi is one score a unit.
+
+    local-lipschitz    max_k (|phi(x_k) - phi(x)| / |phi(x)|) / (|x_k - x| / |x|),  x_k = x + Gaussian noise
+    max-sensitivity    max_k  |phi(x_k) - phi(x)| / |phi(x)|,  x_k = x + noise uniform in a box of radius r
+
+Low is good, 0 the best. Both are maxima over a few draws: lower bounds of what an adversary would find.
+Norms are Euclidean. Both are without unit, so that methods whose scores differ in size, and models whose
+embeddings do, can be compared: a random explanation moves by about 1.4 at every draw. The noise has RADIUS of
+the root mean square of the text's own embeddings (sd of a coordinate; r). Special tokens stay where they
+are, and so does the seed, so that sampling noise is not counted (that is `consistency`).
+
+An explanation that ignores the model is perfectly still: robustness alone is no merit. Where the scores are
+all zero there is nothing to compare, and where no token table can be moved (functions) no metric: nan.
+
+Quantus' local Lipschitz estimate is the same ratio without the two norms in the middle (`lipschitz` with
+unit norms); its and captum's max-sensitivity divide as here (captum's `norm_ord` over the whole tensor).
+
+Cost: SAMPLES explanations. Alvarez-Melis & Jaakkola 2018; Yeh et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.core.registry import metric
+from heedful.core.types import Floats
+from heedful.metrics.embedding_noise import movable, nudged
+from heedful.metrics.metric_input import Subject, unit_scores
+from heedful.metrics.model_copies import bare
+
+SAMPLES = 8
+RADIUS = 0.1
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+
+
+@metric(
+    "local-lipschitz", asks="again", better="low", best=0.0, cite="Alvarez-Melis & Jaakkola 2018", dear=True
+)
+def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
+    """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise.
+
+    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    """
+    found = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
+    if found is None:
+        return float("nan")
+    scores, distances, size = found
+    return lipschitz(subject.scores, scores, distances / size) / float(np.linalg.norm(subject.scores))
+
+
+@metric("max-sensitivity", asks="again", better="low", best=0.0, cite="Yeh et al. 2019", dear=True)
+def max_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
+    """The largest relative change of the explanation when embeddings move within a small box.
+
+    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    """
+    found = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
+    return float("nan") if found is None else largest_change(subject.scores, found[0])
+
+
+def lipschitz(scores: Floats, others: Floats, distances: Floats) -> float:
+    """max_k |others_k - scores| / distances_k."""
+    return float((np.linalg.norm(others - scores, axis=1) / distances).max())
+
+
+def largest_change(scores: Floats, others: Floats) -> float:
+    """max_k |others_k - scores| / |scores|."""
+    return float(np.linalg.norm(others - scores, axis=1).max() / np.linalg.norm(scores))
+
+
+def neighbours(
+    subject: Subject, rng: np.random.Generator, draw: Draw, samples: int = SAMPLES, radius: float = RADIUS
+) -> tuple[Floats, Floats, float] | None:
+    """(scores (n, d) at n texts nearby, how far each is, the text's own norm); None: nothing can be said."""
+    item, model = subject.item, bare(subject.model)
+    if not subject.scores.any() or not movable(model, item.x, item.target):
+        return None
+    embeds = model.lookup(item.x, item.target).double()  # (T, d)
+    content = ~torch.tensor(item.x.special)
+    size = float(embeds[content].norm())
+    scale = radius * float(embeds[content].square().mean().sqrt())
+    scores, distances = [], []
+    for _ in range(samples):
+        shift = torch.from_numpy(scale * draw(rng, tuple(embeds.shape)))
+        found, distance = explained_nearby(subject, shift)
+        scores.append(found)
+        distances.append(distance)
+    return np.array(scores), np.array(distances), size
+
+
+def explained_nearby(subject: Subject, shift: Tensor) -> tuple[Floats, float]:
+    """(scores (d,) of the text with its embeddings moved by `shift` (T, d), the distance)."""
+    item = subject.item
+    with nudged(subject.model, item.x, item.target, shift) as (moved, distance):
+        again = subject.again(bare(subject.model), moved, item.target, own_seed(subject))
+    return unit_scores(again, item.x.units(subject.unit)), distance
+
+
+def own_seed(subject: Subject) -> int:
+    """The seed the explanation was drawn with."""
+    return int(subject.item.params.get("seed", 0))

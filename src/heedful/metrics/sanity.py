@@ -1,0 +1,238 @@
+"""Does the explanation follow the model at all? Weights, or labels, are drawn at random.
+
+    cascading      layers from the top down, each on top of those before; explained after each
+    independent    one layer at a time, all others as trained
+    correlation    Spearman between trained and randomised explanation, of the scores and of their size
+    sanity         mean over cascading stages of |correlation of sizes|: low is good, 0 the best
+
+A method that gives the same words for a random network shows the text, not the model. With few words chance
+alone correlates (mean |correlation| of random scores: 0.37 for 6 words, 0.18 for 20), which is what the
+control shows. Scores without differences correlate with nothing: 0. Of fewer than three units every order
+is alike: nan.
+
+Read the curve, not the mean alone. Where upper layers hardly bend what the lower ones computed, the function
+itself keeps its order when they are random, and so does occlusion, which asks the function: a high value is
+then no fault. What is suspect is a stage at which occlusion moves and a method does not.
+
+A layer's weights are drawn from a normal with the mean and standard deviation of each tensor (gains of a
+LayerNorm so stay near one; what never varied stays). Layers are read off the parameters' names, in the
+order in which the module defines them, token tables lowest; a table that is tied to the output counts as
+the embedding. At most STAGES stages, first and last among them. All on a copy: the user's model is not
+touched.
+
+label_randomisation trains one model on the true labels and one on shuffled ones, which it can only learn by
+heart.
+
+Quantus' MPRT differs in its draws: each module's own `reset_parameters`, at the scale of a fresh layer, not
+of the trained one; weights of modules without it (GPT-2's Conv1D, plain parameters) stay trained.
+
+Cost: an explanation a stage. Adebayo et al. 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.registry import metric
+from heedful.core.types import Attribution, Floats
+from heedful.metrics.metric_input import Again, Subject, unit_scores
+from heedful.metrics.model_copies import can_copy, copied
+from heedful.metrics.random_orders import merged_scores
+from heedful.metrics.robustness import own_seed
+from heedful.models.load import load
+from heedful.models.protocol import Model
+from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
+from heedful.nn.train import TrainConfig
+from heedful.nn.train import fit as train_on
+
+STAGES = 8
+MODES = ("cascading", "independent")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is left of an explanation once a layer is random."""
+
+    name: str  # the layer that was drawn last
+    signed: float  # correlation of the scores
+    size: float  # of their absolute values
+
+
+@metric("sanity", asks="again", better="low", best=0.0, cite="Adebayo et al. 2018", dear=True)
+def sanity(subject: Subject, rng: np.random.Generator) -> float:
+    """How much the explanation of a network with random weights looks like that of the trained one.
+
+    When it lies: A method may pass because everything about it changes with the weights, noise included.
+    Passing shows dependence, not truth.
+    """
+    if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):
+        return float("nan")
+    curve = randomisation_curve(subject, seed=int(rng.integers(2**31)))
+    return float(np.mean([abs(stage.size) for stage in curve]))
+
+
+def randomisation_curve(
+    subject: Subject, mode: str = "cascading", seed: int = 0, most: int | None = STAGES
+) -> tuple[Stage, ...]:
+    """Correlations with the trained model's explanation, the top layer first."""
+    if mode not in MODES:
+        raise HeedfulError(f"unknown mode {mode!r}", fix=f"Use one of: {', '.join(MODES)}")
+    copy, rng = copied(subject.model), torch.Generator().manual_seed(seed)
+    item, groups = subject.item, subject.item.x.units(subject.unit)
+    layers = list(reversed(layers_of(copy.module).items()))
+    shown = {
+        round(k) for k in np.linspace(0, len(layers) - 1, min(len(layers), most or len(layers))).tolist()
+    }
+    curve = []
+    for number, (name, tensors) in enumerate(layers):
+        trained = [tensor.detach().clone() for tensor in tensors]
+        randomise(tensors, rng)
+        if number in shown:
+            again = subject.again(copy.model(), item.x, item.target, own_seed(subject))
+            curve.append(compared(name, subject.scores, unit_scores(again, groups)))
+        if mode == "independent":
+            for tensor, old in zip(tensors, trained, strict=True):
+                tensor.data.copy_(old)
+    return tuple(curve)
+
+
+def layers_of(module: nn.Module) -> dict[str, list[Tensor]]:
+    """Layer -> its parameters, from the bottom up: names up to their first number, else up to two words.
+
+    In the order of definition, but what looks tokens up is the bottom: a module's own parameters are listed
+    before those of its parts.
+    """
+    layers: dict[str, list[Tensor]] = {}
+    for name, tensor in module.named_parameters():
+        parts = name.split(".")
+        number = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+        key = parts[:-1][:2] or parts if number is None else parts[: number + 1]
+        layers.setdefault(".".join(key), []).append(tensor)
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+
+    def looks_up(tensors: list[Tensor]) -> bool:
+        wide = [tensor for tensor in tensors if tensor.ndim > 1]
+        return bool(wide) and all(id(tensor) in tables for tensor in wide)
+
+    return dict(sorted(layers.items(), key=lambda layer: not looks_up(layer[1])))
+
+
+@torch.no_grad()
+def randomise(tensors: Sequence[Tensor], rng: torch.Generator) -> None:
+    """Each drawn anew from a normal with its own mean and standard deviation."""
+    for tensor in tensors:
+        noise = torch.randn(tensor.shape, generator=rng).to(tensor)
+        tensor.copy_(tensor.mean() + tensor.std(correction=0) * noise)
+
+
+def compared(name: str, scores: Floats, others: Floats) -> Stage:
+    return Stage(name, correlation(scores, others), correlation(np.abs(scores), np.abs(others)))
+
+
+def correlation(a: Floats, b: Floats) -> float:
+    """Spearman's; 0 where one of them has no order. What differs by rounding alone is a tie."""
+    a, b = merged_scores(a), merged_scores(b)
+    return float(stats.spearmanr(a, b).statistic) if np.ptp(a) and np.ptp(b) else 0.0
+
+
+# --- labels ------------------------------------------------------------------------------------------------
+
+Fit = Callable[[Sequence[str], Sequence[int], int], Model]  # (texts, labels, seed)
+
+
+@dataclass(frozen=True)
+class LabelTest(Shown):
+    """Explanations of a model with the true labels and one with shuffled labels, text by text."""
+
+    stages: tuple[Stage, ...]  # one a text
+    fitted: tuple[float, float]  # share of its own training labels each of the two gives back
+
+    @property
+    def value(self) -> float:
+        """Mean |correlation| of sizes: low is good."""
+        return float(np.mean([abs(stage.size) for stage in self.stages]))
+
+
+def label_randomisation(
+    fit: Fit,
+    texts: Sequence[str],
+    labels: Sequence[int],
+    method: str | Again,
+    probes: Sequence[str] | None = None,
+    *,
+    unit: str = "word",
+    seed: int = 0,
+) -> LabelTest:
+    """Train with the labels and with the labels shuffled, and compare explanations of the same class."""
+    shuffled = np.random.default_rng(seed).permutation(np.asarray(labels)).tolist()
+    true, other = fit(texts, labels, seed), fit(texts, shuffled, seed)
+    ask = _by_name(method) if isinstance(method, str) else method
+    stages = []
+    for text in texts if probes is None else probes:
+        x = true.encode(text)
+        target = true.target(x)
+        first, second = (unit_scores(ask(m, x, target, seed), x.units(unit)) for m in (true, other))
+        stages.append(compared(text, first, second))
+    return LabelTest(tuple(stages), (_accuracy(true, texts, labels), _accuracy(other, texts, shuffled)))
+
+
+def _by_name(name: str) -> Again:
+    entry = registry.get(name)
+
+    def ask(model: Model, x: object, target: object, seed: int) -> Attribution:
+        return entry(model, x, target, **({"seed": seed} if "seed" in entry.params else {}))
+
+    return ask
+
+
+def _accuracy(model: Model, texts: Sequence[str], labels: Sequence[int]) -> float:
+    said = [model.target(model.encode(text)).index for text in texts]
+    return float(np.mean([a == b for a, b in zip(said, labels, strict=True)]))
+
+
+def one_layer_fit(texts: Sequence[str], labels: Sequence[int], seed: int = 0, steps: int = 300) -> Model:
+    """A small one-layer classifier trained on these texts, words in lower case: seconds on a CPU."""
+    tokenizer = _word_tokenizer(texts)
+    encoded = tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False)
+    ids, mask, wanted = encoded["input_ids"], encoded["attention_mask"], torch.tensor(list(labels))
+    longest = max(64, ids.shape[1])
+    classes = int(wanted.max()) + 1
+    config = OneLayerConfig(len(tokenizer), 2, width=32, d_att=16, d_out=16, context=longest, classes=classes)
+    module = OneLayerClassifier(config, seed=seed)
+    rng = torch.Generator().manual_seed(seed)
+
+    def loss(step: int) -> Tensor:
+        rows = torch.randint(len(ids), (32,), generator=rng)
+        return nn.functional.cross_entropy(module.attend(ids[rows], mask[rows]).logits, wanted[rows])
+
+    settings = TrainConfig(steps=steps, lr=2e-2, warmup=10, weight_decay=0.0, seed=seed, progress=False)
+    train_on(module, loss, settings)
+    return load(
+        module,
+        tokenizer=tokenizer,
+        forward=lambda embeds, mask: module.attend(inputs_embeds=embeds, attention_mask=mask),
+    )
+
+
+def _word_tokenizer(texts: Sequence[str]) -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    lower, cut = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    words = sorted({word for text in texts for word, _ in cut.pre_tokenize_str(lower.normalize_str(text))})
+    ids = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[MASK]", *words])}
+    raw = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    raw.normalizer, raw.pre_tokenizer = lower, cut
+    raw.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "mask")}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=512, **special)

@@ -1,0 +1,260 @@
+"""Weigh the explanations of one text: every metric under every operator, beside random scores and the best.
+
+    orders    the values of `draws` random scores, the same random scores in every cell (metric × operator);
+              `control` is their mean, `low` and `high` the least and the most. Where signs and sizes count
+              beside the order (infidelity, say), these are the method's own scores shuffled: all scores of
+              one sign foretell that many words matter more than few, which is no insight
+    best      what nothing can beat where that is known; elsewhere the best value any order reached on this
+              text, of a method, of a draw, or of `search`
+    skill     (value - control) / (best - control): 0 is chance, 1 the best found
+
+All plans of all metrics are gathered, and each operator's rows are asked for at once: what two plans want is
+run once, rows of like length together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.registry import Metric
+from heedful.core.types import CONTROL, Attribution, Encoded, Floats, Target
+from heedful.metrics.faithfulness import Ends, Plan
+from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
+from heedful.models.protocol import Model, missing
+from heedful.stats.rounding import merged, rounding_step
+
+DRAWS = 20
+CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' own draws
+SHORTLIST = 8  # units the search looks at a step
+GOALS = {  # what is searched for, and for which metrics
+    "deletion": {"comprehensiveness", "aopc"},
+    "insertion": {"sufficiency", "insertion", "effective-complexity"},
+}
+ASKED = 8  # draws of the control where each explains again
+
+
+@dataclass(frozen=True)
+class Score(Shown):
+    """One metric of one method under one operator ("" where nothing is removed), on one text."""
+
+    metric: str
+    operator: str
+    method: str
+    value: float
+    control: float
+    low: float  # the least of the random scores' values
+    high: float  # and the most
+    best: float
+    circular: bool = False  # the method was fitted by the operator that judges it here
+    orders: tuple[float, ...] = ()  # values of the random scores
+    fit: str = ""  # where every operator takes its turn at fitting: the one that fitted the method
+
+    @property
+    def skill(self) -> float:
+        room = self.best - self.control
+        return (self.value - self.control) / room if room else 0.0
+
+
+def weigh(
+    model: Model,
+    items: Sequence[Attribution],
+    metrics: Iterable[str] | None = None,
+    operators: Sequence[str] | None = None,
+    *,
+    unit: str = "word",
+    draws: int = DRAWS,
+    seed: int = 0,
+    rationale: Sequence[bool] | None = None,
+    searched: Mapping[str, Sequence[Floats]] | None = None,
+    given: Collection[str] = (),
+) -> list[Score]:
+    """Scores of every attribution (all of one text and target) by every metric under every operator.
+
+    metrics     names; None: all that ask for rows
+    rationale   by unit, what people marked as the reason
+    searched    by operator, scores that were searched for (`ceilings`; None: search now); with none for an
+                operator, the best is that of the methods and random orders
+    given       methods whose scores came from elsewhere: they cannot be asked to explain again
+    """
+    chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
+    x, target = items[0].x, items[0].target
+    if any(item.x != x or item.target != target for item in items):
+        raise HeedfulError("explanations of different texts or targets cannot be weighed together")
+    items = [item for item in items if item.method != CONTROL]
+    if not items:
+        raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
+    removing = [metric for metric in chosen if metric.asks == "rows"]
+    found: list[Score] = []
+    for operator in (model.operators if operators is None else operators) if removing else ():
+        names = [metric.name for metric in removing]
+        if searched is None:
+            best = ceilings(model, items[0], operator, unit, names)
+        else:
+            best = list(searched.get(operator, ()))
+        found += _removed(model, items, removing, operator, unit, draws, seed, best)
+    marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
+    subjects = [Subject(model, item, _again(item, item.method in given), unit, marked) for item in items]
+    for metric in chosen:
+        if metric.asks == "again":
+            found += _asked(metric, subjects, seed)
+    return found
+
+
+def default_metrics() -> list[str]:
+    """All that ask for rows: they cost no more than their rows, which methods and metrics share."""
+    return [metric.name for metric in registry.metrics().values() if metric.asks == "rows"]
+
+
+def _removed(
+    model: Model,
+    items: Sequence[Attribution],
+    metrics: Sequence[Metric],
+    operator: str,
+    unit: str,
+    draws: int,
+    seed: int,
+    searched: list[Floats],
+) -> list[Score]:
+    """Metrics that remove, under one operator."""
+    groups = items[0].x.units(unit)
+    vectors = [unit_scores(item, groups) for item in items]
+    rng = control_rng(seed)
+    vectors += random_scores(rng, len(groups), draws)
+    vectors += searched
+    plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
+    ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
+    at, found = iter(values), list[Score]()
+    for metric, group in zip(metrics, plans, strict=True):
+        at_rows = [next(at) for _ in group]
+        results = [plan.finish(v, ends) for plan, v in zip(group, at_rows, strict=True)]
+        if metric.family:  # in the unit of the output
+            results = merged(np.array(results), ends.step).tolist()
+        best = metric.best
+        if best is None:
+            best = max(results) if metric.better == "high" else min(results)
+        if not metric.shuffled:
+            found += _scored(metric, operator, items, results[: len(items) + draws], best)
+            continue
+        for item, scores, v, result in zip(items, vectors, at_rows, results, strict=False):
+            again = (metric.run(rng.permutation(scores), np.random.default_rng(seed)) for _ in range(draws))
+            found += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
+    return found
+
+
+def control_rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, CONTROLS])
+
+
+def random_scores(rng: np.random.Generator, d: int, draws: int) -> list[Floats]:
+    """The control of metrics that remove: scores that know nothing."""
+    return [rng.normal(size=d) for _ in range(draws)]
+
+
+def ceilings(
+    model: Model, item: Attribution, operator: str, unit: str, metrics: Sequence[str]
+) -> list[Floats]:
+    """Scores that were searched for: what they reach, an explanation may be asked to reach."""
+    goals = [goal for goal, served in GOALS.items() if served & set(metrics)]
+    groups = item.x.units(unit)
+    entry = registry.get("search")
+    found = [
+        entry(model, item.x, item.target, operator=operator, unit=unit, goal=goal, shortlist=SHORTLIST)
+        for goal in goals
+    ]
+    return [unit_scores(order, groups) for order in found]
+
+
+def _run(
+    model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Plan]
+) -> tuple[Ends, list[Floats]]:
+    """f(x) and f(nothing), and the values of each plan's rows, all asked for at once."""
+    d = plans[0].keep.shape[1]
+    edges = np.repeat([[True], [False]], d, axis=1)
+    keep = np.concatenate([edges, *(plan.keep for plan in plans)])
+    values = model.rows(item.x, item.target, keep, operator, unit)
+    cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
+    if not np.isfinite(values).all():
+        raise HeedfulError(
+            f"{model.name} gives infinite or no numbers when words are removed by {operator}",
+            fix=f"Remove words in another way than {operator}, or load the model in float32",
+        )
+    ends = Ends(float(values[0]), float(values[1]), rounding_step(model, values))
+    return ends, np.split(values, cuts[:-1])[1:]
+
+
+def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:
+    """A metric that explains again; methods it says nothing about have no score."""
+    model = subjects[0].model
+    if missing(model, metric.needs):
+        return []
+    chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
+    results = [_result(metric, s, seed) for s in (*subjects, *chance)]
+    told = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
+    control = [v for v in results[len(subjects) :] if np.isfinite(v)]
+    if not told or not control:
+        return []
+    assert metric.best is not None  # the registry sees to it
+    return _scored(metric, "", [i for i, _ in told], [*(v for _, v in told), *control], metric.best)
+
+
+def _result(metric: Metric, subject: Subject, seed: int) -> float:
+    """NaN where scores from elsewhere would have to be made again."""
+    try:
+        return float(metric.run(subject, np.random.default_rng(seed)))
+    except CannotExplainAgainError:
+        return float("nan")
+
+
+def _again(item: Attribution, fixed: bool) -> Again:
+    """The same method and parameters, another seed."""
+
+    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+        if fixed:  # scores from elsewhere
+            raise CannotExplainAgainError(
+                f"{item.method} cannot explain again", "its scores came from elsewhere"
+            )
+        entry = registry.get(item.method)
+        own = {name: value for name, value in item.params.items() if name in entry.params}
+        given = own | ({"seed": seed} if "seed" in entry.params else {})
+        return entry(model, x, target, **given)
+
+    return again
+
+
+def _control(subject: Subject, seed: int, draw: int) -> Subject:
+    """Scores drawn at random, and drawn anew whenever it is asked."""
+    rng = np.random.default_rng([seed, draw])
+
+    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+        return Attribution(x, target, rng.normal(size=len(x)), method=CONTROL)
+
+    item = again(subject.model, subject.item.x, subject.item.target, seed)
+    return replace(subject, item=replace(item, output=subject.item.output), again=again)
+
+
+def _scored(
+    metric: Metric, operator: str, items: Sequence[Attribution], results: Sequence[float], best: float
+) -> list[Score]:
+    """`results`: one a method, then the control's draws."""
+    orders = tuple(map(float, results[len(items) :]))
+    return [
+        Score(
+            metric=metric.name,
+            operator=operator,
+            method=item.method,
+            value=float(value),
+            control=float(np.mean(orders)),
+            low=min(orders),
+            high=max(orders),
+            best=float(best),
+            circular=operator in (item.fitted_by or ()),
+            orders=orders,
+        )
+        for item, value in zip(items, results, strict=False)
+    ]

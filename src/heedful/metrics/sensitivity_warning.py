@@ -1,0 +1,56 @@
+"""Whether there is anything to explain: how far the output moved when words really went.
+
+    moved = max |f(x) - f(x less some words)|      over the rows that were run anyway
+
+Of a logit or log-probability, less than 0.01 is little: it changes no probability by more than about one
+hundredth of itself. Any other output has a unit of its own, so less than a thousandth of f(x) is little.
+A model that hardly reads its text still ranks words, and that ranking can do better than chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from heedful.core.types import Evidence, Removal
+
+LOGITS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
+LEAST, SHARE = 0.01, 0.001
+METRICS = ("comprehensiveness", "sufficiency", "aopc")  # in the output's own unit
+
+
+def of_one_text(removals: Sequence[Removal], kind: str) -> str:
+    """A sentence where little moved, or ""."""
+    output = next((p[0][1] for r in removals for p in r.curves.values() if p[0][0] == 0), math.nan)
+    moves = [value for removal in removals for value in removal.alone]
+    for removal in removals:
+        moves += [value - output for points in removal.curves.values() for _, value in points]
+        moves += [value - output for _, *ends in removal.band for value in ends]
+    most = _most(moves)
+    least = LEAST if kind in LOGITS else SHARE * abs(output)
+    if not most < least:
+        return ""
+    return f"No removal of words moves the output by more than {_up(most)}: there is little to explain."
+
+
+def of_many(table: Iterable[Evidence], kind: str) -> str:
+    """The same of means over texts; of an output without a known unit nothing can be said."""
+    here = [e for e in table if e.metric in METRICS]
+    most = _most([value for e in here for value in (e.value, e.control, e.best)])
+    if kind not in LOGITS or not most < LEAST:
+        return ""
+    return (
+        f"On the mean over texts, no method's removal of words moves the output by more than {_up(most)}: "
+        "there is little to explain."
+    )
+
+
+def _most(moves: Iterable[float]) -> float:
+    """nan where nothing is known."""
+    return max((abs(move) for move in moves if math.isfinite(move)), default=math.nan)
+
+
+def _up(most: float) -> str:
+    """To one digit, and never below: 0.00031 is 0.0004."""
+    unit = 10.0 ** math.floor(math.log10(most)) if most else 1.0
+    return f"{math.ceil(most / unit - 1e-9) * unit:.1g}"

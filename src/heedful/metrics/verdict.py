@@ -1,0 +1,318 @@
+"""Which explanation to use: one verdict from all measurements that remove words.
+
+    better than random   an exchange test of the share of random orders beaten, Holm over methods, 2.5 %
+                         (heedful.stats.exchange_test)
+    which to use         certified: better than random, and no method is better by more than DELTA
+                         random-order standard deviations (heedful.stats.best_comparison, 2.5 %). Of the
+                         certified methods the one with the fewest model inputs; if none is certified the
+                         highest mean, "not certified"
+
+Metrics speak through their family: remove-the-top and keep-the-top have one voice each, and within a family
+all cells (metric × operator) count alike. Other metrics take no part. A cell counts whoever leads in it.
+Everything is judged by removal operators that fitted none of the methods.
+
+Below MIN_TEXTS texts nothing is claimed, below MIN_COMPARED nothing between methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import special
+
+from heedful.core.notebook import Shown
+from heedful.core.types import Floats
+from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
+from heedful.stats import sequential_tests
+from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, Best, best_methods
+from heedful.stats.exchange_test import DRAWS, exchange_p, holm
+
+MIN_TEXTS = 10
+DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
+PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
+POWER = 0.8
+BELOW_LEVEL = 0.05  # of one method's share, on one side: it ends the search for it and claims nothing
+JUDGES = ("delete", "swap", "mask", "unk", "pad", "mean")  # the first that fitted no method judge by default
+TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before anything is measured
+
+
+@dataclass(frozen=True)
+class MethodVerdict(Shown):
+    """What the texts say of one method."""
+
+    method: str
+    texts: int  # with a value in every cell
+    won: int  # of these, on which it beat more than half of the random orders
+    share: float  # of random orders beaten, mean over texts
+    p: float  # of "no better than random orders", corrected for all methods
+    better: bool  # than random orders
+    z: float  # mean distance from random orders, in their standard deviations
+    gap: float = math.nan  # no method is better by more than this; NaN: not compared
+    may_be_best: bool = False
+    certified: bool = False
+    settled: bool = True  # looked at after every text: better, or its share is shown to be below 0.6
+    inputs: float = math.nan  # model inputs per text; NaN: not known
+    by_family: Mapping[str, float] = field(default_factory=dict)  # shares
+    by_operator: Mapping[str, float] = field(default_factory=dict)
+    fitted_by: tuple[str, ...] | None = ()  # removal operators; None: not known
+
+
+@dataclass(frozen=True)
+class Verdict(Shown):
+    """Which method to use, and what supports it. `str()` says it in words."""
+
+    n: int  # texts
+    methods: tuple[MethodVerdict, ...] = ()  # by mean z, highest first
+    use: str = ""  # the recommended method; "" where there is none
+    certified: bool = False
+    cells: tuple[Cell, ...] = ()
+    draws: int = 0  # random orders per text
+    common: int = 0  # texts on which every method has a value: on these they are compared
+    compared: bool = False  # claims between methods are made
+    looked_always: bool = False  # after every text, by betting
+    left_out: Mapping[str, str] = field(default_factory=dict)  # method -> why it takes no part
+    flat: bool = False  # all orders did the same on every text: nothing to compare
+    visible_share: float = math.nan  # the share that would be claimed in 80 % of audits like this
+    visible_gap: float = math.nan  # the same of a difference between two methods
+
+    def __getitem__(self, method: str) -> MethodVerdict:
+        return next(each for each in self.methods if each.method == method)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def headline(self) -> str:
+        return self.sentences[0]
+
+    @property
+    def sentences(self) -> list[str]:
+        from heedful.metrics.verdict_sentences import sentences
+
+        return sentences(self)
+
+    @property
+    def better(self) -> list[str]:
+        return [each.method for each in self.methods if each.better]
+
+    @property
+    def not_shown(self) -> list[str]:
+        """Not shown to be better than random orders."""
+        return [each.method for each in self.methods if not each.better]
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """The set of the best."""
+        return [each.method for each in self.methods if each.may_be_best]
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """By which everything was judged."""
+        return tuple(dict.fromkeys(cell.operator for cell in self.cells))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a verdict needs to know of the methods beside their values."""
+
+    inputs: Mapping[str, float] = field(default_factory=dict)  # model inputs per text
+    fitted_by: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def judge(
+    pools: Pools,
+    facts: Facts | None = None,
+    *,
+    seed: int = 0,
+    always: bool = False,
+    exchanges: int = DRAWS,
+) -> Verdict:
+    """The verdict on simulated or measured values.
+
+    always      texts were looked at one by one and could have been the last: tests that allow it
+    exchanges   drawn for each p value; the test is exact with any number
+    """
+    facts = facts or Facts()
+    pools, missing = _present(pools)
+    facts = Facts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
+    n = len(pools)
+    if not pools.methods or not n or not pools.cells:
+        return Verdict(n=n, cells=pools.cells, left_out=facts.left_out, looked_always=always)
+    whole = np.isfinite(pools.values).all((1, 2)) & np.isfinite(pools.orders).all((1, 2))
+    shares = beaten(pools.values, pools.orders)  # (n, M, C)
+    w = by_family(shares, pools.cells)  # (n, M)
+    z = by_family(standard(pools.values, pools.orders), pools.cells)[whole]
+    unknown = [name for name in pools.methods if facts.fitted_by.get(name, ()) is None]
+    p, spread = _random_p(pools, seed, 0 if always else exchanges, unknown)
+    flat = not spread
+    enough = np.isfinite(w).sum(0) >= MIN_TEXTS
+    better = [bool(here and value <= LEVEL) for here, value in zip(enough, p, strict=True)]
+    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
+    again = max(exchanges // 5, 1000)
+    best = (
+        (sequential_tests.best_at_all_times(z) if always else best_methods(z, seed, again))
+        if compared
+        else None
+    )
+    below = sequential_tests.below_p(w[whole]) if always and whole.any() else np.zeros(len(p))
+    methods = [
+        _method(name, place, pools, shares, w, z, float(p[place]), better[place], best, facts)
+        for place, name in enumerate(pools.methods)
+    ]
+    settled = (
+        [_settled(one, float(low)) for one, low in zip(methods, below, strict=True)] if always else methods
+    )
+    ordered = sorted(settled, key=lambda one: -one.z)
+    use = _use(ordered, compared)
+    seen = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
+    return Verdict(
+        n=n, methods=tuple(ordered), use=use.method if use else "", certified=bool(use and use.certified),
+        cells=pools.cells, draws=pools.orders.shape[1], common=len(z), compared=compared,
+        looked_always=always, left_out=facts.left_out, flat=flat, visible_share=seen[0], visible_gap=seen[1],
+    )  # fmt: skip
+
+
+def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
+    """Without texts whose random orders are no numbers, and methods that have values on too few texts, which
+    would cost the others theirs."""
+    there = np.isfinite(pools.orders).all((1, 2))
+    pools = Pools(pools.methods, pools.cells, pools.values[there], pools.orders[there])
+    share = np.isfinite(pools.values).all(2).mean(0) if len(pools) else np.ones(len(pools.methods))
+    here = share >= PRESENT
+    names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
+    gone = [name for name in pools.methods if name not in names]
+    missing = dict.fromkeys(gone, "it has scores on too few of the texts")
+    return Pools(names, pools.cells, pools.values[:, here], pools.orders), missing
+
+
+def _random_p(pools: Pools, seed: int, exchanges: int, unknown: Sequence[str]) -> tuple[Floats, float]:
+    """Corrected p values, and the spread of the shares of random orders; no exchanges: by betting.
+
+    The spread is 0 where all orders did the same everywhere. A method of which it is not known what fitted it
+    must be better under every operator by itself: only one of them can be its own.
+    """
+    found, spreads = np.ones(len(pools.methods)), list[float]()
+    operators = list(dict.fromkeys(cell.operator for cell in pools.cells))
+    for place, name in enumerate(pools.methods):
+        parts = (
+            [pools.only([name], [op]) for op in operators]
+            if name in unknown
+            else [pools.only([name], operators)]
+        )
+        each = [_one_p(part, seed, exchanges) for part in parts]
+        found[place] = max(p for p, _ in each)
+        spreads += [spread for _, spread in each]
+    return holm(found), max(spreads)
+
+
+def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
+    """Of one method."""
+    w = by_family(beaten(pools.values, pools.orders), pools.cells)
+    there = np.isfinite(w[:, 0])
+    if not exchanges:
+        return float(sequential_tests.better_p(w[there])[0]), float(np.any(w[there] != 0.5))
+    members = exchanged(pools.values[there, 0], pools.orders[there], pools.cells) - 0.5
+    spread = float(np.sqrt(np.square(members).mean())) if there.any() else 0.0
+    return exchange_p(members, seed, exchanges), spread
+
+
+def _method(
+    name: str, place: int, pools: Pools, shares: Floats, w: Floats, z: Floats, p: float, better: bool,
+    best: Best | None, facts: Facts,
+) -> MethodVerdict:  # fmt: skip
+    there = np.isfinite(w[:, place])
+    mine = shares[there, place]
+    shown = best is not None and (bool(best.inside[place]) or better)
+    gap = float(best.gap[place]) if best is not None and shown else math.nan
+    return MethodVerdict(
+        method=name, texts=int(there.sum()), won=int((w[there, place] > 0.5).sum()),
+        share=_mean(w[there, place]), p=p, better=better, z=_mean(z[:, place]), gap=gap,
+        may_be_best=best is not None and bool(best.inside[place]),
+        certified=better and best is not None and gap <= DELTA,
+        inputs=float(facts.inputs.get(name, math.nan)),
+        by_family=_parts(mine, [cell.family for cell in pools.cells]),
+        by_operator=_operators(mine, pools.cells),
+        fitted_by=facts.fitted_by.get(name, ()),
+    )  # fmt: skip
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _parts(shares: Floats, names: Sequence[str]) -> dict[str, float]:
+    """Mean share by name; shares (n, C)."""
+    return {
+        name: float(shares[:, [each == name for each in names]].mean()) if len(shares) else math.nan
+        for name in dict.fromkeys(names)
+    }
+
+
+def _operators(shares: Floats, cells: tuple[Cell, ...]) -> dict[str, float]:
+    """Under each operator, families count alike."""
+    found = {}
+    for operator in dict.fromkeys(cell.operator for cell in cells):
+        here = [cell.operator == operator for cell in cells]
+        part = tuple(cell for cell in cells if cell.operator == operator)
+        found[operator] = _mean(by_family(shares[:, here], part))
+    return found
+
+
+def _settled(one: MethodVerdict, below: float) -> MethodVerdict:
+    return replace(one, settled=one.better or below <= BELOW_LEVEL)
+
+
+def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | None:
+    """The recommendation: the cheapest certified method, else the best mean of those better than random."""
+    better = [one for one in ordered if one.better]
+    if len(ordered) == 1:
+        return better[0] if better else None
+    if not better or not compared:
+        return None
+    certified = [one for one in better if one.certified]
+    if not certified:
+        return better[0]
+    return min(certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z))
+
+
+def _visible_gap(best: Best | None) -> float:
+    """The difference between two methods that would be claimed in 80 % of audits like this one."""
+    if best is None:
+        return math.nan
+    beside = ~np.eye(len(best.gap), dtype=bool)
+    return float((np.median(best.critical) + special.ndtri(POWER)) * np.median(best.error[beside]))
+
+
+def visible_share(n: int, methods: int, spread: float = TYPICAL_SHARE) -> float:
+    """Of random orders beaten: what n texts would show in 80 % of audits; at most 1."""
+    reach = -special.ndtri(LEVEL / max(methods, 1)) + special.ndtri(POWER)
+    return float(min(1.0, 0.5 + reach * spread / np.sqrt(n))) if n >= MIN_TEXTS else math.nan
+
+
+def visible_gap(n: int, methods: int, spread: float = TYPICAL_GAP) -> float:
+    """Between two methods, in random-order standard deviations; NaN where methods are not compared."""
+    if n < MIN_COMPARED or methods < 2:
+        return math.nan
+    reach = -special.stdtrit(n - 1, LEVEL / (methods - 1)) + special.ndtri(POWER)
+    return float(reach * spread / np.sqrt(n))
+
+
+def judging_operators(
+    operators: Sequence[str], fitted_by: Mapping[str, tuple[str, ...] | None]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Operators that may judge, and the methods that take no part, with the reason.
+
+    Those that fitted no method. If every operator fitted some, the one that fitted fewest judges, and what it
+    fitted is left out: a method is never judged by its own removal.
+    """
+    fitted = {op: [name for name, by in fitted_by.items() if by and op in by] for op in operators}
+    free = tuple(op for op in operators if not fitted[op])
+    if free or not operators:
+        return free, {}
+    judge_by = min(operators, key=lambda op: len(fitted[op]))
+    why = f"{judge_by} judges here, and fitted it"
+    return (judge_by,), dict.fromkeys(fitted[judge_by], why)

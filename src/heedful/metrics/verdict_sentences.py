@@ -1,0 +1,169 @@
+"""A verdict in plain sentences, the answer first. Fields decide what is said; words come last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from heedful.core.phrases import listed
+from heedful.stats.best_comparison import MIN_COMPARED
+
+if TYPE_CHECKING:
+    from heedful.metrics.verdict import MethodVerdict, Verdict
+
+PROMISE = "Statements like these hold together in about 95 % of audits."
+CANNOT = "It cannot be settled with this many texts"
+DISAGREE = 0.1  # shares of families or operators that differ by more are shown
+FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """The headline first."""
+    from heedful.metrics.verdict import MIN_TEXTS
+
+    if not verdict.methods:
+        return [_nothing(verdict), *_left_out(verdict)]
+    if verdict.flat:
+        same = f"Nothing to compare: on {_texts(verdict.n)} every order of words did the same."
+        return [same, *_left_out(verdict)]
+    if verdict.n < MIN_TEXTS:
+        few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
+        return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
+    said = [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
+    return [*said, _settled(verdict), _judged(verdict), PROMISE]
+
+
+def _texts(n: int) -> str:
+    return "1 text" if n == 1 else f"{n:,} texts"
+
+
+def _nothing(verdict: Verdict) -> str:
+    if not verdict.cells:
+        return "Which method to use was not measured: no metric of the verdict ran."
+    if verdict.left_out:
+        return "Nothing to compare: no method can take part in the verdict."
+    return "Nothing to compare: no text has words to remove."
+
+
+def _headline(verdict: Verdict) -> str:
+    if not verdict.better:
+        return f"No method is shown to be better than a random order on this model ({_texts(verdict.n)})."
+    if not verdict.use:
+        names = listed(verdict.better)
+        are = "is" if len(verdict.better) == 1 else "are"
+        few = f"To compare methods, at least {MIN_COMPARED} texts are needed"
+        if verdict.common < verdict.n:
+            few += f" on which all have scores; there are {verdict.common:,}"
+        return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
+    one = verdict[verdict.use]
+    won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
+    if not verdict.compared:
+        return f"Use {one.method}: {won}. It is the only method that was judged."
+    if verdict.certified:
+        return f"Use {one.method}: {won}, and {_no_better(verdict, one)}."
+    return (
+        f"Use {one.method}, not certified: {won} and has the highest mean, "
+        f"but another method may be better by up to {up(one.gap)}."
+    )
+
+
+def _no_better(verdict: Verdict, one: MethodVerdict) -> str:
+    who = "no method that was judged" if verdict.left_out else "no method"
+    return f"{who} is better" if one.gap <= 0 else f"{who} is better by more than {up(one.gap)}"
+
+
+def up(value: float) -> str:
+    """Two digits after the point, never below the value."""
+    return f"{math.ceil(100 * value - 1e-9) / 100:.2f}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _rest(verdict: Verdict) -> list[str]:
+    """Who else is better than random, and who is not shown to be."""
+    said = []
+    if verdict.use and (others := [name for name in verdict.better if name != verdict.use]):
+        said.append(f"Better than random orders, too: {', '.join(others)}.")
+    if verdict.better and (names := verdict.not_shown):
+        are = "is" if len(names) == 1 else "are"
+        said.append(f"{listed(names)} {are} not shown to be better than random.")
+    if verdict.use and verdict.compared and verdict[verdict.use].gap > 0:
+        size = f"{verdict[verdict.use].z:.2f}".replace("-", "−")
+        said.append(
+            f"Differences are in standard deviations of random orders; {verdict.use} is {size} above them."
+        )
+    if verdict.compared and verdict.better and len(verdict.may_be_best) > 1:
+        said.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
+    return said
+
+
+def _disagree(verdict: Verdict) -> list[str]:
+    """Shares of families and operators that differ: no claims."""
+    return [line for name in [verdict.use] if verdict.use for line in _apart(verdict[name])]
+
+
+def _apart(one: MethodVerdict) -> list[str]:
+    said = []
+    named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
+    for what, shares in (("by ", named), ("under ", one.by_operator)):
+        if shares and max(shares.values()) - min(shares.values()) > DISAGREE:
+            parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
+            said.append(f"Of random orders {one.method} beat {listed(parts)}.")
+    return said
+
+
+def _left_out(verdict: Verdict) -> list[str]:
+    whys: dict[str, list[str]] = {}
+    for name, why in verdict.left_out.items():
+        whys.setdefault(why, []).append(name)
+    return [f"{listed(names)} {_takes(names)} no part: {why}." for why, names in whys.items()]
+
+
+def _takes(names: Sequence[str]) -> str:
+    return "takes" if len(names) == 1 else "take"
+
+
+def _settled(verdict: Verdict) -> str:
+    """Of an audit that stops when it can: what it could not settle."""
+    if not verdict.looked_always:
+        return power(verdict.n, verdict.visible_share, verdict.visible_gap)
+    open_ones = [one.method for one in verdict.methods if not one.settled]
+    beat = "beats" if len(open_ones) == 1 else "beat"
+    parts = [f"whether {listed(open_ones)} {beat} random orders"] if open_ones else []
+    if verdict.better and len(verdict.methods) > 1 and not verdict.certified:
+        parts.append("which method is best")
+    if not parts:
+        return f"It was settled after {_texts(verdict.n)}, looked at one by one."
+    return f"Looked at one by one, {_texts(verdict.n)} were read. {CANNOT}: {' and '.join(parts)}."
+
+
+def power(n: int, share: float, gap: float) -> str:
+    """What so many texts show."""
+    said = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
+    if not gap > 0:
+        return f"{said}."
+    return f"{said}, and a difference between two methods shows from about {up(gap)}."
+
+
+def _judged(verdict: Verdict) -> str:
+    by = f"Judged by {listed(list(verdict.operators))}, {verdict.draws} random orders per text"
+    if any(cell.fit for cell in verdict.cells):
+        turns = listed(list(verdict.operators))
+        return f"Each of {turns} judged what the others fitted, {verdict.draws} random orders per text."
+    fitted = _fitted({one.method: one.fitted_by for one in verdict.methods})
+    return f"{by}; {fitted}." if fitted else f"{by}."
+
+
+def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
+    """What the methods were fitted by, in a clause."""
+    groups: dict[tuple[str, ...] | None, list[str]] = {}
+    for name, operators in by.items():
+        groups.setdefault(operators, []).append(name)
+    said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    if None in groups:
+        names = groups[None]
+        said.append(f"not known of {listed(names)}, so each operator had to find them better by itself")
+    return f"fitted: {'; '.join(said)}" if said else ""

@@ -1,0 +1,61 @@
+"""A text and what a model writes after it, token by token: one forward for all tokens, one backward each.
+
+A causal model's token k is explained by everything before it, so each step has its own, longer text; the pass
+over the longest holds all of them, for no token looks ahead. An encoder-decoder's token k is explained by the
+text it reads and by the tokens already written (`Attribution.written`).
+Cost: 1 forward, 1 backward a token, against 1 of each a token when explained one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from heedful.core.types import Encoded, Target, Trace
+from heedful.modalities import text_units as textlib
+from heedful.models.adapter import TokenModel, wide
+from heedful.models.tracing import as_trace, gradients, until
+from heedful.models.written_text import extended
+
+Step = tuple[Encoded, Target]
+
+
+def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
+    """What is explained at each token of `answer`: the text read so far, and the token as target."""
+    names = [str(model.tokenizer.decode([token])) for token in answer]
+    if model.kind == "encoder-decoder":
+        return [
+            (x, Target("token", token, names[k], given=tuple(answer[:k]))) for k, token in enumerate(answer)
+        ]
+    whole = extended(model.tokenizer, x, answer)
+    return [
+        (textlib.select(whole, range(len(x) + k)), Target("token", token, names[k]))
+        for k, token in enumerate(answer)
+    ]
+
+
+class SharedPass:
+    """One traced forward over x and the tokens written after it; `trace` takes the backward of one."""
+
+    def __init__(self, model: TokenModel, x: Encoded, answer: Sequence[int]) -> None:
+        self.model = model
+        inputs = model.inputs(x, Target("sequence", sequence=tuple(answer)))
+        with (
+            model.meter.counted(forwards=1, unique=1, tokens=inputs.ids.shape[1]),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
+            self.out = model.backend.traced(inputs)
+            self.logits = wide(self.out.logits)[0]  # (L, V)
+        model.refuse_nan(self.logits, inputs)
+
+    def trace(self, k: int, x: Encoded, target: Target) -> Trace:
+        """The trace of the k-th token, as `model.trace(x, target)` would give it."""
+        counted = self.model.meter.counted(backwards=1)
+        with counted, torch.inference_mode(False), torch.enable_grad():
+            score = target.score(self.logits[k : k + 1])[0]
+            grads = gradients(score, self.out, again=True)
+        cut = (len(x), k + 1)
+        out, own = until(self.out, *cut), until(grads, *cut)
+        return as_trace(x, target, score, out, own, written=self.model.written(target))

@@ -1,0 +1,121 @@
+"""`load`: anything a user may have, behind one door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+from heedful.models.protocol import Model
+
+
+def load(
+    source: Any,
+    *,
+    tokenizer: Any = None,
+    embed: Any = None,
+    forward: Any = None,
+    labels: Sequence[str] | None = None,
+    task: str | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+    local_only: bool = False,
+) -> Model:
+    """A model from
+
+    - a zoo name ("zoo:sentiment"), a local folder, or a hub id;
+    - a pair (transformers model, tokenizer);
+    - an nn.Module with `embed(ids)` and `forward(embeds, mask)` functions, and a tokenizer;
+    - a plain function list[str] -> scores.
+
+    Weights load from safetensors only unless `allow_pickle`; no code of the model's author runs unless
+    `trust_remote_code`. `local_only` forbids looking at the hub.
+    """
+    if isinstance(source, str | Path):
+        options = {"task": task, "tokenizer": tokenizer, "allow_pickle": allow_pickle}
+        return _from_name(
+            str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only}
+        )
+    if isinstance(source, tuple) and len(source) == 2:
+        source, tokenizer = source
+    if _is_module(source):
+        return _from_module(source, tokenizer, embed, forward, labels)
+    if all(hasattr(source, name) for name in ("encode", "rows", "capabilities")):
+        return source  # type: ignore[no-any-return]  # already behind the door
+    if callable(source):
+        from heedful.models.function import FunctionModel
+
+        return FunctionModel(source, labels)
+    raise HeedfulError(
+        f"cannot load a {type(source).__name__}",
+        fix="Give a zoo name, a folder, a hub id, (model, tokenizer), an nn.Module, or a function of texts",
+    )
+
+
+def _from_name(source: str, options: dict[str, Any]) -> Model:
+    if not source.strip():
+        raise HeedfulError("no model was named", fix="Try zoo:sentiment, or: heedful zoo list")
+    from heedful.models.hf_load import load_pretrained
+
+    if not source.startswith("zoo:"):
+        return load_pretrained(source, **options)
+    from heedful.models.zoo import resolve
+
+    folder = resolve.path(source.removeprefix("zoo:"))
+    if source == "zoo:one-layer":
+        return _one_layer(folder)
+    return load_pretrained(folder, name=source, **options)
+
+
+def _one_layer(folder: Path) -> Model:
+    from heedful.models.adapter import TokenModel
+    from heedful.models.hf_load import load_tokenizer, quiet
+    from heedful.models.torch_module import TorchBackend
+    from heedful.nn import OneLayerClassifier
+
+    module = OneLayerClassifier.load(folder)
+    with quiet():  # transformers warns of a model type that is not its own
+        tokenizer = load_tokenizer(folder, {})
+    backend = TorchBackend(
+        module,
+        tokenizer,
+        forward=lambda embeds, mask: module.attend(inputs_embeds=embeds, attention_mask=mask),
+        labels=("negative", "positive"),
+        name="zoo:one-layer",
+        window=module.config.context,
+    )
+    return TokenModel(backend, tokenizer)
+
+
+def _is_module(source: Any) -> bool:
+    from torch import nn
+
+    return isinstance(source, nn.Module)
+
+
+def _from_module(
+    module: Any, tokenizer: Any, embed: Any, forward: Any, labels: Sequence[str] | None
+) -> Model:
+    from heedful.modalities.text import require_fast
+    from heedful.models.adapter import TokenModel
+
+    if tokenizer is None:
+        raise HeedfulError(
+            f"{type(module).__name__} came without a tokenizer",
+            fix="Pass the pair (model, tokenizer), or tokenizer=...",
+        )
+    require_fast(tokenizer)
+    if (
+        hasattr(module, "config")
+        and hasattr(module, "get_input_embeddings")
+        and embed is None
+        and forward is None
+    ):
+        from heedful.models.hf import HFBackend
+
+        name = getattr(module.config, "_name_or_path", "") or type(module).__name__
+        return TokenModel(HFBackend(module, tokenizer, name), tokenizer)
+    from heedful.models.torch_module import TorchBackend
+
+    return TokenModel(TorchBackend(module, tokenizer, embed=embed, forward=forward, labels=labels), tokenizer)

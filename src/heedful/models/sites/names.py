@@ -1,0 +1,139 @@
+"""Names for the places of a model where activations can be read: what was found, and why the rest was not.
+
+A block adds one part that looks at other positions (attention) and one that does not (the MLP); a decoder's
+block adds attention to the encoder between them. Where a block is otherwise, its parts are missing, with the
+reason; embed and resid are there for every stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from heedful.core.errors import HeedfulError
+from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
+from heedful.models.protocol import Inputs
+from heedful.models.sites.residual import Added, Block, follow
+from heedful.models.sites.stacks import find_stacks
+
+STACKS = ("", "decoder.")  # of an encoder-decoder the encoder runs first
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a site is: what a module gives (or takes), at which of its calls in a pass."""
+
+    site: str
+    path: str
+    module: nn.Module
+    width: int
+    call: int = 0
+    calls: int = 1  # in a pass: layers that share one module are told apart by the order of its calls
+    taken: bool = False
+    normed: bool = False  # the sum it is part of goes through a norm
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Every site of a model, and why some are missing."""
+
+    places: dict[str, Place]
+    missing: dict[str, str]
+
+
+def probe_inputs(model: Any) -> Inputs:
+    """A few tokens, and something written after them where a decoder reads it."""
+    ids = model.tokenizer("a b c d", verbose=False)["input_ids"] or [0]
+    ids = torch.tensor([(ids * 4)[: max(4, len(ids))]])
+    answer = None
+    if model.kind == "encoder-decoder":
+        start = model.backend.special_id("decoder_start") or 0
+        answer = torch.tensor([[start, *ids[0, :3].tolist()]])
+    return Inputs(ids, torch.ones_like(ids), answer=answer)
+
+
+def find(model: Any) -> Found:
+    """By one pass over a few tokens, and one more for each stack."""
+    module = model.backend.module
+
+    def run() -> None:
+        run_pass(model, inputs)
+
+    with untouched(module), _unedited(module), torch.inference_mode(False):
+        inputs = probe_inputs(model)
+        stacks = find_stacks(module, run)
+        if not 1 <= len(stacks) <= len(STACKS):
+            raise HeedfulError(
+                f"{model.name} has no sites",
+                f"it has {len(stacks) or 'no'} stacks of layers that hand hidden states (B, T, d) on",
+            )
+        blocks = [follow(stack, run) for stack in stacks]
+    found = Found({}, {})
+    for prefix, stack in zip(STACKS, blocks, strict=False):
+        _name(prefix, stack, {id(part): path for path, part in module.named_modules()}, found)
+    return found
+
+
+def _unedited(module: nn.Module) -> AbstractContextManager[object]:
+    """The model's own attention, also where the first to ask stands in a block that edits heads."""
+    edited = attention_of(module).startswith(EDITED)
+    return set_attention(module, "eager") if edited else nullcontext()
+
+
+def run_pass(model: Any, inputs: Inputs) -> None:
+    """One pass, in eval mode; also of an encoder that has no head."""
+    runner = getattr(model.backend, "runner", None)
+    with untouched(model.backend.module):
+        if runner is None:
+            model.backend.forward(inputs)
+        else:
+            runner(inputs)()
+
+
+def _name(prefix: str, stack: list[Block], paths: Mapping[int, str], found: Found) -> None:
+    """Puts a stack's places into `found`."""
+    modules = [block.module for block in stack]
+
+    def put(site: str, number: int, module: nn.Module, wide: int, **more: bool) -> None:
+        own = modules[number]
+        turn = (modules[:number].count(own), modules.count(own))
+        found.places[site] = Place(site, paths[id(module)], module, wide, *turn, **more)
+
+    put(f"{prefix}embed", 0, modules[0], stack[0].width, taken=True)
+    for number, block in enumerate(stack):
+        name = f"{prefix}blocks.{number}"
+        roles, lost = _roles(block, bool(prefix))
+        for part, added in roles.items():
+            put(f"{name}.{part}", number, added.ran.module, block.width, normed=block.normed)
+        neurons = roles["mlp"].neurons if "mlp" in roles else None
+        if neurons is not None:
+            put(f"{name}.neurons", number, neurons.module, neurons.width, taken=True)
+        else:
+            lost["neurons"] = lost.get("mlp", "its MLP ends in no linear layer on (B, T, hidden)")
+        put(f"{name}.resid", number, block.module, block.width)
+        found.missing.update({f"{name}.{part}": why for part, why in lost.items()})
+
+
+def _roles(block: Block, decoder: bool) -> tuple[dict[str, Added], dict[str, str]]:
+    """(part -> what adds it, part -> why it cannot be told)."""
+    parts = ("attn", "cross", "mlp") if decoder else ("attn", "mlp")
+    if block.lost:
+        return {}, dict.fromkeys(parts, block.lost)
+    mixing = [one for one in block.added if one.mixes]
+    still = [one for one in block.added if not one.mixes]
+    expected = 2 if decoder else 1
+    told = {"attn": mixing[0]} if len(mixing) == 1 else {}
+    if len(still) == expected:
+        told |= dict(zip(parts[1:], still, strict=True))
+    why = (
+        f"{type(block.module).__name__} adds {len(mixing)} parts that look at other positions "
+        f"and {len(still)} that do not, where 1 and {expected} were expected"
+    )
+    lost = {part: told[part].lost if part in told else why for part in parts}
+    roles = {part: added for part, added in told.items() if not added.lost}
+    return roles, {part: reason for part, reason in lost.items() if part not in roles}

@@ -1,0 +1,199 @@
+"""Small plots as inline SVG: no script, no library, colours from the page's own style.
+
+    forest    one line a row: value, 95 % interval, and its control as a hollow mark
+    scatter   points of one or more series, each with its own mark, lines between them on request
+
+Numbers that are not finite are left out. Every plot has a title for those who cannot see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from heedful.reports.comparison_sections import esc
+
+MARKS = ("circle", "square", "triangle", "diamond")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a forest plot."""
+
+    label: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    control: float = math.nan
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of a scatter plot."""
+
+    name: str
+    points: Sequence[tuple[float | int, float | int]]
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Numbers along one edge, drawn from pixel `start` to pixel `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """About five round numbers."""
+        rough = (self.high - self.low) / 5
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = next(size * m for m in (1, 2, 5, 10) if size * m >= rough * (1 - 1e-9))
+        first = math.ceil(self.low / step - 1e-9)
+        return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def axis(values: Iterable[float], start: float, end: float, zero: bool = True) -> Axis:
+    """Wide enough for all values, with a margin; with zero on it unless told otherwise."""
+    shown = [value for value in values if math.isfinite(value)] + ([0.0] if zero else [])
+    low, high = min(shown, default=0.0), max(shown, default=1.0)
+    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    return Axis(low - (room if low else 0.0), high + room, start, end)
+
+
+def forest(lines: Sequence[Line], unit: str, title: str) -> str:
+    """Rows from top to bottom."""
+    left = 30.0 + 7.2 * max((len(line.label) for line in lines), default=0)  # room for the names
+    width, step, top = left + 420.0, 26.0, 10.0
+    across = axis((v for r in lines for v in (r.value, r.low, r.high, r.control)), left, width - 20)
+    bottom = top + step * len(lines)
+    drawn = [across_lines(across, top, bottom, unit)]
+    for number, line in enumerate(lines):
+        y = top + step * (number + 0.5)
+        drawn.append(
+            f'<text class="name" x="{left - 12:g}" y="{y + 4:.1f}" text-anchor="end">{esc(line.label)}</text>'
+        )
+        if math.isfinite(line.low) and math.isfinite(line.high):
+            ends = f'x1="{across.at(line.low):.1f}" x2="{across.at(line.high):.1f}"'
+            drawn.append(f'<line class="bar" {ends} y1="{y:.1f}" y2="{y:.1f}"/>')
+        if math.isfinite(line.control):
+            told = f"{line.label}: control {_short(line.control)}"
+            drawn.append(mark("diamond", across.at(line.control), y, "control", told))
+        if math.isfinite(line.value):
+            drawn.append(mark("circle", across.at(line.value), y, "s0", _row_told(line)))
+    return image(width, bottom + 42, title, drawn)
+
+
+def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
+    """`across` and `up` name the axes."""
+    left, width, top, bottom = 70.0, 680.0, 14.0, 300.0
+    points = [p for one in series for p in one.points if all(map(math.isfinite, p))]
+    x, y = axis((p[0] for p in points), left, width - 20), axis((p[1] for p in points), bottom, top)
+    drawn = [across_lines(x, top, bottom, across), up_lines(y, left, width - 20, up)]
+    for number, one in enumerate(series):
+        shown = [(a, b) for a, b in one.points if math.isfinite(a) and math.isfinite(b)]
+        if one.joined and len(shown) > 1:
+            path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in shown)
+            drawn.append(f'<polyline class="path s{number % 4}" points="{path}"/>')
+        for a, b in shown:
+            told = f"{one.name}: {_short(a)}, {_short(b)}"
+            drawn.append(mark(MARKS[number % 4], x.at(a), y.at(b), f"s{number % 4}", told))
+    height = bottom + 48
+    if len(series) > 1:
+        drawn += legend([one.name for one in series], left, height)
+        height += 24
+    return image(width, height, title, drawn)
+
+
+def image(width: float, height: float, title: str, drawn: Iterable[str]) -> str:
+    """The frame of a plot; its elements are drawn already."""
+    inside = f"<title>{esc(title)}</title>" + "".join(drawn)
+    return f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img">{inside}</svg>'
+
+
+def across_lines(along: Axis, top: float, bottom: float, name: str, log: bool = False) -> str:
+    """Grid and numbers of the axis below; with `log` its numbers are powers of ten."""
+    lines = []
+    for tick, label in _ticks(along, log):
+        x = along.at(tick)
+        kind = "zero" if abs(tick) < 1e-12 and not log else "grid"
+        lines.append(f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>')
+        lines.append(f'<text x="{x:.1f}" y="{bottom + 16:g}" text-anchor="middle">{label}</text>')
+    middle = (along.start + along.end) / 2
+    lines.append(f'<text x="{middle:g}" y="{bottom + 34:g}" text-anchor="middle">{esc(name)}</text>')
+    return "".join(lines)
+
+
+def up_lines(along: Axis, left: float, right: float, name: str, log: bool = False) -> str:
+    """Grid and numbers of the axis on the left; with `log` its numbers are powers of ten."""
+    lines = []
+    for tick, label in _ticks(along, log):
+        y = along.at(tick)
+        kind = "zero" if abs(tick) < 1e-12 and not log else "grid"
+        lines.append(f'<line class="{kind}" x1="{left:g}" x2="{right:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        lines.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
+    middle = (along.start + along.end) / 2
+    turned = f'transform="rotate(-90 16 {middle:g})"'
+    lines.append(f'<text x="16" y="{middle:g}" {turned} text-anchor="middle">{esc(name)}</text>')
+    return "".join(lines)
+
+
+def _ticks(along: Axis, log: bool) -> list[tuple[float, str]]:
+    """Where, and what is written there; with `log` 1, 2 and 5 of every decade, or whole decades."""
+    if not log:
+        return [(tick, _number(tick)) for tick in along.ticks()]
+    decades = range(math.floor(along.low), math.ceil(along.high) + 1)
+    steps = (1, 2, 5) if along.high - along.low < 2.5 else (1,)
+    every = max(1, len(decades) // 8)
+    values = [step * 10.0**power for power in decades[::every] for step in steps]
+    return [(at, _written(v)) for v in values if along.low <= (at := math.log10(v)) <= along.high]
+
+
+def legend(names: Sequence[str], left: float, y: float, *, first: int = 0, square: bool = False) -> list[str]:
+    """Names beside their marks; the first one's is number `first`, all are squares with `square`."""
+    drawn, x = [], left
+    for number, name in enumerate(names, first):
+        shape = "square" if square else MARKS[number % 4]
+        drawn.append(mark(shape, x + 6, y + 4, f"s{number % 4}"))
+        drawn.append(f'<text x="{x + 16:.1f}" y="{y + 8:g}">{esc(name)}</text>')
+        x += 16 + 7.2 * len(name) + 24
+    return drawn
+
+
+def mark(shape: str, x: float, y: float, kind: str, told: str = "") -> str:
+    """A small shape of MARKS around a point; `kind` is its class, s0 to s3 or control; `told` is what it says
+    under the pointer."""
+    inside = f"<title>{esc(told)}</title>" if told else ""
+    if shape == "circle":
+        return f'<circle class="mark {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4">{inside}</circle>'
+    corners = {
+        "square": ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)),
+        "triangle": ((0, -5), (4.6, 3.4), (-4.6, 3.4)),
+        "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0)),
+    }[shape]
+    points = " ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in corners)
+    return f'<polygon class="mark {kind}" points="{points}">{inside}</polygon>'
+
+
+def _row_told(line: Line) -> str:
+    span = f" ({_short(line.low)} to {_short(line.high)})" if math.isfinite(line.low + line.high) else ""
+    return f"{line.label}: {_short(line.value)}{span}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
+def _number(value: float) -> str:
+    """Of a tick among others: what is left of zero after rounding is zero."""
+    return _written(0.0 if abs(value) < 1e-12 else value)
+
+
+def _written(value: float) -> str:
+    """As it is, however small: no power of ten is zero."""
+    return f"{value:.6g}".replace("-", "−")

@@ -1,0 +1,55 @@
+"""Words down, methods across, as one inline SVG: a cell is the fuller the larger its score.
+
+Blue for the answer and orange against it, as everywhere; purple for methods without sign.
+Each score also stands in its cell, so that nothing depends on colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from heedful.reports.charts.forest_scatter import image
+from heedful.reports.comparison_sections import esc
+
+TALL, WIDE, HEAD, LETTER = 26.0, 96.0, 24.0, 7.4
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A method's scores, one a word, its largest size 1."""
+
+    name: str
+    scores: Sequence[float]
+    signed: bool
+
+
+def word_rows(words: Sequence[str], columns: Sequence[Scored], title: str) -> str:
+    left = 12 + LETTER * max(map(len, words), default=0)
+    drawn = [
+        f'<text class="name" x="{left - 8:g}" y="{_middle(row):g}" text-anchor="end">{esc(word)}</text>'
+        for row, word in enumerate(words)
+    ]
+    for number, column in enumerate(columns):
+        drawn += _column(column, left + WIDE * number)
+    return image(left + WIDE * len(columns) + 8, HEAD + TALL * len(words) + 8, title, drawn)
+
+
+def _column(column: Scored, x: float) -> Iterator[str]:
+    middle = x + WIDE / 2
+    yield f'<text class="name" x="{middle:g}" y="{HEAD - 9:g}" text-anchor="middle">{esc(column.name)}</text>'
+    for row, score in enumerate(column.scores):
+        if not math.isfinite(score):
+            continue
+        kind = ("cell pos" if score >= 0 else "cell neg") if column.signed else "mark s2"
+        place = f'x="{x + 2:g}" y="{HEAD + TALL * row + 2:g}" width="{WIDE - 4:g}" height="{TALL - 4:g}"'
+        yield f'<rect class="{kind}" {place} opacity="{min(1.0, abs(score)):.3f}"/>'
+        sign = ("+" if score > 0 else "−" if score < 0 else "") if column.signed else ""
+        number = f"{sign}{abs(score):.2f}"
+        yield f'<text class="name" x="{middle:g}" y="{_middle(row):g}" text-anchor="middle">{number}</text>'
+
+
+def _middle(row: int) -> float:
+    """Where the writing of a row stands."""
+    return HEAD + TALL * (row + 0.5) + 4.5

@@ -1,0 +1,139 @@
+"""One method as a column of a table: its numbers, its sign marks and its own scale.
+
+Scores of different methods have different units (a gradient's norm, an attention weight, a change of logit),
+so each is drawn relative to the method's own strongest word: share = score / max |score|, from -1 to 1. Words
+that were already written count, where their scores are on the same scale.
+Sign marks: + pushes towards the target, − away from it. With a standard error, a score whose 95 % interval
+(± 1.96 standard errors) contains 0 has an unsure sign and is marked so. Unsigned methods show no sign at all.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heedful.comparisons.agreement import ranked_unit
+from heedful.core.types import CONTROL, Attribution, Comparison, Word
+
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A method's words with what is needed to print them in one aligned column."""
+
+    item: Attribution
+    words: tuple[Word, ...]
+    top: float  # max |score| over words, written ones too; 0 when there is nothing to scale by
+    exponent: int  # numbers are printed in units of 10 ** exponent
+    decimals: int
+
+    @property
+    def method(self) -> str:
+        return self.item.method
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} (control)" if self.method == CONTROL else self.method
+
+    @property
+    def unit(self) -> str:
+        """ "×10⁻³" where the numbers are printed in thousandths, else nothing."""
+        return f"×10{str(self.exponent).translate(SUPERSCRIPT)}" if self.exponent else ""
+
+    def share(self, word: Word) -> float:
+        return word.score / self.top if self.top and math.isfinite(word.score) else 0.0
+
+    def sign(self, word: Word) -> str:
+        """ "+", "−" or "" (unsigned method, zero or nan)."""
+        if not self.item.signed or not math.isfinite(word.score) or word.score == 0:
+            return ""
+        return "+" if word.score > 0 else "−"
+
+    def unsure(self, word: Word) -> bool:
+        """The 95 % interval of a sampled score contains 0."""
+        return bool(self.sign(word)) and word.stderr is not None and abs(word.score) <= 1.96 * word.stderr
+
+    def number(self, word: Word) -> str:
+        """The size without its sign, in the column's unit."""
+        return self._show(abs(word.score))
+
+    def error(self, word: Word) -> str:
+        return "" if word.stderr is None else self._show(word.stderr)
+
+    def _show(self, value: float) -> str:
+        return f"{value / 10.0**self.exponent:.{self.decimals}f}" if math.isfinite(value) else "–"
+
+
+def column(item: Attribution, unit: str = "word", beside: Sequence[Word] = ()) -> Column:
+    """`beside`: words of another part that is drawn on the same scale."""
+    words = tuple(pieces(item, unit))
+    sizes = [abs(word.score) for word in (*words, *beside) if math.isfinite(word.score)]
+    top = max(sizes, default=0.0)
+    power = math.floor(math.log10(top)) if top else 0
+    exponent = 0 if -2 <= power < 4 else 3 * (power // 3)
+    return Column(item, words, top, exponent, min(4, max(0, 2 - (power - exponent))))
+
+
+def columns(comparison: Comparison) -> list[Column]:
+    """Every method's column; the control last."""
+    unit = ranked_unit(comparison)
+    found = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
+    return sorted(found, key=lambda each: each.method == CONTROL)
+
+
+def written_columns(comparison: Comparison) -> list[Column]:
+    """The same of what was already written, for the methods that score it, each on the scale of its text."""
+    unit = ranked_unit(comparison)
+    found = [
+        column(part, unit, pieces(item, unit) if written_words(item, unit) else ())
+        for item in comparison.attributions
+        if (part := item.of_written()) is not None
+    ]
+    return sorted(found, key=lambda each: each.method == CONTROL)
+
+
+def written_words(item: Attribution, unit: str) -> list[Word]:
+    """What was already written, where its scores can be compared with those of the text."""
+    part = item.of_written()
+    same = item.written is not None and item.written.same_scale
+    return pieces(part, unit) if part is not None and same else []
+
+
+def every_word(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
+    """(word, whether it was already written) of the text and of what was written, on one scale."""
+    prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
+    end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
+    found = [(word, word.start >= end) for word in col.words]
+    return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
+
+
+def pieces(item: Attribution, unit: str) -> list[Word]:
+    """Words, or the tokens or sentences that were scored when the unit is one of these."""
+    if unit == "word":
+        return item.words()
+    found = []
+    for positions in item.x.units(unit):
+        start = min(item.x.offsets[p][0] for p in positions)
+        end = max(item.x.offsets[p][1] for p in positions)
+        error = None if item.stderr is None else float(item.stderr[positions].sum())
+        found.append(Word(item.x.text[start:end], float(item.scores[positions].sum()), error, start, end))
+    return found
+
+
+def visible(text: str) -> str:
+    """Text that cannot steer a terminal or a page: controls become pictures (␀, ␛, ␊), bidi overrides �."""
+    return "".join(_picture(character) for character in text)
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    category = unicodedata.category(character)
+    return "�" if character in BIDI or category in ("Cc", "Cs", "Zl", "Zp") else character

@@ -1,0 +1,242 @@
+"""The answer in plain sentences: what was predicted, which words most methods point at, how far they agree.
+
+Only what was measured is said, in words first; the numbers behind them (`measured`) stand further down.
+Agreement between methods is not evidence that any of them is right, so it always stands beside the random
+control and is held to what chance alone would give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from statistics import median
+
+from heedful.comparisons.agreement import chance_band, matrix, ranked_count, ranked_unit, with_written
+from heedful.core.phrases import listed
+from heedful.core.types import CONTROL, Comparison
+from heedful.reports.columns import Column, columns, every_word, visible
+
+PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
+COUNTS = ("no", "one", "two", "three", "four", "five")
+
+
+def quote(text: str) -> str:
+    return f"“{visible(text.strip())}”"
+
+
+def percent(value: float) -> str:
+    """Never rounds a probability to a certainty."""
+    if 0.9995 <= value < 1:
+        return "> 99.9 %"
+    return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+
+
+def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
+    """(label, value as shown, share of a bar from 0 to 1), highest first."""
+    rows = [(visible(str(label)).strip() or "␣", float("nan") if value is None else float(value))
+            for label, value in comparison.model.get("prediction") or ()]  # fmt: skip
+    values = [value for _, value in rows]
+    chances = all(0 <= value <= 1 for value in values) and (
+        comparison.model.get("kind") in PROBABILITIES or abs(sum(values) - 1) < 1e-3
+    )
+    if chances:
+        return [(label, percent(value), value) for label, value in rows]
+    return [(label, f"{value:.4g}", math.nan) for label, value in rows]
+
+
+def after_written(comparison: Comparison) -> str:
+    """ "after the text and “the rights”" where the prediction was taken after something already written."""
+    written = comparison.model.get("prediction_after")
+    return f"after the text and {quote(str(written))}" if written else ""
+
+
+def explained(comparison: Comparison) -> str:
+    """Which number the scores explain, with its value."""
+    target, output = comparison.target, comparison.attributions[0].output
+    label = quote(target.label or f"{target.kind} {target.index}")
+    number = "score" if comparison.model.get("kind") == "function" else "logit"
+    what = {
+        "class": f"the {number} of {label}",
+        "label": f"the {number} of {label}",
+        "regression": f"the output {label}",
+        "token": f"the logit of the token {label}",
+        "sequence": f"the log-probability of {label}",
+    }.get(target.kind, label)
+    if target.contrasted:
+        what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"
+    value = f"{output:.4g}".replace("-", "−")
+    return what if math.isnan(output) else f"{what}, which is {value}"
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """One to three plain sentences: what the methods point at, how far they agree, what the control does."""
+    ranked = _ranked(comparison)
+    if not ranked:
+        return ["No method ranks the words of this text: every score is the same."]
+    return [_pointed(ranked, comparison), *_agreeing(comparison)]
+
+
+def _ranked(comparison: Comparison) -> list[Column]:
+    """Methods with a ranking; behind the words of the text stand those already written, where scored."""
+    found = [replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
+             for col in columns(comparison)]  # fmt: skip
+    return [col for col in found if col.method != CONTROL and _has_ranking(col)]
+
+
+def _names(comparison: Comparison) -> list[str]:
+    """Of all words in the order of `_ranked`; a written one is named as such."""
+    words = max((every_word(comparison, col) for col in columns(comparison)), key=len)
+    return [f"the written {quote(word.text)}" if written else quote(word.text) for word, written in words]
+
+
+def _has_ranking(col: Column) -> bool:
+    sizes = {abs(word.score) for word in col.words}
+    return len(sizes) > 1 and all(map(math.isfinite, sizes))
+
+
+def _top(col: Column, k: int) -> list[int]:
+    return sorted(range(len(col.words)), key=lambda i: -abs(col.words[i].score))[:k]
+
+
+def _common(ranked: list[Column]) -> tuple[int, list[tuple[int, int]]]:
+    """How many words of each method are looked at, and (word, methods) of those that most methods share."""
+    k = 3 if max(len(col.words) for col in ranked) > 5 else 1
+    counts = Counter(i for col in ranked for i in _top(col, k))
+    return k, [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
+
+
+def _pointed(ranked: list[Column], comparison: Comparison) -> str:
+    """Which words, and which way they push."""
+    unit, words = ranked_unit(comparison), _names(comparison)
+    ways = _ways(ranked, words, comparison)
+    if len(ranked) == 1:
+        found = _top(ranked[0], 3)
+        return f"{ranked[0].method} gives most weight to {listed([words[i] for i in found])}{ways(found)}."
+    k, common = _common(ranked)
+    most = "Both methods" if len(ranked) == 2 else "Most methods"
+    if not common:
+        return f"The methods point at different {unit}s: none is among the strongest for {most.lower()}."
+    found = [i for i, _ in common]
+    place = f"first among the {unit}s" if k == 1 else f"among the {COUNTS[k]} {unit}s that matter most"
+    return f"{most} put {listed([words[i] for i in found])} {place}{ways(found)}."
+
+
+def _ways(ranked: list[Column], words: list[str], comparison: Comparison) -> Callable[[list[int]], str]:
+    """What two thirds of the signed methods say of each word; told where they differ, or where none says."""
+    able, target = [col for col in ranked if col.item.signed], comparison.target
+    label = quote(target.label or f"{target.kind} {target.index}")
+    over = f" rather than {quote(target.contrast_label or str(target.contrast))}" if target.contrasted else ""
+
+    def told(found: list[int]) -> str:
+        if not able:
+            return ", without saying which way they push"
+        votes = {i: [col.words[i].score > 0 for col in able if i < len(col.words)] for i in found}
+        ups = {i: sum(each) / len(each) for i, each in votes.items() if each}
+        towards = [words[i] for i, up in ups.items() if up >= 2 / 3]
+        away = [words[i] for i, up in ups.items() if up <= 1 / 3]
+        split = [words[i] for i, up in ups.items() if 1 / 3 < up < 2 / 3]
+        parts = [f"{listed(towards)} {_push(towards)} towards {label}{over}"] if towards else []
+        other = "it" if towards else f"{label}{over}"
+        parts += [f"{listed(away)} {_push(away)} away from {other}"] if away else []
+        parts += [f"on {listed(split)} they differ which way"] if split else []
+        return ": " + ", ".join(parts) if parts else ""
+
+    return told
+
+
+def _push(words: list[str]) -> str:
+    return "pushes" if len(words) == 1 else "push"
+
+
+def _measured(comparison: Comparison) -> tuple[list[float], list[float] | None, float]:
+    """Kendall's τ of every pair of methods, of the control with each (None: not run), and of chance."""
+    methods, values = matrix(comparison, "kendall")
+    real = [i for i, method in enumerate(methods) if method != CONTROL]
+    pairs = [float(values[i, j]) for i, j in combinations(real, 2) if math.isfinite(values[i, j])]
+    band = chance_band(ranked_count(comparison))
+    if CONTROL not in methods:
+        return pairs, None, band
+    row = [float(values[methods.index(CONTROL), i]) for i in real]
+    return pairs, [value for value in row if math.isfinite(value)], band
+
+
+def _agreeing(comparison: Comparison) -> list[str]:
+    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
+    if math.isnan(band):
+        both = with_written(comparison)
+        who = "The text and what was written have" if both else "The text has"
+        alone = "" if both or not comparison.target.given else (
+            ", and not every method scores what was written on the same scale"
+        )  # fmt: skip
+        few = "how far rankings of so few agree says nothing"
+        return [f"{who} fewer than five {unit}s{alone}: {few}."]
+    alike, against = sum(v > band for v in pairs), sum(v < -band for v in pairs)
+    lines = []
+    if len(pairs) == 1:
+        do, more = ("agree", "more") if alike else ("do not agree", "no more")
+        lines.append(f"The two methods {do}: they order the {unit}s {more} alike than chance would.")
+    elif pairs:
+        share = alike / len(pairs)
+        how = "mostly agree" if share >= 2 / 3 else "agree in part" if share >= 1 / 3 else "mostly disagree"
+        count = "all" if share == 1 else f"{alike} of"
+        told = f"{count} {len(pairs)} pairs of them order the {unit}s more alike than chance would"
+        turned = f", {against} the other way round" if against else ""
+        lines.append(f"The methods {'agree' if share == 1 else how}: {told}{turned}.")
+    if control is None:
+        return [
+            *lines,
+            "No random control was run, so nothing here says what an uninformed method looks like.",
+        ]
+    if control:
+        near = sum(value > band for value in control)
+        so = f"{near or 'none'} of the {len(control)} methods" if len(control) > 1 else "the method"
+        does = "agrees that far with" if near or len(control) > 1 else "does not agree that far with"
+        lines.append(f"The random control, which knows nothing of the model, {does} {so}.")
+    return lines
+
+
+def measured(comparison: Comparison) -> list[str]:
+    """The numbers behind the sentences, to stand below them."""
+    ranked = _ranked(comparison)
+    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
+    lines = []
+    if len(ranked) > 1 and (found := _common(ranked))[1]:
+        k, common = found
+        words = _names(comparison)
+        counts = [f"{words[i]} for {n} of {len(ranked)}" for i, n in common]
+        place = "The strongest" if k == 1 else f"Among the {COUNTS[k]} strongest"
+        lines.append(f"{place}: {listed(counts)} methods.")
+    if pairs and not math.isnan(band):
+        far = sum(abs(value) > band for value in pairs)
+        lines.append(
+            f"Median Kendall τ of {_tau(pairs)} over {len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} "
+            f"(1: same order, 0: unrelated); {far} of {len(pairs)} lie outside the ±{band:.2f} that chance "
+            f"gives 95 % of the time for this many {unit}s."
+        )
+    if control and not math.isnan(band):
+        lines.append(f"The random control: {_tau(control)}.")
+    return lines
+
+
+def notes(comparison: Comparison) -> list[tuple[str, str]]:
+    """(who says it, what) for the text and every method; a note of several methods is given once."""
+    said: dict[str, list[str]] = {}
+    for item in comparison.attributions:
+        for note in (*item.x.notes, *item.notes):
+            who = "text" if note in item.x.notes else item.method
+            if who not in said.setdefault(note, []):
+                said[note].append(who)
+    return [(", ".join(who), visible(note)) for note, who in said.items()]
+
+
+def _tau(values: list[float]) -> str:
+    middle, low, high = (signed(value) for value in (median(values), min(values), max(values)))
+    return middle if low == high else f"{middle} (from {low} to {high})"
+
+
+def signed(value: float) -> str:
+    """Two decimals with a true minus sign; "–" for nan."""
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")

@@ -1,0 +1,195 @@
+"""What-if, attention and features of one explanation, as sections of its page: readable without scripts.
+
+What-if sets each method's claim about a word beside what the model did when that word was really removed.
+Nothing is run for it: a word that was never removed alone is shown as "–".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from heedful.comparisons.agreement import kendall, ranked_unit
+from heedful.core.phrases import listed
+from heedful.core.types import Comparison, Fired, Firing, Looked
+from heedful.reports.charts.panels import Curve, curves
+from heedful.reports.columns import Column, columns
+from heedful.reports.comparison_sections import esc, hue, level, number_cell, part, table
+from heedful.reports.comparison_summary import signed
+from heedful.reports.comparison_terminal import strongest
+
+SHOWN = 20  # words in these tables
+OWN = "occlusion"  # its scores are the removals themselves
+
+
+def deletion(comparison: Comparison) -> str:
+    """One picture a method: the explained number as its best words go, before the band of random orders."""
+    found = next((r for r in comparison.inside.removals if r.curves), None)
+    if found is None:
+        return ""
+    drawn = [Curve(method, points, found.band) for method, points in found.curves.items()]
+    unit = ranked_unit(comparison)
+    title = f"The explained number as {unit}s are removed ({found.operator}), each method's best first"
+    caption = (
+        f"The explained number as {unit}s go, each method's best first ({esc(found.operator)}); left: none "
+        "gone, right: all. Band: where ten random orders lay. Lower and sooner is better."
+    )
+    return f'{curves(drawn, title)}<p class="lead">{caption}</p>'
+
+
+def what_if(comparison: Comparison, size: int) -> str:
+    """Claimed beside actual, word by word."""
+    removals = comparison.inside.removals
+    if not removals:
+        return ""
+    cols, unit = columns(comparison), ranked_unit(comparison)
+    kept = strongest(cols, SHOWN)
+    top = max(abs(v) for r in removals for v in r.alone if math.isfinite(v)) or 1.0
+    facts = [dict(zip(_places(comparison), removal.alone, strict=True)) for removal in removals]
+    rows = []
+    for index in kept:
+        name = esc(cols[0].words[index].text.strip() or "␣")
+        actual = "".join(_actual(fact.get(index, math.nan), top) for fact in facts)
+        claims = "".join(number_cell(col, col.words[index]) for col in cols)
+        rows.append(f'<tr data-w="{index}"><th scope="row"><bdi>{name}</bdi></th>{actual}{claims}</tr>')
+    rows.append(_alike(facts, cols))
+    heads = [unit, *(f"actual<small>{esc(r.operator)}</small>" for r in removals)]
+    heads += [f"{esc(col.label)}<small>{col.unit or 'claimed'}</small>" for col in cols]
+    shown = table(heads, rows, f"Claimed beside actual effect of each {unit}", "sortable what-if")
+    return part("what-if", "What if a word were not there?", _lead(comparison, kept), shown, size)
+
+
+def _places(comparison: Comparison) -> list[int]:
+    """Which row of a table each removable unit is: a word may have no token of its own."""
+    unit = ranked_unit(comparison)
+    groups = comparison.x.units(unit)
+    return [comparison.x.words[group[0]] for group in groups] if unit == "word" else list(range(len(groups)))
+
+
+def _lead(comparison: Comparison, kept: Sequence[int]) -> str:
+    unit, removals = ranked_unit(comparison), comparison.inside.removals
+    lead = (
+        f"Actual: how far the explained number fell when this {unit} alone was removed, by "
+        f"{listed([esc(r.operator) for r in removals])}; beside it what each method claims. – was not run. "
+        "The last row is Kendall’s τ between claim and fact over the words that were removed; where a method "
+        "has no sign, sizes are compared."
+    )
+    count = len(comparison.x.units(unit))
+    if len(kept) < count:
+        lead += f" Shown are the {len(kept)} strongest of {count} {unit}s."
+    if OWN in comparison:
+        lead += f" {OWN} is made of such removals: that it fits them is no merit."
+    return lead
+
+
+def _actual(value: float, top: float) -> str:
+    if not math.isfinite(value):
+        return '<td class="actual">–</td>'
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    shade = f"{hue(value, True)} l{level(value / top)}"
+    return f'<td class="actual {shade}" data-v="{value:.6g}">{sign}{abs(value):.3f}</td>'
+
+
+def _alike(facts: Sequence[Mapping[int, float]], cols: Sequence[Column]) -> str:
+    """How far claims follow the facts: against the operator with the most words known."""
+    fullest = max(facts, key=lambda fact: sum(map(math.isfinite, fact.values())))
+    known = {index: value for index, value in fullest.items() if math.isfinite(value)}
+    blank = "".join(f"<td>{'τ' if fact is fullest else ''}</td>" for fact in facts)
+    cells = "".join(f"<td>{signed(_tau(col, known))}</td>" for col in cols)
+    return f'<tr class="gap last"><th scope="row">claim and fact</th>{blank}{cells}</tr>'
+
+
+def _tau(col: Column, known: Mapping[int, float]) -> float:
+    claims, facts = np.array([col.words[i].score for i in known]), np.array([*known.values()])
+    if len(known) < 3 or not np.isfinite(claims).all():
+        return math.nan
+    return kendall(claims, facts) if col.item.signed else kendall(np.abs(claims), np.abs(facts))
+
+
+def attention(comparison: Comparison, size: int) -> str:
+    """Words by layers; the last row is what special tokens get."""
+    looked = comparison.inside.looked
+    if looked is None:
+        return ""
+    unit, cols = ranked_unit(comparison), columns(comparison)
+    weights, places = np.array(looked.weights), _places(comparison)  # (L, units)
+    order = np.argsort(-weights.mean(0), kind="stable")[:SHOWN]
+    top = float(weights.max()) or 1.0
+    rows = [
+        f'<tr data-w="{places[i]}"><th scope="row">'
+        f"<bdi>{esc(cols[0].words[places[i]].text.strip() or '␣')}</bdi></th>"
+        + "".join(_weight(float(value), top) for value in weights[:, i])
+        + "</tr>"
+        for i in sorted(order.tolist())
+    ]
+    if any(looked.special):
+        cells = "".join(f"<td>{100 * share:.0f} %</td>" for share in looked.special)
+        rows.append(f'<tr class="gap last"><th scope="row">special tokens</th>{cells}</tr>')
+    heads = [unit, *(f"layer {number}" for number in range(len(looked.weights)))]
+    shown = table(heads, rows, "Attention by word and layer", "sortable")
+    return part("attention", "Where the model looked", _looked_lead(comparison, looked), shown, size)
+
+
+def _looked_lead(comparison: Comparison, looked: Looked) -> str:
+    place = "from what is written to the text" if looked.cross else "from where the answer is read"
+    lead = (
+        f"Attention {place}, mean over the heads of a layer. It says where the model looked, not what that "
+        "did to the answer: an attention map alone is not evidence for a reason."
+    )
+    count = len(looked.weights[0])
+    if count > SHOWN:
+        lead += f" Shown are the {SHOWN} most looked at of {count} {ranked_unit(comparison)}s."
+    return f"{lead} Every head is on the page of <code>heedful attention</code>."
+
+
+def _weight(value: float, top: float) -> str:
+    return f'<td class="any l{level(value / top)}" data-v="{value:.6g}">{100 * value:.1f} %</td>'
+
+
+def features(comparison: Comparison, size: int) -> str:
+    """The strongest features of a dictionary, and what the answer does without each."""
+    fired = comparison.inside.fired
+    if fired is None:
+        return ""
+    top = max((abs(one.effect) for one in fired.features), default=0.0) or 1.0
+    rows = [_feature(one, top) for one in fired.features]
+    heads = ["feature", "effect<small>measured</small>", "effect<small>estimated</small>", "strength"]
+    shown = table([*heads, "strongest on"], rows, "Features of this text")
+    lines = "".join(f"<li>{esc(line)}</li>" for line in _told(fired))
+    body = f'{shown}<ul class="sentences">{lines}</ul>'
+    lead = (
+        f"The {len(fired.features)} strongest of {fired.active:,} features of a dictionary at "
+        f"{esc(fired.site)} that are active on this text. Effect: how far the explained number falls when "
+        "the feature is set to zero on the tokens of the text; estimated: gradient times activation."
+    )
+    return part("features", "Which features fired", lead, body, size)
+
+
+def _feature(one: Firing, top: float) -> str:
+    shade = f"{hue(one.effect, True)} l{level(one.effect / top)}"
+    words = " · ".join(f"<bdi>{esc(word.strip() or '␣')}</bdi>" for word in one.words)
+    return (
+        f'<tr><th scope="row">{one.feature}</th><td class="{shade}" data-v="{one.effect:.6g}">'
+        f"{_plus(one.effect)}</td><td>{_plus(one.estimate)}</td><td>{one.strength:.3g}</td>"
+        f'<td class="wrap">{words}</td></tr>'
+    )
+
+
+def _told(fired: Fired) -> Iterator[str]:
+    low, high = fired.band
+    yield (
+        f"Removed together they change the explained number by {_plus(fired.together)}; all features, by "
+        f"{_plus(fired.everything)}."
+    )
+    if math.isfinite(low):
+        yield f"As many random active features, removed together: {_plus(low)} to {_plus(high)} (95 %)."
+    if fired.control:
+        mean = sum(map(abs, fired.control)) / len(fired.control)
+        yield f"One random active feature alone: {mean:.3f}, mean size of {len(fired.control)}."
+    yield from fired.notes
+
+
+def _plus(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "–"

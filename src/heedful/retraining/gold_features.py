@@ -1,0 +1,166 @@
+"""Gold recall: does a method find the words that are known to decide?
+
+A model one can read (heedful.retraining.glassbox_models) is trained on the texts and handed to the
+explainers as a black box. Of every held-out text the words that decided are known: gold.
+
+    recall(text) = |gold and top_k| / |gold|        top_k: the k = 10 words of the largest |score|
+    random       = mean over texts of min(1, k / d), d words in the text: exact, no draws
+
+Texts are given to the explainers as the glass box reads them: each word once, in lower case, no punctuation,
+so that what is removed is what the model looks at (the published experiment does the same). Texts that hold
+no gold word say nothing and are passed over; equal scores are ordered at random.
+
+This is no metric of one explanation of the user's model: gold is known of the glass box alone. It weighs a
+method, on a set of texts, and so stands apart from heedful.metrics.score.
+Cost: a fit, then what the methods cost on a function that reads sets of words.
+
+Ribeiro, Singh & Guestrin 2016, "Why should I trust you?", section 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from heedful.comparisons.execute import explain
+from heedful.core.errors import HeedfulError
+from heedful.core.notebook import Shown
+from heedful.core.types import Attribution, Floats
+from heedful.metrics.faithfulness import ranked
+from heedful.metrics.metric_input import unit_scores
+from heedful.modalities.text_units import split_words
+from heedful.models.load import load
+from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
+
+TOP = 10
+FEATURES = 10
+EXPLAINED = 100
+VOCABULARY = 5000
+HELD_OUT = 0.2
+DRAWS = 2000
+BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": fit_tree}
+
+
+@dataclass(frozen=True)
+class Recall(Shown):
+    """How much of what decided a method found, on n held-out texts."""
+
+    method: str
+    box: str
+    recall: float
+    interval: tuple[float, float]  # 95 %, over texts drawn again with repetition
+    random: float  # what random orders find, exactly
+    n: int
+    top: int
+    accuracy: float  # of the glass box, on the held-out texts
+    gold: float  # gold words a text, mean
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.method}: recall {self.recall:.3f} ({low:.3f} to {high:.3f}) of the words that decided, "
+            f"among its first {self.top}; random order {self.random:.3f}; {self.box}, {self.n} texts"
+        )
+
+
+def gold_recall(
+    methods: Sequence[str],
+    texts: Sequence[str],
+    labels: Sequence[int],
+    *,
+    box: str = "logistic",
+    features: int = FEATURES,
+    top: int = TOP,
+    explained: int = EXPLAINED,
+    seed: int = 0,
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Recall]:
+    """Recall of every method on the same held-out texts.
+
+    labels     0 or 1
+    box        "logistic" or "tree"
+    features   most words the regression holds, or the tree asks about one text
+    explained  held-out texts to explain
+    """
+    if box not in BOXES:
+        raise HeedfulError(f"unknown glass box {box!r}", fix=f"Use one of: {', '.join(BOXES)}")
+    if len(texts) != len(labels) or set(labels) != {0, 1}:
+        raise HeedfulError("gold recall needs a label 0 or 1 for every text", "and texts of both labels")
+    rng = np.random.default_rng(seed)
+    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT * len(texts)))
+    ordered, y = [words_of(text) for text in texts], np.array(labels, dtype=np.float64)
+    train, test = order[held:], order[:held]
+    sets = [frozenset(words) for words in ordered]
+    vocabulary = common([sets[i] for i in train], VOCABULARY)
+    made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, features)
+    accuracy = float(np.mean((made.probability([sets[i] for i in test]) > 0.5) == y[test]))
+    usable = (ordered[i] for i in test if made.deciding(sets[i]))
+    chosen = list(islice(usable, explained))
+    if not chosen:
+        raise HeedfulError(
+            "no held-out text holds a word that decides", fix="Give more texts, or longer ones"
+        )
+    found = recalls(made, chosen, methods, top, seed, params)  # (texts, methods)
+    chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
+    gold = float(np.mean([len(made.deciding(frozenset(words))) for words in chosen]))
+    return [
+        Recall(
+            name, box, float(own.mean()), interval(own, seed), chance, len(chosen), top, accuracy, gold
+        )
+        for name, own in zip(methods, found.T, strict=True)
+    ]  # fmt: skip
+
+
+def words_of(text: str) -> list[str]:
+    """Each word once, in lower case, in reading order; what holds no letter or digit is left out."""
+    words = (text[start:end].lower() for start, end in split_words(text))
+    return list(dict.fromkeys(word for word in words if any(c.isalnum() for c in word)))
+
+
+def function_of(made: GlassBox) -> Any:
+    """The glass box as a black one: texts -> probabilities of both labels (n, 2)."""
+
+    def glass_box(texts: list[str]) -> Floats:
+        p = made.probability([frozenset(text.split()) for text in texts])
+        return np.column_stack([1 - p, p])
+
+    return glass_box
+
+
+def recalls(
+    made: GlassBox,
+    texts: Iterable[Sequence[str]],
+    methods: Sequence[str],
+    top: int,
+    seed: int,
+    params: Mapping[str, Mapping[str, Any]] | None,
+) -> Floats:
+    """(texts, methods) recall, each text given as its words."""
+    model, rng = load(function_of(made)), np.random.default_rng(seed)
+    found = []
+    for words in texts:
+        told = explain(model, " ".join(words), methods, seed=seed, params=params)
+        gold = made.deciding(frozenset(words))
+        found.append([recall(told[name], gold, top, rng) for name in methods])
+    return np.array(found)
+
+
+def recall(item: Attribution, gold: Words, top: int, rng: np.random.Generator) -> float:
+    """Share of the gold words among the `top` of the largest |score|."""
+    x = item.x
+    order = ranked(np.abs(unit_scores(item, x.units("word"))), rng)[:top]
+    return len(gold & {x.word_text(int(word)) for word in order}) / len(gold)
+
+
+def interval(values: Floats, seed: int) -> tuple[float, float]:
+    """95 % of the mean over texts drawn again with repetition; (nan, nan) for a single text."""
+    n = len(values)
+    if n < 2:
+        return float("nan"), float("nan")
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
+    low, high = np.quantile(times @ values / n, [0.025, 0.975])
+    return float(low), float(high)

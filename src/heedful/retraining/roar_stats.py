@@ -1,0 +1,208 @@
+"""How fast accuracy falls as words go and models are trained again: intervals, leakage, plain words.
+
+right: which answers were right, (methods, shares, seeds, test texts), the random control last.
+
+    mean over seeds and texts   se^2 = var(mean by seed) / seeds + var(mean by text) / texts
+    its interval                Student's quantile at Satterthwaite's degrees of freedom
+    fall                        mean over shares of accuracy(random) - accuracy(method), paired
+
+The sum of both variances counts the noise of a single answer twice: it errs on the side of saying less. A
+claim about two methods is made where the interval of their difference leaves out zero, corrected for the
+number of pairs (Bonferroni). Methods not told apart from the fastest lead together.
+
+Satterthwaite 1946, "An approximate distribution of estimates of variance components".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from heedful.core.notebook import Shown
+from heedful.core.phrases import listed
+from heedful.core.types import CONTROL
+
+LEVEL = 0.95
+Interval = tuple[float, float]
+Right = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds and texts, its standard error and the degrees of freedom of that error."""
+
+    value: float
+    error: float
+    freedom: float
+
+    def interval(self, comparisons: int = 1) -> Interval:
+        """95 %, all of `comparisons` together; (nan, nan) where one seed or text shows no spread."""
+        if np.isnan(self.error):
+            return float("nan"), float("nan")
+        quantile = float(stats.t.ppf(1 - (1 - LEVEL) / 2 / comparisons, self.freedom))
+        return self.value - quantile * self.error, self.value + quantile * self.error
+
+
+def mean_of(right: npt.NDArray[Any]) -> Mean:
+    """right: (seeds, texts)."""
+    right = right.astype(np.float64)
+    seeds, texts = right.shape
+    if min(seeds, texts) < 2:
+        return Mean(float(right.mean()), float("nan"), float("nan"))
+    by_seed = float(right.mean(1).var(ddof=1)) / seeds
+    by_text = float(right.mean(0).var(ddof=1)) / texts
+    total = by_seed + by_text
+    if total == 0:
+        return Mean(float(right.mean()), 0.0, float(seeds - 1))
+    freedom = total**2 / (by_seed**2 / (seeds - 1) + by_text**2 / (texts - 1))
+    return Mean(float(right.mean()), float(np.sqrt(total)), float(freedom))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method: accuracy after retraining, share by share, and what the bare pattern tells."""
+
+    method: str
+    accuracy: tuple[float, ...]
+    intervals: tuple[Interval, ...]  # 95 %, each by itself
+    pattern: tuple[float, ...] = ()  # accuracy from the places removed alone; () if not asked for
+    pattern_intervals: tuple[Interval, ...] = ()  # 95 %, each by itself
+    leaks: bool = False
+    fall: float = 0.0  # below the control, mean over shares
+    fall_interval: Interval = (0.0, 0.0)  # 95 %, all pairs of methods together
+
+
+@dataclass(frozen=True)
+class Roar(Shown):
+    """What retraining shows. `str()` says it in plain words, and no more than the intervals carry."""
+
+    shares: tuple[float, ...]
+    curves: tuple[Curve, ...]  # by fall, highest first; the control last
+    whole: float  # accuracy with nothing removed
+    whole_interval: Interval
+    chance: float  # accuracy of always saying what is most frequent in train
+    imputer: str
+    seeds: int
+    n: int  # test texts
+    lead: tuple[str, ...]  # falls faster than random, and not told apart from the fastest
+    behind: tuple[str, ...]  # falls faster than random, but slower than the fastest
+    not_faster: tuple[str, ...]  # not told apart from random
+    slower: tuple[str, ...]  # falls more slowly than random; of flagged methods, `str()` claims no slowness
+
+    def __getitem__(self, method: str) -> Curve:
+        return next(curve for curve in self.curves if curve.method == method)
+
+    def __str__(self) -> str:
+        where = f"Retrained {self.seeds} times, on {self.n} test texts, removed words by {self.imputer}"
+        if np.isnan(self.whole_interval[0]):
+            return f"{where}: one seed or text shows no spread, so nothing is claimed."
+        flagged = [curve for curve in self.curves if curve.leaks]
+        fair = {curve.method for curve in self.curves} - {curve.method for curve in flagged}
+        claims = [
+            (self.lead, "{} lower{s} accuracy faster than random removal" + _tied(self.lead)),
+            (_only(self.behind, fair), "{} lower{s} it faster than random too, but less than the fastest"),
+            (_only(self.not_faster, fair), "{} cannot be told apart from random removal"),
+            (_only(self.slower, fair), "{} lower{s} it more slowly than random removal"),
+        ]
+        said = [
+            words.format(listed(names), s="s" if len(names) == 1 else "") for names, words in claims if names
+        ]
+        said += [self._flag(curve) for curve in flagged]
+        if not self.whole_interval[0] > self.chance:
+            said.append("with nothing removed the model is not above chance: the task teaches nothing here")
+        return f"{where}: {'; '.join(said)}."
+
+    def _flag(self, curve: Curve) -> str:
+        told = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
+        if curve.method == CONTROL:
+            return f"the length of the text alone tells the label with accuracy {told}"
+        return (
+            f"flagged: the places {curve.method} removes tell the label by themselves with accuracy {told}, "
+            "so a small fall says nothing"
+        )
+
+
+def _only(names: Sequence[str], those: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in those)
+
+
+def _tied(names: Sequence[str]) -> str:
+    return ", and cannot be told apart" if len(names) > 1 else ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Which answers were right, method by method, the control last."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    right: Right  # (methods, shares, seeds, texts)
+    told: Right | None  # the same, from the bare pattern
+    whole: Right  # (seeds, texts) with nothing removed
+    usual: Right  # (texts,) the label most frequent in train
+
+
+def leaking(told: Right, usual: Right) -> Right:
+    """(methods,) the pattern tells more than chance, and more than that of random scores, at some share."""
+    methods, shares = told.shape[:2]
+    found = np.zeros(methods, dtype=bool)
+    for m in range(methods):
+        for k in range(shares):
+            above = [told[m, k].astype(float) - usual]
+            if m < methods - 1:  # the control is held to chance alone
+                above.append(told[m, k].astype(float) - told[-1, k])
+            found[m] |= all(mean_of(gap).interval(methods * shares)[0] > 0 for gap in above)
+    return found
+
+
+def conclude(a: Answers, imputer: str) -> Roar:
+    """Curves, and which differences are beyond chance."""
+    overall = a.right.mean(1)  # (methods, seeds, texts)
+    last = len(a.names) - 1
+    pairs = last * (last + 1) // 2
+    leaks = np.zeros(last + 1, dtype=bool) if a.told is None else leaking(a.told, a.usual)
+    curves = [
+        _curve(a, m, bool(leaks[m]), mean_of(overall[last] - overall[m]), pairs) for m in range(last + 1)
+    ]
+    order = sorted(range(last), key=lambda m: -curves[m].fall)
+    faster = [m for m in order if curves[m].fall_interval[0] > 0]
+    lead = [m for m in faster if not mean_of(overall[m] - overall[faster[0]]).interval(pairs)[0] > 0]
+    slower = [m for m in order if curves[m].fall_interval[1] < 0]
+    groups = (
+        lead,
+        [m for m in faster if m not in lead],
+        [m for m in order if m not in faster and m not in slower],
+        slower,
+    )
+    base, (seeds, texts) = mean_of(a.whole), a.whole.shape
+    return Roar(
+        a.shares,
+        tuple(curves[m] for m in (*order, last)),
+        base.value,
+        base.interval(),
+        float(a.usual.mean()),
+        imputer,
+        seeds,
+        texts,
+        *(tuple(a.names[m] for m in group) for group in groups),
+    )
+
+
+def _curve(a: Answers, m: int, leaks: bool, fall: Mean, pairs: int) -> Curve:
+    means = [mean_of(at) for at in a.right[m]]
+    told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
+    return Curve(
+        a.names[m],
+        tuple(mean.value for mean in means),
+        tuple(mean.interval() for mean in means),
+        tuple(mean.value for mean in told),
+        tuple(mean.interval() for mean in told),
+        leaks,
+        fall.value,
+        fall.interval(pairs),
+    )

@@ -1,0 +1,289 @@
+"""`heedful.serve`: a page on this machine that explains, tests and opens models.
+
+FastAPI answers, uvicorn listens, heedful.server.security stands before both. Components of the report are
+served as they are: there is no build step, and nothing is loaded from the network.
+"""
+
+from __future__ import annotations
+
+import html
+import socket
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from heedful._version import __version__
+from heedful.core.errors import HeedfulError
+from heedful.server import security as secure
+from heedful.server.live_explain import warm
+from heedful.server.model_pool import Seats
+from heedful.server.model_thread import Busy, Gone
+from heedful.server.routes import explain, jobs
+from heedful.server.run_list import Runs
+from heedful.server.state import House, NotThere
+from heedful.server.static_files import FILES
+
+PORT = 8765
+CONNECTIONS = 512
+LEAVE = 10.0  # seconds that jobs have to come to their end
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the server is to be."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    runs: Path = Path("runs")
+    models: Path | None = None  # a folder of model folders that may be loaded by name
+    allow_load: bool = False
+    token: str | None = None
+    names: tuple[str, ...] = ()  # host names it also answers to
+    dictionaries: Mapping[str, Any] = field(default_factory=dict)  # model -> SAE or its folder
+    texts: Mapping[str, Any] = field(default_factory=dict)  # model -> texts to read features on
+    allow_pickle: bool = False
+
+
+def house(models: Sequence[Any], wish: Wish) -> House:
+    """Load what was given."""
+    seats = Seats(wish.allow_load, wish.models)
+    for source in models:
+        stock = seats.add(source, wish.allow_pickle)
+        stock.dictionary = wish.dictionaries.get(stock.name, stock.dictionary)
+        stock.texts = wish.texts.get(stock.name, stock.texts)
+    found = House(seats, Runs(wish.runs))
+    for stock in seats.stocks.values():
+        warm(stock.name, stock.model, found.memory)
+    return found
+
+
+def application(inside: House, wish: Wish) -> Any:
+    """The ASGI application behind its guard."""
+    app = FastAPI(
+        title="heedful", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        lifespan=_closing,
+    )  # fmt: skip
+    app.state.house = inside
+    app.include_router(explain.router)
+    app.include_router(jobs.router)
+    for place, (kind, content) in FILES.items():
+        app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
+    app.add_exception_handler(HeedfulError, _mistake)
+    app.add_exception_handler(NotThere, _missing)
+    app.add_exception_handler(Busy, _busy)
+    app.add_exception_handler(Gone, _gone)
+    app.add_exception_handler(RequestValidationError, _wrong)
+    app.add_exception_handler(HTTPException, _refused)
+    return secure.Guarded(app, secure.guard_of(wish.host, wish.token, wish.names))
+
+
+@asynccontextmanager
+async def _closing(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.house.close()
+
+
+def _file(kind: str, content: bytes) -> Any:
+    async def answer() -> Response:
+        return Response(content, media_type=kind)
+
+    return answer
+
+
+async def _mistake(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": _clean(str(error))}, 400)
+
+
+async def _missing(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 404)
+
+
+async def _busy(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 429, {"retry-after": "2"})
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=499)
+
+
+async def _wrong(_request: Request, error: Exception) -> Response:
+    """Which field, and why; what was sent is not sent back."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "path", "query"))
+    return JSONResponse({"error": _clean(f"{place or 'the request'}: {first['msg']}.")}, 422)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": _clean(str(error.detail))}, error.status_code, error.headers)
+
+
+def _clean(sentence: str) -> str:
+    """Half a surrogate pair cannot be sent."""
+    return sentence.encode("utf-8", "replace").decode()[:2000]
+
+
+# --- start -----------------------------------------------------------------------------------------
+
+
+def serve(
+    *models: Any,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    runs: str | Path = "runs",
+    allow_load: bool = False,
+    dictionaries: Mapping[str, Any] | None = None,
+    texts: Mapping[str, Any] | None = None,
+    open_browser: bool = False,
+    block: bool = True,
+) -> Serving | None:
+    """Serve the page until Ctrl-C, or, with block=False, until the returned object is closed.
+
+    models        whatever `heedful.load` takes; none: zoo:sentiment and zoo:lm
+    host          on any but the loopback address a token is needed, which is printed
+    runs          where results are stored and run folders are browsed
+    allow_load    clients may load other models that are on this machine
+    dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
+    """
+    wish = Wish(
+        host, port, Path(runs), None, allow_load, secure.new_token(host), dictionaries=dictionaries or {},
+        texts=texts or {},
+    )  # fmt: skip
+    at = ready(models or ("zoo:sentiment", "zoo:lm"), wish)
+    if not block:
+        return Serving(at)
+    stay(at, open_browser)
+    return None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Loaded and bound; nothing is answered yet."""
+
+    wish: Wish
+    house: House
+    socket: socket.socket
+
+
+def ready(models: Sequence[Any], wish: Wish) -> Ready:
+    """The port first: that it is taken is told before anything is loaded."""
+    bound = listen(wish.host, wish.port)
+    try:
+        return Ready(wish, house(models, wish), bound)
+    except BaseException:
+        bound.close()
+        raise
+
+
+def answering(inside: House, wish: Wish, **more: Any) -> Any:
+    """The server, as uvicorn runs it."""
+    import uvicorn
+
+    from heedful.server.header_timeout import Doorstep
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(inside, wish), log_level="warning", access_log=False, server_header=False,
+            limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
+            http=Doorstep, **more,
+        )
+    )  # fmt: skip
+
+
+def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
+    """Say where, and answer until Ctrl-C; then whether all threads have ended. One that has not is inside a
+    call of the model: the interpreter must not be taken down under it."""
+    where = address(at.wish, at.socket.getsockname()[1])
+    say(where, flush=True)
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(where)
+    try:
+        answering(at.house, at.wish).run([at.socket])
+    except KeyboardInterrupt:  # uvicorn has ended everything by now
+        pass
+    finally:
+        at.socket.close()
+    try:
+        return at.house.leave(LEAVE)
+    except KeyboardInterrupt:  # once more: no time
+        return False
+
+
+class Serving:
+    """A server in a thread: `address` to open, `close` to end it; a context manager, too."""
+
+    def __init__(self, at: Ready) -> None:
+        self.address = address(at.wish, at.socket.getsockname()[1])
+        self._at, self._server = at, answering(at.house, at.wish)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([at.socket],), name="heedful serve", daemon=True
+        )
+        self._thread.start()
+
+    def _repr_html_(self) -> str:
+        """Where it is, to click."""
+        where = html.escape(self.address)
+        return f'<p>heedful serves at <a href="{where}" rel="noreferrer">{where}</a></p>'
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<heedful.serve at {self.address}>"
+
+    def close(self) -> None:
+        """Requests that run come to their end; jobs are cancelled."""
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._at.house.leave(LEAVE)
+        self._at.socket.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Before anything is loaded: a port that is taken is told at once."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(2048)
+    except (OSError, OverflowError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise HeedfulError(f"cannot listen on {host} port {port}", why, f"Try: --port {port + 1}") from None
+    return found
+
+
+def _outward(host: str) -> str:
+    """This machine's own address on the way to others; nothing is sent to find it."""
+    family, far = (socket.AF_INET, "192.0.2.1") if host == "0.0.0.0" else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((far, 9))
+            return str(asking.getsockname()[0])
+        except OSError:  # no network
+            return "localhost"
+
+
+def address(wish: Wish, port: int) -> str:
+    """To open: of a server on all addresses, the one by which other machines reach this one."""
+    host = _outward(wish.host) if wish.host in ("0.0.0.0", "::") else wish.host
+    host = f"[{host}]" if ":" in host else host
+    token = f"/?token={wish.token}" if wish.token else "/"
+    return f"http://{host}:{port}{token}"
+
+
+__all__ = ["Ready", "Serving", "Wish", "application", "house", "ready", "serve", "stay"]

@@ -1,0 +1,90 @@
+"""The long way: methods one after the other, each shown when it is finished, then weighed; kept as a run.
+
+What was found while typing is not run again. What removing words did is read from the memory of the run
+(heedful.comparisons.internals), so the report that is stored has it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from heedful.comparisons.execute import Run
+from heedful.comparisons.internals import Asked, seen
+from heedful.comparisons.planning import Plan
+from heedful.comparisons.single_text import weighed
+from heedful.core.types import CONTROL, Attribution, Comparison, Evidence, Step
+from heedful.server.job_queue import Job
+from heedful.server.live_explain import Memory, compared, costs, parts, planned, predicted, run_some
+from heedful.server.schemas import requests
+
+CUT = "the job was cancelled before"
+Keep = Callable[[Comparison], None]
+
+
+def explain(model: Any, ask: requests.Explain, memory: Memory, job: Job, keep: Keep) -> Comparison:
+    """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
+    it as it would be stored if nothing more came."""
+    job.tell("planning")
+    made, refused = planned(model, ask, memory, ask.weigh)
+    have = memory.of(ask.key)
+    run, left = Run(model), [e for e in made.order if e.name not in have]
+    total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
+    before, parts_done = 0, dict[int, int]()
+
+    def progress(step: Step) -> None:
+        parts_done[step.part] = step.done
+        job.tell(step.method, min(before + sum(parts_done.values()), total), total)
+
+    for number, entry in enumerate(left):
+        parts_done.clear()
+        job.tell(entry.name, before, total)
+        found = run_some(run, made, [entry.name], progress)
+        memory.add(ask.key, found.attributions)
+        have, refused = have | dict(found), refused | dict(found.refused)
+        least, most = made.rows[entry.name]
+        ran = min(most, max(least, sum(parts_done.values())))
+        before, total = before + ran, total - (most - ran)  # a method that stops early has no more to do
+        keep(compared(made, have, refused | {later.name: CUT for later in left[number + 1 :]}))
+        job.show(_drawn(compared(made, have, refused), made, have, refused))
+    comparison = compared(made, have, refused)
+    if ask.weigh and _can_weigh(made, comparison):
+        job.tell("weighing", before, total)
+        run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
+        run.begin(Step("weighing", 1, 1, total=made.weighing))
+        evidence = _weighed(run, made, comparison)
+        inside = seen(run, Asked(comparison.attributions, ask.unit, ask.seed))
+        comparison = replace(comparison, evidence=evidence, inside=inside)
+    job.show(_drawn(comparison, made, have, refused))
+    return comparison
+
+
+def _can_weigh(made: Plan, comparison: Comparison) -> bool:
+    return bool(made.weighing) and len(made.pieces) == 1 and any(name != CONTROL for name in comparison)
+
+
+def _weighed(run: Run, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
+    items = [item for item in comparison.attributions if item.method != CONTROL]
+    settings = made.settings
+    unit, seed = settings["unit"], settings["seed"]
+    return weighed(run, items, made.metrics, unit, seed, made.draws)  # type: ignore[arg-type]
+
+
+def _drawn(
+    comparison: Comparison, made: Plan, have: dict[str, Attribution], refused: dict[str, str]
+) -> dict[str, Any]:
+    html = parts(comparison)
+    told = [cost.model_dump() for cost in costs(made, have, [], refused)]
+    for cost in told:
+        if cost["method"] in have:
+            cost["state"] = "done"
+    shown = [found.model_dump() for found in predicted(comparison)]
+    return {"html": html, "methods": told, "prediction": shown, "weighed": bool(comparison.evidence)}
+
+
+def stored(comparison: Comparison, root: Path, name: str) -> str:
+    """As a run folder that `heedful report` opens."""
+    comparison.save(root / name)
+    return name

@@ -1,0 +1,242 @@
+"""Inside the model: the attention of every head, features on a text, one feature's page, steering.
+
+The dictionary of a model is opened once, and read on its texts once (heedful.server.feature_cache) when the
+first page of a feature is asked for. Everything drawn here is drawn by the code of the report.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Comparison
+from heedful.heads.atlas import Atlas
+from heedful.server import saved_results
+from heedful.server.feature_cache import Codes, read_codes
+from heedful.server.job_queue import Job
+from heedful.server.live_explain import predicted
+from heedful.server.model_pool import Stock
+from heedful.server.schemas import requests, responses
+
+TOP = 24  # features shown of a text
+ROWS = 20_000  # tokens on which features are read,
+FEWER = 5_000  # and of which a difference of means is taken: while somebody waits
+ATTENTION = 2_000_000  # weights an atlas in the page may have, all heads
+
+
+class Dictionary:
+    """Features of one model; opened when first asked for."""
+
+    def __init__(self, stock: Stock) -> None:
+        self.stock = stock
+        self._lock = threading.Lock()
+        self._sae: Any = None
+        self._codes: Codes | None = None
+        self._corpus: Any = None
+
+    @property
+    def there(self) -> bool:
+        return self.stock.dictionary is not None
+
+    @property
+    def sae(self) -> Any:
+        from heedful.features.sae.autoencoder import SAE
+
+        if not self.there:
+            raise HeedfulError(
+                f"{self.stock.name} has no dictionary here", fix="Start with --sae FOLDER, or use zoo:lm"
+            )
+        with self._lock:
+            if self._sae is None:
+                given = self.stock.dictionary
+                self._sae = given if isinstance(given, SAE) else SAE.load(given)
+        return self._sae
+
+    def site(self, model: Any) -> str:
+        from heedful.features.reading.read_features import site_of
+
+        return site_of(self.sae, model, None)
+
+    def check(self, feature: int) -> None:
+        if feature >= self.sae.config.width:
+            raise HeedfulError(
+                f"there is no feature {feature:,}", f"the dictionary has 0 to {self.sae.config.width - 1:,}"
+            )
+
+    def codes(self, model: Any, job: Job) -> Codes:
+        """What features do on the texts; one pass, the first time."""
+        if self._codes is None:
+            if self.stock.texts is None:
+                raise HeedfulError("there are no texts to read features on", fix="Start with --texts FILE")
+            self._codes = read_codes(model, self.sae, self.site(model), self.stock.texts, ROWS, job.tell)
+        return self._codes
+
+    def corpus(self, model: Any) -> Any:
+        """The texts cut once, for the difference of means beside a steer; None where there are none."""
+        from heedful.features.activations.eval_windows import corpus
+
+        if self._corpus is None and self.stock.texts is not None:
+            self._corpus = corpus(model, self.stock.texts, rows=FEWER)
+        return self._corpus
+
+    def greatest(self, feature: int) -> float | None:
+        """Its greatest activation, as training recorded it or as the texts show."""
+        from heedful.features.steering.directions import known_maxima
+
+        known = known_maxima(self.sae)
+        if known is not None and len(known) > feature and float(known[feature]) > 0:
+            return float(known[feature])
+        if self._codes is not None and self._codes.firing.most[feature] > 0:
+            return float(self._codes.firing.most[feature])
+        return None
+
+
+# --- attention -------------------------------------------------------------------------------------
+
+
+def attended(model: Any, ask: requests.Attend, job: Job) -> Atlas:
+    """Every head, where that is not too much for a page."""
+    from heedful.heads.atlas import attention, encoded
+
+    job.tell("reading every head")
+    x = encoded(model, ask.given(), "error")
+    config = getattr(getattr(model, "module", None), "config", None)
+    heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
+    if heads * len(x) ** 2 > 40 * ATTENTION:
+        raise HeedfulError(
+            f"{heads} heads on {len(x):,} tokens are too many weights for a page",
+            fix="Shorten the text, or write a file: heedful attention TEXT --html heads.html",
+        )
+    return attention(model, ask.given())
+
+
+def drawn(atlas: Atlas) -> dict[str, Any]:
+    """The static part and the numbers of its page."""
+    from heedful.reports import atlas_page
+
+    html, data = atlas_page.parts(atlas)
+    return {"html": html, "data": data}
+
+
+# --- features --------------------------------------------------------------------------------------
+
+
+def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.Firing:
+    """The features that are strongest on a text, by activation x length of the decoder row."""
+    from heedful.features.reading.feature_pages import own_text
+    from heedful.reports.comparison_sections import level
+
+    sae, site = dictionary.sae, dictionary.site(model)
+    context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)
+    most = values.max(0)
+    lengths = sae.W_dec.norm(dim=1).numpy()
+    order = np.argsort(-most * lengths, kind="stable")[:TOP]
+    pieces = context.pieces
+    out = []
+    for feature in (int(f) for f in order if most[f] > 0):
+        own, at = values[:, feature], int(values[:, feature].argmax())
+        top = dictionary.greatest(feature)
+        shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
+        out.append(
+            responses.Fired(
+                feature=feature, most=float(own.max()), share=None if top is None else float(own.max() / top),
+                token=pieces[at], at=at, html=_shaded(pieces, shades, at),
+            )
+        )  # fmt: skip
+    return responses.Firing(
+        features=out, site=site, width=sae.config.width, active=float((values[text] > 0).sum(1).mean()),
+        notes=[*sae.config.notes],
+    )  # fmt: skip
+
+
+def _shaded(pieces: Any, shades: list[int], here: int) -> str:
+    from heedful.reports.comparison_sections import esc
+
+    out = []
+    for at, (piece, shade) in enumerate(zip(pieces, shades, strict=True)):
+        shown = esc(piece.replace("\n", "↵"))
+        out.append(
+            f'<mark class="any l{shade}{" here" if at == here else ""}">{shown}</mark>' if shade else shown
+        )
+    return "".join(out)
+
+
+def feature_page(
+    model: Any, ask: requests.Feature, dictionary: Dictionary, job: Job
+) -> saved_results.Featured:
+    """What it fires on, what it does, what is near, and what rules say it means."""
+    from heedful.features.interpretation.interpret import interpret
+    from heedful.features.interpretation.rules import Rules
+    from heedful.features.reading.feature_pages import page_of
+    from heedful.features.reading.read_features import Kept
+
+    dictionary.check(ask.feature)
+    codes, sae = dictionary.codes(model, job), dictionary.sae
+    job.tell("looking at its examples")
+    (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model.tokenizer)
+    said = interpret([found], Rules(), Rules(), progress=job.tell)
+    job.tell("measuring what it does")
+    one = page_of(model, sae, dictionary.site(model), found, said[0])
+    about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
+    return saved_results.Featured(ask.model, dictionary.site(model), sae.config.width, about, one)
+
+
+def featured(found: saved_results.Featured) -> dict[str, Any]:
+    """As it stands in the panel, where neighbours can be opened."""
+    from heedful.reports import feature_page as view
+
+    html = view.feature(found.page, 3, range(found.width))
+    return {"html": html, "about": found.about, "feature": found.page.feature}
+
+
+# --- steering --------------------------------------------------------------------------------------
+
+
+def nexts(model: Any, ask: requests.Steer, dictionary: Dictionary) -> responses.Next:
+    """The next token, base beside steered."""
+    from heedful.features.steering.steer import steer
+
+    how = strength(ask, dictionary)
+    x = model.encode(ask.given())
+    base = model.predict(x, 8)
+    with steer(model, dictionary.sae, {ask.feature: how}) as applied:
+        steered = model.predict(x, 8)
+    return responses.Next(
+        base=_next(model, base), steered=_next(model, steered),
+        greatest=dictionary.greatest(ask.feature), moved=applied.size,
+    )  # fmt: skip
+
+
+def _next(model: Any, found: Any) -> list[responses.Prediction]:
+    facts = {"kind": model.kind, "prediction": [list(pair) for pair in found]}
+    return predicted(Comparison((), model=facts))
+
+
+def strength(ask: requests.Steer, dictionary: Dictionary) -> float:
+    """So many times the greatest activation."""
+    dictionary.check(ask.feature)
+    top = dictionary.greatest(ask.feature)
+    if top is None:
+        raise HeedfulError(
+            f"the greatest activation of feature {ask.feature:,} is not known",
+            "it never fired where that was measured",
+            "Open its page first, or choose another",
+        )
+    return ask.strength * top
+
+
+def steered(model: Any, ask: requests.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+    """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
+    texts, a difference of means of the same size stands beside."""
+    from heedful.features.steering.compare import before_after
+
+    job.tell("reading texts")
+    texts = dictionary.corpus(model)
+    job.tell("writing")
+    how = {ask.feature: strength(ask, dictionary)}
+    writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
+    found = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
+    return {**found.to_dict(), "feature": ask.feature, "strength": ask.strength}

@@ -1,0 +1,182 @@
+"""Long work: in worker threads, with progress, cancelled on request, remembered after the page is closed.
+
+    waiting -> running -> done | failed | cancelled
+
+Each owner (a browser) has one job running at a time and the workers go round the owners, so one who asks for
+much does not keep the others waiting. A job is told its number of the worker, so that it takes the right twin
+of a model. It tells where it stands by `Job.tell`, which is also where a cancelled job ends, and what it has
+found so far by `Job.show`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+from heedful.server.model_thread import Busy
+
+WORKERS = 4
+EACH, ALL = 8, 64  # jobs that may wait: of one owner, and of everybody
+KEPT = 100  # finished jobs that are remembered,
+LARGE = {"attention": 10}  # and of kinds whose results are large
+ENDED = ("done", "failed", "cancelled")
+
+
+class Cancelled(BaseException):
+    """The job is to end; no `except Exception` on its way may catch it."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One piece of long work, as it stands."""
+
+    kind: str
+    owner: str
+    ask: dict[str, Any]  # what was asked for: a page that comes back can show it
+    work: Callable[[Job], None]
+    id: str = ""
+    state: str = "waiting"
+    label: str = ""
+    done: int = 0
+    total: int = 0
+    error: str = ""
+    result: dict[str, Any] | None = None
+    run: str | None = None  # the run folder it was stored in
+    worker: int = -1
+    asked: float = field(default_factory=time.time)
+    began: float = 0.0
+    ended: float = 0.0
+    changes: int = 0  # grows with everything told
+    shown: int = 0  # grows with every result shown
+    stop: bool = False
+
+    def tell(self, label: str, done: int = 0, total: int = 0) -> None:
+        """Where it stands."""
+        if self.stop:
+            raise Cancelled
+        self.label, self.done, self.total = label, done, total
+        self.changes += 1
+
+    def show(self, result: dict[str, Any]) -> None:
+        """What is found so far."""
+        self.result = result
+        self.shown += 1
+        self.changes += 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or time.time()) - self.began if self.began else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the step it is at may still take, by what is done of it."""
+        if self.state != "running" or not 0 < self.done < self.total:
+            return None
+        return self.seconds * (self.total - self.done) / self.done
+
+
+class Jobs:
+    """The queue and its workers."""
+
+    def __init__(self, workers: int = WORKERS) -> None:
+        self.jobs: dict[str, Job] = {}  # in the order of asking
+        self._turn = threading.Condition()
+        self._closed = False
+        self.threads = [
+            threading.Thread(target=self._work, args=(number,), name=f"heedful job {number}", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def put(self, job: Job) -> Job:
+        with self._turn:
+            waiting = [other for other in self.jobs.values() if other.state == "waiting"]
+            own = sum(other.owner == job.owner for other in waiting)
+            if own >= EACH or len(waiting) >= ALL:
+                raise Busy(f"{len(waiting)} jobs are waiting already. Try again in a moment.")
+            job.id = f"{time.strftime('%Y%m%d-%H%M%S')}-{job.kind}-{secrets.token_hex(4)}"
+            self.jobs[job.id] = job
+            self._forget()
+            self._turn.notify_all()
+        return job
+
+    def get(self, name: str) -> Job | None:
+        return self.jobs.get(name)
+
+    def cancel(self, job: Job) -> None:
+        """A waiting job ends at once, a running one where it next tells something."""
+        with self._turn:
+            job.stop = True
+            if job.state == "waiting":
+                self._end(job, "cancelled")
+            job.changes += 1
+
+    def close(self) -> None:
+        with self._turn:
+            self._closed = True
+            for job in self.jobs.values():
+                job.stop = True
+            self._turn.notify_all()
+
+    def join(self, seconds: float = 5.0) -> None:
+        """Wait for the workers to leave."""
+        end = time.monotonic() + seconds
+        for thread in self.threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _next(self) -> Job | None:
+        """The first that waits whose owner has nothing running."""
+        busy = {job.owner for job in self.jobs.values() if job.state == "running"}
+        waiting = (job for job in self.jobs.values() if job.state == "waiting" and job.owner not in busy)
+        return next(waiting, None)
+
+    def _work(self, number: int) -> None:
+        while True:
+            with self._turn:
+                self._turn.wait_for(lambda: self._closed or self._next() is not None)
+                job = self._next()
+                if self._closed or job is None:
+                    return
+                job.state, job.worker, job.began = "running", number, time.time()
+                job.changes += 1
+            self._run(job)
+
+    def _run(self, job: Job) -> None:
+        state = "failed"
+        try:
+            job.work(job)
+            state = "done"
+        except Cancelled:
+            state = "cancelled"
+        except HeedfulError as error:
+            job.error = str(error)
+        except BaseException as error:  # told to whoever asked; the thread lives on
+            job.error = f"This should not have happened: {type(error).__name__}."
+            with suppress(Exception):
+                import traceback
+
+                traceback.print_exception(error)
+        with self._turn:
+            self._end(job, state)
+            self._turn.notify_all()
+
+    def _end(self, job: Job, state: str) -> None:
+        job.state, job.ended = state, time.time()
+        job.changes += 1
+
+    def _forget(self) -> None:
+        """The oldest finished ones, where there are too many."""
+        ended = [job for job in self.jobs.values() if job.state in ENDED]
+        gone = ended[: max(0, len(ended) - KEPT)]
+        for kind, most in LARGE.items():
+            same = [job for job in ended if job.kind == kind]
+            gone += same[: max(0, len(same) - most)]
+        for job in gone:
+            self.jobs.pop(job.id, None)

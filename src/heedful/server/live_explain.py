@@ -1,0 +1,222 @@
+"""As one types: the prediction, the methods that cost little, and what the others would cost.
+
+What is cheap is decided by the plan (heedful.comparisons.planning): methods are taken in their order of cost
+until together they would take `LIVE` seconds; those that read one trace count once. Explanations are
+remembered by text, target, unit and seed, so a job does not run again what was found while typing.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from statistics import median
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from heedful.cli.commands.explain import FEW
+from heedful.comparisons.execute import Run, run_methods
+from heedful.comparisons.planning import Plan, plan
+from heedful.core import registry
+from heedful.core.errors import HeedfulError
+from heedful.core.types import CONTROL, Attribution, Comparison
+from heedful.reports import comparison_sections, internals_sections
+from heedful.reports.agreement_section import agreement as _agreement
+from heedful.reports.comparison_page import weighed
+from heedful.reports.comparison_summary import explained, notes, predictions
+from heedful.server.schemas import requests, responses
+
+LIVE = 0.2  # seconds that the methods together may take while one types,
+ALONE = 0.5  # and the first of them where it is more than that: a text in many windows waits for a click
+CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
+REMEMBERED = 64  # texts whose explanations are kept
+MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
+WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
+Parts = dict[str, str]
+
+
+class Memory:
+    """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
+        self._paces: dict[str, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def pace(self, model: str) -> float | None:
+        """Seconds a token takes among many rows: the median of what was seen."""
+        with self._lock:
+            seen = self._paces.get(model)
+            return median(seen) if seen else None
+
+    def of(self, key: Any) -> dict[str, Attribution]:
+        with self._lock:
+            found = self._found.pop(key, {})
+            self._found[key] = found
+            return dict(found)
+
+    def add(self, key: Any, items: Sequence[Attribution]) -> None:
+        costs = [item.cost for item in items if item.cost.unique >= MANY and not item.cost.backwards]
+        with self._lock:
+            seen = self._paces.setdefault(key[0], deque(maxlen=PACES))
+            seen.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
+            found = self._found.pop(key, {})
+            self._found[key] = found | {item.method: item for item in items}
+            while len(self._found) > self.most:
+                self._found.popitem(last=False)
+
+
+def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
+    """(methods to plan, method -> why not) of those asked for; None: one of each kind."""
+    able = {s.method: s for s in registry.support(model)}
+    wanted = [name for name in FEW if able[name].ok] if methods is None else list(dict.fromkeys(methods))
+    for name in wanted:
+        registry.get(name)
+    refused = {name: able[name].why for name in wanted if not able[name].ok}
+    return [name for name in wanted if name not in refused], refused
+
+
+def planned(
+    model: Any, ask: requests.Look, memory: Memory, weigh: bool = True
+) -> tuple[Plan, dict[str, str]]:
+    """What is to be done, and methods that cannot be; timed by what rows took before, where that is known."""
+    names, refused = chosen(model, ask.methods)
+    weigh = weigh and "rows" in model.capabilities
+    made = plan(
+        model, ask.given(), names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
+        evidence=weigh, timed=False,
+    )  # fmt: skip
+    settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
+    pace = memory.pace(ask.model)
+    a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
+    return replace(made, settings=settings, named=False, seconds_a_row=a_row), refused
+
+
+def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
+    """Methods that run while one types, or are known already."""
+    live: list[str] = []
+    spent, traced = 0.0, False
+    for entry in made.order:
+        cost = 0.0 if entry.name in known else made.seconds_of(entry)
+        if entry.counts is None and traced:
+            cost = 0.0
+        first = not spent and cost <= ALONE
+        if spent + cost > most and not first:
+            continue
+        live.append(entry.name)
+        spent += cost
+        traced = traced or (entry.counts is None and cost > 0)  # the control needs no trace
+    return live
+
+
+def look(model: Any, ask: requests.Look, memory: Memory, waiting: int = 0) -> responses.Looked:
+    """`waiting`: how many others are; the more, the less is done for each."""
+    made, refused = planned(model, ask, memory)
+    known = memory.of(ask.key)
+    names = cheap(made, known, LIVE / (1 + waiting / CROWD))
+    found = run_some(Run(model), made, [n for n in names if n not in known])
+    memory.add(ask.key, [*found.attributions])
+    have = known | dict(found)
+    comparison = compared(made, have, {})
+    refused |= found.refused
+    return responses.Looked(
+        text=made.x.text,
+        prediction=predicted(comparison),
+        target=made.target.name,
+        explained=explained(comparison),
+        words=words_of(made.x),
+        methods=costs(made, have, names, refused),
+        weighing=made.weighing * made.seconds_a_row,
+        weighing_rows=made.weighing,
+        html=parts(comparison, agreement=waiting < CROWD),
+        notes=[f"{who}: {what}" for who, what in notes(comparison)],
+        operators=list(model.operators),
+    )
+
+
+def warm(name: str, model: Any, memory: Memory) -> None:
+    """Once after loading: what is slow the first time, and how quick rows are."""
+    with suppress(HeedfulError):
+        ask = requests.Look(model=name, text=WARM, methods=["occlusion", "grad-l2"])
+        made, _ = planned(model, ask, memory, weigh=False)
+        memory.add(ask.key, run_some(Run(model), made, [entry.name for entry in made.chosen]).attributions)
+
+
+def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
+    """Some methods of a plan, without weighing and without a look at what else was seen."""
+    entries = [entry for entry in made.chosen if entry.name in names]
+    found: dict[str, Attribution] = {}
+    refused: dict[str, str] = {}
+    run.progress = progress
+    run_methods(run, replace(made, chosen=entries, metrics=()), found, refused)
+    return compared(made, found, refused)
+
+
+_facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """Worked out once: the fingerprint reads weights."""
+    if model not in _facts:
+        _facts[model] = model.facts()
+    return dict(_facts[model])
+
+
+def compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
+    """What is there, in the order of asking."""
+    items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
+    facts = facts_of(made.model) | made.predicted
+    seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
+    return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
+
+
+def parts(comparison: Comparison, agreement: bool = True) -> Parts:
+    """Sections of the report, drawn by the report's own code."""
+    drawn = {
+        "methods": comparison_sections.methods, "numbers": comparison_sections.numbers, "evidence": weighed,
+        "what-if": internals_sections.what_if, "agreement": _agreement, "cost": comparison_sections.cost,
+        "remarks": comparison_sections.remarks, "made": comparison_sections.made,
+    }  # fmt: skip
+    found = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
+    return found | {"verdict": comparison_sections.verdict(comparison)}
+
+
+def predicted(comparison: Comparison) -> list[responses.Prediction]:
+    return [
+        responses.Prediction(label=label, shown=shown, share=None if math.isnan(share) else share)
+        for label, shown, share in predictions(comparison)
+    ]
+
+
+def words_of(x: Any) -> list[responses.Piece]:
+    return [responses.Piece(text=x.text[start:end], start=start, end=end) for start, end in x.word_spans]
+
+
+def costs(
+    made: Plan, have: dict[str, Attribution], live: Sequence[str], refused: dict[str, str]
+) -> list[responses.Cost]:
+    """Every method that was asked for, with its state."""
+    out = []
+    for entry in made.chosen:
+        least, most = made.rows[entry.name]
+        state = "live" if entry.name in live else "waits"
+        if entry.name in refused:
+            state = "refused"
+        elif entry.name in have and made.seconds_of(entry) > LIVE:
+            state = "done"
+        out.append(
+            responses.Cost(
+                method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
+                seconds=made.seconds_of(entry), why=refused.get(entry.name, ""), summary=entry.summary,
+            )
+        )  # fmt: skip
+    names = {cost.method for cost in out}
+    out += [
+        responses.Cost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
+        for name, why in refused.items()
+        if name not in names
+    ]
+    return out

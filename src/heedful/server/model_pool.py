@@ -1,0 +1,215 @@
+"""The models that may be asked, and who works with them.
+
+    quick   one thread a model answers what takes milliseconds, in the order of asking
+            (heedful.server.model_thread)
+    twin    a worker of long jobs has a model of its own: its hooks and settings are its own, the weights are
+            the same tensors, so a second user waits for neither and memory is not spent twice
+
+A model that came as a Python object and cannot be copied (a function, a module with functions of its own) has
+no twin: jobs take turns with quick questions, under `Stock.lock`.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from heedful.core.errors import HeedfulError
+from heedful.models.load import load
+from heedful.server.model_thread import Worker
+
+WAITING = 256  # quick questions that may wait for one model
+MOST = 8  # models in memory
+HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+Found = TypeVar("Found")
+
+
+@dataclass(eq=False)
+class Stock:
+    """One model."""
+
+    name: str
+    source: str | None  # what `heedful.load` takes again; None: it came as an object
+    model: Any
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
+    dictionary: Any = None  # where its features are: a folder, an SAE, or None
+    texts: Any = None  # on which features are read
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.worker = Worker(self.name, WAITING)
+        self._twins: dict[int, Any] = {}  # worker of jobs -> model
+        self._making = threading.Lock()
+
+    async def quickly(self, request: Request, ask: Callable[[Any], Found]) -> Found:
+        """In the model's own thread."""
+
+        def job() -> Found:
+            with self.lock:
+                return ask(self.model)
+
+        return await self.worker.run(request, job)
+
+    @contextmanager
+    def twin(self, number: int) -> Iterator[Any]:
+        """The model of a worker of jobs, for the length of a job."""
+        with self._making:
+            if number not in self._twins:
+                self._twins[number] = self._copied()
+        twin = self._twins[number]
+        if twin is not self.model:
+            yield twin
+            return
+        with self.lock:
+            yield twin
+
+    def _copied(self) -> Any:
+        if self.source is not None:
+            again = load(self.source, **self.options)
+            return _sharing(again, self.model)
+        from heedful.models.hf import HFBackend
+
+        if not isinstance(getattr(self.model, "backend", None), HFBackend):
+            return self.model
+        module = self.model.module
+        kept = {id(t): t for t in (*module.parameters(), *module.buffers())}
+        return copy.deepcopy(self.model, kept)
+
+
+def _sharing(again: Any, first: Any) -> Any:
+    """The same model with the weights of the first."""
+    if first.module is None or again.module is None:
+        return again
+    for own, shared in zip(again.module.parameters(), first.module.parameters(), strict=True):
+        own.data = shared.data
+    return again
+
+
+class Seats:
+    """All of them, by name."""
+
+    def __init__(self, allow_load: bool = False, root: Path | None = None) -> None:
+        self.allow_load, self.root = allow_load, root
+        self.stocks: dict[str, Stock] = {}
+        self._loading = threading.Lock()
+
+    def add(self, source: Any, allow_pickle: bool = False) -> Stock:
+        """A model of the command line or of Python: anything `heedful.load` takes."""
+        named = str(source) if isinstance(source, str | Path) else None
+        options: dict[str, Any] = {} if named is None else {"allow_pickle": allow_pickle}
+        model = load(source, **options)
+        stock = Stock(named or _free(model.name, self.stocks), named, model, options)
+        stock.dictionary, stock.texts = _beside(named)
+        self.stocks[stock.name] = stock
+        return stock
+
+    def get(self, name: str) -> Stock:
+        if name in self.stocks:
+            return self.stocks[name]
+        known = ", ".join(self.stocks)
+        raise HeedfulError(
+            f"there is no model {name[:80]!r} here", f"there is: {known}", "Choose one of them"
+        )
+
+    def offered(self) -> list[str]:
+        """What may be loaded beside what is loaded: names, never paths."""
+        if not self.allow_load:
+            return []
+        from heedful.models.zoo import resolve
+
+        names = [f"zoo:{entry.name}" for entry in resolve.entries() if resolve.pulled(entry.name)]
+        return [name for name in (*names, *self._folders()) if name not in self.stocks]
+
+    def load(self, name: str) -> Stock:
+        """What a client asks for, if loading is allowed: a zoo model, a folder of the model root by its name,
+        or a hub id that is on this machine already. Nothing is downloaded, no pickle is opened."""
+        if name in self.stocks:
+            return self.stocks[name]
+        if not self.allow_load:
+            raise HeedfulError(
+                "this server loads no other models",
+                "it was not started with --allow-load",
+                "Choose a given one",
+            )
+        with self._loading:
+            if name in self.stocks:
+                return self.stocks[name]
+            if len(self.stocks) >= MOST:
+                raise HeedfulError(f"{MOST} models are loaded", "that is the most", "Start the server anew")
+            place = self._place(name)
+            options: dict[str, Any] = {"local_only": True}
+            stock = Stock(name, place, load(place, **options), options)
+            stock.dictionary, stock.texts = _beside(name)
+            self.stocks[name] = stock
+            return stock
+
+    def _place(self, name: str) -> str:
+        if name.startswith("zoo:") and HUB.fullmatch(name.removeprefix("zoo:")):
+            return name
+        folders = self._folders()
+        if name in folders:
+            return str(folders[name])
+        if HUB.fullmatch(name) and not Path(name).exists():
+            return name
+        raise HeedfulError(
+            f"{name[:80]!r} is no model that may be loaded",
+            fix="Name a zoo model, a folder of --models, or a hub id that is on this machine",
+        )
+
+    def _folders(self) -> dict[str, Path]:
+        """Model folders that stand directly in the root."""
+        if self.root is None or not self.root.is_dir():
+            return {}
+        root = self.root.resolve()
+        inside = [place.resolve() for place in sorted(self.root.iterdir()) if place.is_dir()]
+        return {p.name: p for p in inside if p.parent == root and (p / "config.json").is_file()}
+
+    def close(self) -> None:
+        for stock in [*self.stocks.values()]:
+            stock.worker.close()
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        return [stock.worker.thread for stock in [*self.stocks.values()]]
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    names: Iterator[str] = (name if n == 1 else f"{name} ({n})" for n in range(1, len(taken) + 2))
+    return next(free for free in names if free not in taken)
+
+
+def _beside(name: str | None) -> tuple[Path | None, Path | None]:
+    """The dictionary and the texts that come with an embedded model, where they are there."""
+    from heedful.models.zoo import resolve
+
+    if name is None or not name.startswith("zoo:"):
+        return None, None
+    try:
+        folder, texts = resolve.dictionary(name), resolve.held_out(name)
+    except HeedfulError:
+        return None, None
+    there = (folder / "config.json").is_file()
+    return folder if there else None, texts if texts.is_file() else None
+
+
+def paired(given: Sequence[str], models: Sequence[str], option: str) -> dict[str, Path]:
+    """MODEL=FOLDER, or FOLDER alone where there is one model."""
+    found: dict[str, Path] = {}
+    for one in given:
+        name, equals, place = one.rpartition("=")
+        if not equals and len(models) == 1:
+            name = models[0]
+        if name not in models or not place:
+            raise HeedfulError(
+                f"cannot read {option} {one}", f"models here: {', '.join(models)}", "Write MODEL=PLACE"
+            )
+        found[name] = Path(place)
+    return found

@@ -1,0 +1,163 @@
+"""Long work: started by a POST, then asked for by its number or listened to as a stream of events.
+
+What a job makes is stored as a run folder, whose number it tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Comparison
+from heedful.server import explain_job, internals, run_list, saved_results
+from heedful.server.job_queue import ENDED, Job
+from heedful.server.schemas import requests, responses
+from heedful.server.state import REFUSALS, House, In, NotThere, Number
+
+LISTEN = 0.15  # seconds between looks at a job that is listened to
+BEAT = 15.0  # seconds after which a silent stream says that it lives
+router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
+
+
+@router.post("/explain", status_code=202)
+def start_explain(ask: requests.Explain, house: In) -> responses.JobState:
+    """Methods one after the other, then weighed; stored as a run, of a cancelled job what was finished."""
+    house.runs.room()
+
+    def work(model: Any, job: Job) -> None:
+        finished: list[Comparison] = []
+        try:
+            finished.append(explain_job.explain(model, ask, house.memory, job, finished.append))
+            job.tell("storing")
+        finally:  # cancelled: what was finished
+            if finished:
+                job.run = run_list.number(explain_job.stored(finished[-1], house.runs.root, job.id))
+
+    return state_of(house.start("explain", ask, work))
+
+
+@router.post("/attention", status_code=202)
+def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
+    """Every head on one text; stored as a run."""
+    house.runs.room()
+
+    def work(model: Any, job: Job) -> None:
+        found = internals.attended(model, ask, job)
+        job.tell("drawing")
+        job.show(internals.drawn(found))
+        with suppress(HeedfulError):  # too large: it is shown, and not stored
+            saved_results.save_atlas(found, ask.model_dump(), house.runs.root / job.id)
+            job.run = run_list.number(job.id)
+
+    return state_of(house.start("attention", ask, work))
+
+
+@router.post("/feature", status_code=202)
+def start_feature(ask: requests.Feature, house: In) -> responses.JobState:
+    """All about one feature; the first time, texts are read. Stored as a run."""
+    house.runs.room()
+    held = house.dictionary(house.seats.get(ask.model))
+
+    def work(model: Any, job: Job) -> None:
+        found = internals.feature_page(model, ask, held, job)
+        job.show(internals.featured(found))
+        saved_results.save_feature(found, house.runs.root / job.id)
+        job.run = run_list.number(job.id)
+
+    return state_of(house.start("feature", ask, work))
+
+
+@router.post("/steer", status_code=202)
+def start_steer(ask: requests.Write, house: In) -> responses.JobState:
+    """What the model writes, base beside steered; stored as a run."""
+    house.runs.room()
+    held = house.dictionary(house.seats.get(ask.model))
+
+    def work(model: Any, job: Job) -> None:
+        found = internals.steered(model, ask, held, job)
+        job.show(found)
+        saved_results.save_steer(found, house.runs.root / job.id)
+        job.run = run_list.number(job.id)
+
+    return state_of(house.start("steer", ask, work))
+
+
+@router.get("/{number}")
+def job(number: Number, house: In) -> responses.JobState:
+    """How a job stands; of one from before the server was started, what was stored."""
+    found = house.jobs.get(number)
+    if found is not None:
+        return state_of(found)
+    stored = house.runs.named(number)
+    if stored is None:
+        raise NotThere("This job is not known here: the server was started anew, or it is long ago.")
+    return responses.JobState(
+        id=number, kind=stored.kind, state="done", label="", done=0, total=0, seconds=0.0, left=None,
+        error="", run=stored.id, ask={}, result=None, shown=0,
+    )  # fmt: skip
+
+
+@router.post("/{number}/cancel")
+def cancel(number: Number, house: In) -> responses.JobState:
+    """End it; what it has found stays."""
+    found = _job(house, number)
+    house.jobs.cancel(found)
+    return state_of(found)
+
+
+@router.get(
+    "/{number}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "states"}
+    },
+)
+async def events(number: Number, request: Request, house: In) -> StreamingResponse:
+    """The same as it changes, until the job ends: results when there are new ones, else where it stands."""
+    return StreamingResponse(
+        _told(_job(house, number), request),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
+
+
+async def _told(found: Job, request: Request) -> AsyncIterator[str]:
+    changes, shown, silent = -1, -1, 0.0
+    while True:
+        if found.changes != changes:
+            changes, silent = found.changes, 0.0
+            state = state_of(found, result=found.shown != shown)
+            shown = found.shown
+            yield f"data: {json.dumps(state.model_dump(), allow_nan=False)}\n\n"
+            if state.state in ENDED:
+                return
+        await asyncio.sleep(LISTEN)
+        silent += LISTEN
+        if silent > BEAT:
+            silent = 0.0
+            yield ": here\n\n"
+        if await request.is_disconnected():
+            return
+
+
+def _job(house: House, number: str) -> Job:
+    found = house.jobs.get(number)
+    if found is None:
+        raise NotThere("This job is not known here: the server was started anew, or it is long ago.")
+    return found
+
+
+def state_of(found: Job, result: bool = True) -> responses.JobState:
+    return responses.JobState(
+        id=found.id, kind=found.kind, state=found.state,  # type: ignore[arg-type]
+        label=found.label, done=found.done, total=found.total, seconds=found.seconds, left=found.left,
+        error=found.error, run=found.run, ask=found.ask, result=found.result if result else None,
+        shown=found.shown,
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""What a run folder holds, by the file that marks it, and how it is drawn: for the page and `heedful report`.
+
+What only the page stores (attention, features, steers) is read by heedful.server.saved_results, which is
+imported for these alone: the other kinds need neither the page's packages nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+
+KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
+    ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
+    ("steer", "steer.json", ""), ("attention", "atlas.json", "maps.safetensors"),
+    ("feature", "feature.json", ""), ("explanation", "comparison.json", "manifest.json"),
+)  # fmt: skip
+PAGE = ("steer", "attention", "feature")
+BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A run: what stands in the page, the same as one file, its numbers, and what the page needs to go on."""
+
+    html: Callable[[], str]
+    whole: Callable[[], str]
+    document: Callable[[], dict[str, Any]]
+    ask: dict[str, Any] | None = None
+    data: dict[str, Any] | None = None
+
+
+@contextmanager
+def sound(name: str) -> Iterator[None]:
+    """What a file that was cut or written by hand leads to is one sentence."""
+    try:
+        yield
+    except HeedfulError:
+        raise
+    except BROKEN as error:
+        raise HeedfulError(f"{name} is damaged", type(error).__name__, "Make the run again") from error
+
+
+def kind_of(folder: Path) -> str:
+    """The first whose mark is there; an explanation tells itself why it is none."""
+    return next((kind for kind, mark, _ in KINDS if (folder / mark).exists()), "explanation")
+
+
+def drawn(kind: str, folder: Path) -> Drawn:
+    if kind not in PAGE:
+        return _OWN[kind](folder)
+    try:
+        from heedful.server import saved_results
+    except ImportError as error:
+        raise HeedfulError(
+            f"what the page stored ({kind}) needs packages that are not installed", str(error),
+            "Type: pip install 'heedful[serve]'",
+        ) from None  # fmt: skip
+    return saved_results.DRAWN[kind](folder)
+
+
+def _explanation(path: Path) -> Drawn:
+    from heedful.core.types import Comparison
+    from heedful.reports import comparison_page
+
+    found = Comparison.load(path)
+    settings = found.settings
+    text = _said(settings.get("text") or (found.x.text if found.attributions else ""))
+    ask = None
+    if text is not None and isinstance(settings.get("source"), str):
+        wish = settings.get("target") or {}
+        ask = {"model": settings["source"], **text, "methods": [m for m in found if m != "random"],
+               "target": wish.get("label"), "contrast": wish.get("contrast"),
+               "unit": settings.get("unit", "word"), "seed": settings.get("seed", 0)}  # fmt: skip
+    return Drawn(
+        lambda: comparison_page.body(found, 2), lambda: comparison_page.page(found), found.to_dict, ask
+    )
+
+
+def _said(text: Any) -> dict[str, Any] | None:
+    """A text, a pair or a chat as the page asks for it."""
+    if isinstance(text, str):
+        return {"text": text}
+    if isinstance(text, list | tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return {"text": text[0], "pair": text[1]}
+    if isinstance(text, list | tuple) and text and all(isinstance(turn, dict) for turn in text):
+        return {"text": "", "turns": [{name: turn[name] for name in ("role", "content")} for turn in text]}
+    return None
+
+
+def _audit(path: Path) -> Drawn:
+    from heedful.audits.result import load
+    from heedful.reports import audit_page
+
+    found = load(path)
+    return Drawn(
+        lambda: audit_page.body(found, 2),
+        lambda: audit_page.page(found),
+        lambda: {"run": str(path), **found.to_dict()},
+    )
+
+
+def _trial(path: Path) -> Drawn:
+    from heedful.reports import trial_page
+    from heedful.trials.result import Trial
+
+    found = Trial.load(path)
+    return Drawn(lambda: trial_page.body(found, 2), lambda: trial_page.page(found), found.to_dict)
+
+
+def _lab(path: Path) -> Drawn:
+    from heedful.labs.base.report import LabReport
+    from heedful.reports import lab_page
+
+    found = LabReport.load(path)
+    return Drawn(lambda: lab_page.body(found, 2), lambda: lab_page.page(found), found.to_dict)
+
+
+_OWN: dict[str, Callable[[Path], Drawn]] = {
+    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab,
+}  # fmt: skip

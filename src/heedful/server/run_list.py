@@ -1,0 +1,159 @@
+"""Run folders under one root, found by looking and opened by number: a client never sends a path.
+
+A number is the hash of the folder's place in the root. Folders that lead out of the root (links) are not
+there, nothing is unpickled, and what is found is drawn by the code of `heedful report`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from heedful.core.errors import HeedfulError
+from heedful.server import saved_results
+from heedful.server.run_kinds import KINDS, drawn, sound
+from heedful.server.saved_results import LARGEST
+from heedful.server.schemas import responses
+
+DEEP = 3  # folders below the root that are looked into
+LISTED = 500
+SEEN = 20_000  # folders looked at
+MADE = 2_000  # runs that the page itself may store
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run folder."""
+
+    id: str
+    path: Path
+    name: str
+    kind: str
+    when: float
+
+
+class Runs:
+    """What is in the root now: looked up at every call, so a run that has just ended is there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def found(self) -> list[Place]:
+        """Newest first."""
+        if not self.root.is_dir():
+            return []
+        root = self.root.resolve()
+        places = [place for folder in _folders(root) if (place := _place(root, folder)) is not None]
+        return sorted(places, key=lambda place: -place.when)
+
+    def listed(self) -> responses.RunList:
+        places = self.found()
+        entries = [
+            responses.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
+            for p in places[:LISTED]
+        ]
+        return responses.RunList(
+            root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - LISTED)
+        )
+
+    def get(self, number: str) -> Place | None:
+        return next((place for place in self.found() if place.id == number), None)
+
+    def named(self, name: str) -> Place | None:
+        """A run that the page stored, by the name of its job."""
+        return next((place for place in self.found() if place.name == name), None)
+
+    def room(self) -> None:
+        """Refuse to store more than a disk should hold."""
+        if self.root.is_dir() and sum(1 for _ in os.scandir(self.root)) >= MADE:
+            raise HeedfulError(
+                f"{self.root.name} holds {MADE:,} folders", "more are not written", "Move some of them away"
+            )
+
+
+def number(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """The root's folders, level by level; links are not followed."""
+    level, seen = [root], 0
+    for _ in range(DEEP):
+        below: list[Path] = []
+        for folder in level:
+            try:
+                with os.scandir(folder) as entries:
+                    inside = sorted(
+                        e.name for e in entries if e.is_dir(follow_symlinks=False) and e.name[0] != "."
+                    )
+            except OSError:
+                continue
+            below += [folder / name for name in inside]
+        for folder in below:
+            seen += 1
+            if seen > SEEN:
+                return
+            yield folder
+        level = [folder for folder in below if not (folder / "shards").is_dir()]
+
+
+def _place(root: Path, folder: Path) -> Place | None:
+    for kind, mark, when in KINDS:
+        held = folder / mark
+        if not held.exists():
+            continue
+        for file in (held, folder / when):
+            if file.is_symlink():
+                return None
+        name = str(folder.relative_to(root))
+        shown = name.encode("utf-8", "replace").decode()
+        dated = folder / when if when and (folder / when).is_file() else held
+        return Place(number(name), folder, shown, kind, dated.stat().st_mtime)
+    return None
+
+
+def _title(place: Place) -> str:
+    """A line about it, without opening what is large."""
+    try:
+        if place.kind == "explanation":
+            data = saved_results.read(place.path / "comparison.json")
+            label = (data["model"].get("prediction") or [[""]])[0][0]
+            return f"{str(label).strip()}: {str(data['x']['text'])[:80]}"
+        if place.kind == "steer":
+            data = saved_results.read(place.path / "steer.json")
+            return f"feature {data['feature']} at {data['strength']:g}×: {str(data['prompt'])[:60]}"
+        if place.kind == "attention":
+            data = saved_results.read(place.path / "atlas.json")
+            return f"{data['model'].get('name', '')}: {str(data['x']['text'])[:80]}"
+        if place.kind == "feature":
+            data = saved_results.read(place.path / "feature.json")
+            return f"feature {data['page']['reading']['feature']} of {data['model']}"[:100]
+        if place.kind == "lab":
+            return str(saved_results.read(place.path / "lab.json").get("title", ""))[:100]
+        manifest = place.path / "manifest.json"
+        if place.kind == "audit" and manifest.is_file():
+            made = saved_results.read(manifest)
+            return str((made.get("made") or made.get("settings") or {}).get("model") or "")[:100]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, HeedfulError):
+        pass  # told when it is opened
+    return ""
+
+
+def opened(place: Place) -> tuple[responses.RunPage, Callable[[], str]]:
+    """What stands in the page, and the whole report as a file."""
+    for file in place.path.iterdir():
+        if file.is_file() and file.stat().st_size > LARGEST:
+            raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
+    try:
+        with sound(place.name):
+            found = drawn(place.kind, place.path)
+            html = found.html()
+    except HeedfulError as error:  # names of folders above the root are nobody's business
+        raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
+    page = responses.RunPage(
+        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=found.ask, data=found.data
+    )
+    return page, found.whole

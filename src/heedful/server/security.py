@@ -1,0 +1,243 @@
+"""Who may ask, and how: checked before any handler sees a request.
+
+Host      must name this machine as the command line does: a page elsewhere whose name is made to point here
+          (DNS rebinding) is refused
+Origin    where a browser sends it, must be this page; so must Sec-Fetch-Site
+costly    requests are POST with JSON: a form of another site cannot send that, and no CORS answer is given
+token     on any address but the loopback one, as a cookie or a Bearer header
+answers   forbid scripts and styles that are not files of this server, all other networks, and framing
+
+No path that a client sends opens a file: the page's own files are read into memory at the start, and run
+folders go by numbers that the server gave them (heedful.server.run_list).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from heedful.core.errors import HeedfulError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+BODY = 64 * 1024  # bytes of a request
+PATIENCE = 15.0  # seconds within which it must have come
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+STRANGER = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>heedful: a token is needed</title></head>
+<body><main><h1>This page needs a token</h1>
+<p>Open the whole link that <code>heedful serve</code> printed: it ends in <code>/?token=…</code>.
+A browser that has opened it once is let in until the server is started anew.</p></main></body></html>
+"""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Which names this server answers to."""
+
+    hosts: frozenset[str] = LOOPBACK
+    addresses: bool = False  # any IP address, too: for a server that listens on all of them
+    token: str | None = None
+
+    def knows(self, host: str) -> bool:
+        """host[:port] of a request."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in self.hosts or (self.addresses and _is_address(name))
+
+
+def guard_of(host: str, token: str | None, names: Sequence[str] = ()) -> Guard:
+    """For a server that listens on `host`; a token is needed wherever others can reach it."""
+    if host in LOOPBACK:
+        return Guard(LOOPBACK | set(names), token=token)
+    if not token:
+        raise HeedfulError(f"{host} can be reached by others", "so a token is needed", "Let one be made")
+    everywhere = host in ("0.0.0.0", "::")
+    return Guard(LOOPBACK | {host.lower(), *(name.lower() for name in names)}, everywhere, token)
+
+
+def new_token(host: str) -> str | None:
+    """None on the loopback address, which this machine's users alone reach."""
+    return None if host in LOOPBACK else secrets.token_urlsafe(32)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    status: int
+    sentence: str
+
+
+class Guarded:
+    """An application behind the guard."""
+
+    def __init__(self, app: App, guard: Guard) -> None:
+        self.app, self.guard = app, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = Headers(scope=scope)
+        refusal = refused(scope["method"], headers, self.guard)
+        answer: App | None = None if refusal is None else _told(refusal)
+        if answer is None and self.guard.token is not None:
+            answer = _stranger(scope, headers, self.guard.token)
+        if answer is None and scope["method"] == "POST":
+            body, refusal = await _body(receive)
+            answer = None if refusal is None else _told(refusal)
+            receive = _again(body, receive)
+        await (answer or self.app)(scope, receive, _sealed(send))
+
+
+def refused(method: str, headers: Headers, guard: Guard) -> Refusal | None:
+    """Why a request is not answered; None: it is."""
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not guard.knows(hosts[0]):
+        return Refusal(
+            421, "This server does not go by that name. Open the address that heedful serve printed."
+        )
+    origin = headers.get("origin")
+    if origin is not None and _place(origin) != hosts[0].lower():
+        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+    if headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site") and (
+        method != "GET" or headers.get("sec-fetch-mode") != "navigate"
+    ):
+        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+    if method not in ("GET", "HEAD", "POST"):
+        return Refusal(405, f"{method[:20]} is not a method of this server. Use GET or POST.")
+    if method == "POST":
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()) or int(length) > BODY:
+            return _too_large()
+    return None
+
+
+def _place(origin: str) -> str:
+    """host[:port] of an origin; "" where it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, f"The request is larger than {BODY // 1024} KB. Shorten the text.")
+
+
+def _told(refusal: Refusal) -> App:
+    headers = {"allow": "GET, POST"} if refusal.status == 405 else {}
+    return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
+
+
+def _stranger(scope: Scope, headers: Headers, token: str) -> App | None:
+    """None where the token is shown; a link that holds it is turned into a cookie."""
+    given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+    if scope["path"] == "/" and _same(given, token):
+        answer: Response = RedirectResponse("/", 303)
+        answer.set_cookie(_name(token), token, httponly=True, samesite="strict")
+        return answer
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if _same(_cookie(headers, _name(token)), token) or (scheme.lower() == "bearer" and _same(bearer, token)):
+        return None
+    if "text/html" in headers.get("accept", ""):  # a browser: somebody reads it
+        return HTMLResponse(STRANGER, 401)
+    return _told(Refusal(401, "This address needs a token. Open the link that heedful serve printed."))
+
+
+def _name(token: str) -> str:
+    """Of the cookie: servers on other ports of the same host have others."""
+    return f"heedful-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _same(given: str, token: str) -> bool:
+    return secrets.compare_digest(given.encode(), token.encode())
+
+
+async def _body(receive: Receive) -> tuple[bytes, Refusal | None]:
+    """All of it, or why not."""
+    body = b""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                message = await receive()
+                body += message.get("body", b"")
+                if len(body) > BODY:
+                    return b"", _too_large()
+                if not message.get("more_body"):
+                    return body, None
+    except TimeoutError:
+        return b"", Refusal(408, "The request did not come to its end.")
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body in one piece, then whatever comes."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+def _sealed(send: Send) -> Send:
+    """Every answer carries the headers above."""
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [(k, v) for k, v in message["headers"] if k.decode("latin-1").lower() not in HEADERS]
+            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in HEADERS.items())]
+        await send(message)
+
+    return sealed

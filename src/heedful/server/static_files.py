@@ -1,0 +1,50 @@
+"""The page's own files, read into memory once: place -> (kind, content). No path of a client opens anything.
+
+Styles and scripts of the report are put together here as they are.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from heedful.reports import atlas_page, comparison_page, lab_page, steer_page
+from heedful.reports.comparison_page import component
+
+KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+STYLES = ("page.css", "report.css", "features.css", "atlas.css")
+
+
+def _house_style() -> str:
+    return "\n".join([*map(component, STYLES), lab_page.STYLE, steer_page.STYLE])
+
+
+def _house_script() -> str:
+    """What makes report parts better to use, as a module."""
+    house = "\n".join(map(component, comparison_page.SCRIPTS))
+    return f"{house}\nexport {{ reading, charts, keep }};\n"
+
+
+def _atlas_script() -> str:
+    """The atlas as a function of where it stands, what it shows and where its choices are kept."""
+    return f"export const atlas = (root, data, address) => {{\n{atlas_page.scripts()}\n}};\n"
+
+
+def _all() -> dict[str, tuple[str, bytes]]:
+    made = {"house.css": _house_style(), "house.js": _house_script(), "atlas.js": _atlas_script()}
+    found = {
+        f"/static/{name}": (KINDS[name.rpartition(".")[2]], text.encode()) for name, text in made.items()
+    }
+    for file in files("heedful.server").joinpath("static").iterdir():
+        ending = file.name.rpartition(".")[2]
+        if ending in KINDS:
+            place = "/" if file.name == "index.html" else f"/static/{file.name}"
+            found[place] = (KINDS[ending], file.read_bytes())
+    return found
+
+
+FILES = _all()

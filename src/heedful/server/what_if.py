@@ -1,0 +1,183 @@
+"""Try it: change words and see what the methods claimed beside what the model does.
+
+    claimed   minus the sum of the scores of the words that went: a signed score says how much a word adds
+    actual    f(changed text) - f(text), of the explained number
+
+A word that is replaced goes, too; of the new one no method said anything. Words are taken out by an operator,
+as methods do it: on the tokens, so nothing else changes. Each word has its own; one that names none goes by
+the operator that the methods used, and a claim says which: under another it answers another question.
+A method without a sign claims no direction, and a claim is about the explained number only where the method's
+scores are in its unit: gradients and attention are not, which is why claims are shown on each method's own
+scale, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.types import CONTROL, Attribution, Comparison, Encoded, Target
+from heedful.engine.perturbation import checked_operator
+from heedful.modalities.text_units import select
+from heedful.server import input_parts
+from heedful.server.live_explain import Memory, look, predicted
+from heedful.server.schemas import requests, responses
+
+STAND_INS = ("mask", "unk")
+LABELS = 20  # most labels that are worked out one by one
+Ways = dict[int, str]  # word that goes -> the operator by which it goes
+
+
+def tried(model: Any, ask: requests.Try, memory: Memory) -> responses.Tried:
+    whole = requests.Look(**{name: getattr(ask, name) for name in requests.Look.model_fields})
+    have = memory.of(ask.key)
+    if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
+        look(model, whole, memory)
+        have = memory.of(ask.key)
+    first: Attribution = next(iter(have.values()))
+    x, target = first.x, first.target
+    if model.window is not None and len(x) > model.window:
+        raise HeedfulError(
+            "a text longer than the model reads cannot be tried",
+            f"it reads {model.window:,} tokens",
+            "Shorten it",
+        )
+    gone, new = _sorted(ask, x, _usual(model, have))
+    after, removed = x, gone
+    if new:
+        contents, places = input_parts.replaced(x, ask.contents, new, list(gone))
+        after = model.encode(ask.given(contents), ask.long)
+        removed = {
+            word: way
+            for (_, way), place in zip(_in_order(x, ask.contents, gone), places, strict=True)
+            for word in input_parts.overlapping(after, contents, [place])
+        }
+    return responses.Tried(
+        before=_value(model, x, target, {}), after=_value(model, after, target, removed),
+        text=_shown(after, removed), prediction=_predicted(model, after, removed),
+        claims=[_claim(item, {*gone, *new}) for item in have.values() if _wanted(item, ask.methods)],
+        target=target.name, operators=sorted({*gone.values()}), notes=_notes(new, gone),
+    )  # fmt: skip
+
+
+def _usual(model: Any, have: Mapping[str, Attribution]) -> str:
+    """The operator by which methods took words out: a claim is about what they did."""
+    used = (item.params["operator"] for item in have.values() if "operator" in item.params)
+    return str(next(used, model.operators[0]))
+
+
+def _sorted(ask: requests.Try, x: Encoded, usual: str) -> tuple[Ways, dict[int, str]]:
+    """(words that go and how, word -> what stands there instead)"""
+    wrong = [edit.word for edit in ask.edits if edit.word >= len(x.word_spans)]
+    if wrong:
+        raise HeedfulError(f"there is no word {wrong[0]}", f"the text has {len(x.word_spans)}")
+    new = {edit.word: edit.by for edit in ask.edits if edit.by is not None}
+    gone = {edit.word: edit.operator or ask.operator or usual for edit in ask.edits if edit.word not in new}
+    return dict(sorted(gone.items())), new
+
+
+def _in_order(x: Encoded, contents: Sequence[str], gone: Ways) -> list[tuple[int, str]]:
+    """As `pieces.replaced` goes through them: part by part."""
+    parts = [part for part, _, _ in input_parts.placed(x, contents)]
+    return sorted(gone.items(), key=lambda pair: (parts[pair[0]], pair[0]))
+
+
+def _value(model: Any, x: Encoded, target: Target, gone: Ways) -> float:
+    """The explained number without some words."""
+    if len({*gone.values()}) > 1:
+        x, target, gone = _on_tokens(model, x, target, gone)
+    keep = np.array([[x.words[unit[0]] not in gone for unit in x.units("word")]], dtype=bool)
+    return float(model.rows(x, target, keep, next(iter(gone.values()), None), "word")[0])
+
+
+def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Encoded, Target, Ways]:
+    """Several ways in one text: stand-in tokens are put in and tokens taken out by hand; what is left goes by
+    one operator, which the model's rows do."""
+    left = {word: way for word, way in gone.items() if way in ("pad", "mean", "swap")}
+    if not hasattr(model, "backend") or len({*left.values()}) > 1:
+        ways = " and ".join(sorted({*gone.values()}))
+        raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")
+    fill = {way: model.backend.special_id(checked_operator(way, model.operators)) for way in STAND_INS
+            if way in gone.values()}  # fmt: skip
+    ids = tuple(fill.get(gone.get(word, ""), own) for word, own in zip(x.words, x.ids, strict=True))
+    kept = [t for t, word in enumerate(x.words) if gone.get(word) != "delete"]
+    words = sorted({x.words[t] for t in kept if x.words[t] >= 0})
+    if target.position is not None:
+        target = replace(target, position=sum(t < target.position for t in kept))
+    return select(replace(x, ids=ids), kept), target, {words.index(word): way for word, way in left.items()}
+
+
+def _shown(x: Encoded, gone: Ways) -> str:
+    """As it reads: a word that is taken out takes one space with it, others leave a mark."""
+    out, at = "", 0
+    for word, way in sorted(gone.items()):
+        start, end = x.word_spans[word]
+        out, at = out + x.text[at:start], end
+        after = x.text[at : at + 1]
+        if way != "delete":
+            out += f"[{way}]"
+        elif after in ("", "\n"):
+            out = out.removesuffix(" ")
+        elif (not out or out[-1].isspace()) and after.isspace():
+            at += 1
+    return out + x.text[at:]
+
+
+def _predicted(model: Any, x: Encoded, gone: Ways) -> list[responses.Prediction]:
+    """What the model says of the changed text: of tokens taken out, from the scores of all labels."""
+    if not gone:
+        shares = model.predict(x)
+    elif {*gone.values()} == {"delete"} and hasattr(model, "ranked"):
+        kept = [t for t, word in enumerate(x.words) if word not in gone]
+        shares = model.ranked(model.logits(select(x, kept)), 5) if kept else []
+    elif model.labels:
+        shares = _shares(model, x, gone)
+    else:
+        shares = []  # a language model: only what is deleted leaves a text to go on from
+    facts = {"kind": model.kind, "prediction": [list(pair) for pair in shares]}
+    return predicted(Comparison((), model=facts))
+
+
+def _shares(model: Any, x: Encoded, gone: Ways) -> list[tuple[str, float]]:
+    """Of each label, from one removal row a label."""
+    most = min(len(model.labels), LABELS)
+    values = [_value(model, x, model.target(x, i), gone) for i in range(most)]
+    if model.kind == "classifier" and most == len(model.labels):
+        top = max(values)
+        weights = [math.exp(value - top) for value in values]
+        values = [weight / sum(weights) for weight in weights]
+    elif model.kind == "multi-label":
+        values = [1 / (1 + math.exp(-value)) for value in values]
+    pairs = zip(model.labels, values, strict=False)
+    return sorted(pairs, key=lambda pair: -pair[1])[:5]
+
+
+def _wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
+    return methods is None or item.method in methods or item.method == CONTROL
+
+
+def _claim(item: Attribution, words: set[int]) -> responses.Claim:
+    """Minus what the words were said to add."""
+    scores = item.words()
+    said = -sum(scores[word].score for word in words)
+    errors = [scores[word].stderr for word in words]
+    known = [error for error in errors if error is not None]
+    stderr = math.sqrt(sum(error**2 for error in known)) if known else None
+    return responses.Claim(
+        method=item.method, signed=item.signed, stderr=stderr, operator=item.params.get("operator"),
+        claimed=said if math.isfinite(said) else None,
+    )  # fmt: skip
+
+
+def _notes(new: Mapping[int, str], gone: Ways) -> list[str]:
+    out = []
+    if new:
+        out.append("Methods spoke of the words that went, not of those that came.")
+    if len(new) + len(gone) > 1:
+        out.append("Claims of several words are added up; what words do together, they do not tell.")
+    return out

@@ -1,0 +1,60 @@
+"""Findings as words: a number with its interval, a place, the smallest and the largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from heedful.trials.rows import Finding
+
+APART = "attention of two seeds apart"
+KEPT = 0.05  # mean TVD up to which a trained adversary kept the answers
+SEEN = 0.005  # smallest difference that two decimals show: below it, none is spoken of
+
+
+def ends(findings: Sequence[Finding]) -> tuple[Finding, Finding]:
+    """The smallest and the largest value; the same finding if there is one."""
+    ordered = sorted(findings, key=lambda f: f.value if math.isfinite(f.value) else 0.0)
+    return ordered[0], ordered[-1]
+
+
+def above(low: float, high: float) -> bool:
+    """The lower end of one number is above the upper end of another, by a difference that can be seen."""
+    return low > high and low - high >= SEEN
+
+
+def unmoved(found: Finding) -> bool:
+    """Neither what was done nor its control changes the answer: two zeros, which compare nothing."""
+    return abs(found.value) < SEEN and abs(found.control) < SEEN
+
+
+def place(found: Finding) -> str:
+    return found.what.split(", ")[-1]
+
+
+def told(found: Finding) -> str:
+    low, high = found.interval
+    if math.isfinite(low) and math.isfinite(high):
+        return f"{short(found.value)} [{short(low)}, {short(high)}]"
+    return short(found.value)
+
+
+def mean_control(findings: Sequence[Finding]) -> float:
+    known = [f.control for f in findings if math.isfinite(f.control)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def short(value: float) -> str:
+    shown = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return shown if math.isfinite(value) else "unknown"
+
+
+def signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "unknown"
+
+
+def farthest(findings: Sequence[Finding]) -> Finding | None:
+    """The trained adversary that moved attention most and kept the answers."""
+    moved = (f for f in findings if f.what.startswith("attention moved") and f.extra["lambda"])
+    kept = [f for f in moved if f.extra["TVD"] <= KEPT]
+    return max(kept, key=lambda f: f.value) if kept else None

@@ -1,0 +1,190 @@
+"""What a trial found: one table, the details of each test, and a paragraph that claims no more.
+
+Needs neither torch nor the model: a saved trial opens anywhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+from heedful.trials.rows import INTERRUPTED, Finding, plain
+
+FILE = "trial.json"
+COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Trial:
+    """The result of `heedful.trial`."""
+
+    findings: tuple[Finding, ...]
+    texts: int
+    model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint
+    settings: Mapping[str, Any] = field(default_factory=dict)  # seed, options, versions
+    details: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # test -> its numbers, text by text
+    refused: Mapping[str, str] = field(default_factory=dict)  # test -> why it was not held
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One dictionary a line, JSON-ready."""
+        return [found.to_dict() for found in self.findings]
+
+    def of(self, test: str) -> list[Finding]:
+        """The findings of one test."""
+        return [found for found in self.findings if found.test == test]
+
+    @property
+    def statements(self) -> list[Statement]:
+        """What each test did and did not show."""
+        from heedful.trials.sentences import statements
+
+        return statements(self)
+
+    @property
+    def verdict(self) -> str:
+        """All of it as one paragraph."""
+        from heedful.trials.sentences import paragraph
+
+        return paragraph(self)
+
+    @property
+    def conclusion(self) -> str:
+        """The last sentence of the verdict: what the tests come to."""
+        from heedful.trials.conclusion import conclusion
+
+        return conclusion(self)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it before all tests were held."""
+        return INTERRUPTED in self.refused.values()
+
+    def __repr__(self) -> str:
+        tests = ", ".join(dict.fromkeys(found.test for found in self.findings))
+        return f"<heedful.Trial of {self.model.get('name', 'a model')} on {self.texts} texts: {tests}>"
+
+    def __str__(self) -> str:
+        from heedful.reports.trial_terminal import as_text
+
+        return as_text(self)
+
+    def to_csv(self) -> str:
+        """One line a finding."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for f in self.findings:
+            numbers = (f.value, *f.interval, f.control)
+            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
+            extra = json.dumps(plain(f.extra), ensure_ascii=False)
+            writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit, extra])
+        return out.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict,
+            "conclusion": self.conclusion,
+            "statements": [vars(said) for said in self.statements],
+            "texts": self.texts,
+            "table": self.table,
+            "model": dict(self.model),
+            "settings": dict(self.settings),
+            "details": {test: dict(found) for test, found in self.details.items()},
+            "refused": dict(self.refused),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page."""
+        from heedful.reports.trial_page import page
+
+        target = Path(path)
+        target.write_text(page(self), encoding="utf-8")
+        return target
+
+    def save(self, folder: str | Path) -> Path:
+        """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / FILE).write_text(self.to_json(), encoding="utf-8")
+        return target
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Trial:
+        """Read what `save` wrote."""
+        path = Path(folder) / FILE
+        try:
+            return from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise HeedfulError(f"{path} is not a saved trial", str(error)) from None
+
+    def _repr_html_(self) -> str:
+        from heedful.reports.trial_page import fragment
+
+        return fragment(self)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One test in words."""
+
+    test: str
+    title: str
+    showed: str
+    not_shown: str
+
+
+def from_dict(data: Mapping[str, Any]) -> Trial:
+    """A trial from what `Trial.to_dict` gave."""
+    return Trial(
+        findings=tuple(map(_finding, data["table"])),
+        texts=data["texts"],
+        model=data["model"],
+        settings=data["settings"],
+        details=data["details"],
+        refused=data["refused"],
+        notes=tuple(data["notes"]),
+    )
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    low, high = map(_number, row["interval"])
+    extra = {name: _number(value) for name, value in row["extra"].items()}
+    numbers: dict[str, Any] = {"value": _number(row["value"]), "control": _number(row["control"])}
+    return Finding(**{**row, **numbers, "interval": (low, high), "extra": extra})
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def by_test(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings of each test, tests in the order they were held."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.test, []).append(finding)
+    return found
+
+
+def by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """What can share an axis."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.unit, []).append(finding)
+    return found

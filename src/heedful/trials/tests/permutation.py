@@ -1,0 +1,190 @@
+"""Permutation: does it matter which tokens the attention is on?
+
+    each row of each head in a random order, among the keys it may look at (special tokens too), n = 100 times
+    median over permutations of |answer' - answer|, text by text, against the text's largest weight
+
+Layer by layer, and in all layers at once. If a peaked attention may be put anywhere without a change of the
+answer, where it peaked was not the reason for it. Scales to read a change by: what deleting one random word
+does (also the difference, text by text), and what uniform attention does. The largest weight is that of a
+word: [CLS] and its like often have more, and a peak there is no claim about the text. No change says that the
+order does not matter to this answer on this text, not that attention is useless: a saturated answer hardly
+moves whatever is done.
+
+Cost: n + 1 forwards a layer (and for all layers) and text, and up to 20 deletions a text.
+Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+from heedful.core.types import Cost, Floats, Progress
+from heedful.models.attention_hooks import Seen, uniform
+from heedful.trials.attention_scores import ALL, Shown, layer_name, shown
+from heedful.trials.examples import Case, Cases
+from heedful.trials.forward import Change, ask, without
+from heedful.trials.intervals import limit, mean_of
+from heedful.trials.permute_attention import permuted
+from heedful.trials.rows import Finding, plain
+
+BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as in the paper
+WORDS = 20  # deleted a text, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Permutation:
+    """Texts (N) and places (P): each layer, then all layers at once where there are several."""
+
+    places: tuple[str, ...]
+    largest: Floats  # (N, P) largest weight of a word's token: heads averaged, from where the answer is read
+    change: Floats  # (N, P) median over permutations
+    uniform: Floats  # (N, P) change by uniform attention
+    deleted: Floats  # (N,) median change by deleting one word
+    permutations: int
+    cost: Cost
+
+    def together(self, place: int) -> tuple[float, float, float]:
+        """Spearman's correlation of the largest weight with the change over texts, and its 95 % interval:
+        Fisher's z with the variance (1 + r^2/2) / (n - 3) of Bonett & Wright 2000; nan if undefined."""
+        a, b = self.largest[:, place], self.change[:, place]
+        if len(a) < 4 or np.ptp(a) == 0 or np.ptp(b) == 0:
+            return np.nan, np.nan, np.nan
+        r = float(stats.spearmanr(a, b).statistic)
+        z, reach = (
+            np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)),
+            1.96 * np.sqrt((1 + r**2 / 2) / (len(a) - 3)),
+        )
+        return r, float(np.tanh(z - reach)), float(np.tanh(z + reach))
+
+    def bins(self, place: int) -> list[dict[str, float]]:
+        """Texts by their largest weight: how many, and quartiles of their change."""
+        found = []
+        for low, high in pairwise(BINS):
+            weights = self.largest[:, place]
+            inside = self.change[(weights >= low) & ((weights < high) | (high == BINS[-1])), place]
+            quarters = np.quantile(inside, [0.25, 0.5, 0.75]) if len(inside) else np.full(3, np.nan)
+            numbers = dict(zip(("lower", "median", "upper"), quarters.tolist(), strict=True))
+            found.append({"from": low, "to": high, "texts": float(len(inside))} | numbers)
+        return found
+
+    def findings(self) -> list[Finding]:
+        return [self._finding(place) for place in range(len(self.places))]
+
+    def _finding(self, place: int) -> Finding:
+        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
+        more, reach = mean_of(self.change[:, place] - self.deleted, len(self.places))
+        r, low, high = self.together(place)
+        extra = {
+            "largest weight": float(self.largest[:, place].mean()),
+            "Spearman of largest weight and change": r,
+            "Spearman, low": low,
+            "Spearman, high": high,
+            "change by uniform attention": float(self.uniform[:, place].mean()),
+            "more than one word deleted": more,
+            "at least": reach[0],
+            "at most": reach[1],
+        }
+        return Finding(
+            test="permutation",
+            what=f"weights in another order, {self.places[place]}",
+            value=value,
+            interval=interval,
+            control=float(self.deleted.mean()),
+            control_name="one random word deleted",
+            n=len(self.change),
+            unit="change of the answer",
+            extra=extra,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        arrays = {name: getattr(self, name).tolist() for name in ("largest", "change", "uniform", "deleted")}
+        bins = {name: plain(self.bins(place)) for place, name in enumerate(self.places)}
+        return arrays | {
+            "places": list(self.places),
+            "bins": bins,
+            "permutations": self.permutations,
+            "cost": asdict(self.cost),
+            "findings": [finding.to_dict() for finding in self.findings()],
+        }
+
+
+def permutation(
+    cases: Cases, *, seed: int = 0, permutations: int = 100, progress: Progress | None = None
+) -> Permutation:
+    """Every text, its weights in many random orders."""
+    before = cases.model.spent
+    rng = np.random.default_rng(seed)
+    deleted = one_word_less(cases, rng)
+    places: tuple[str, ...] = ()
+    rows = []  # (3, P) a text
+    for number, case in enumerate(cases.cases):
+        said = shown(cases, case)
+        places = _places(len(said.layers))
+        draws = torch.Generator().manual_seed(seed + number)
+        found = [_at(cases, case, said, place, permutations, draws) for place in range(len(places))]
+        rows.append(np.array(found).T)
+        if progress is not None:
+            progress(number + 1, len(cases))
+    largest, change, level = np.stack(rows, 1)  # (N, P) each
+    cost = cases.model.spent - before
+    return Permutation(places, largest, change, level, deleted, permutations, cost)
+
+
+def _places(layers: int) -> tuple[str, ...]:
+    names = tuple(map(layer_name, range(layers)))
+    return names if layers == 1 else (*names, ALL)
+
+
+def _at(
+    cases: Cases, case: Case, said: Shown, place: int, permutations: int, rng: torch.Generator
+) -> tuple[float, float, float]:
+    """(largest weight, median change of permutations, change by uniform attention) at one place."""
+    everywhere = place == len(said.layers)
+    chosen = set(range(len(said.layers))) if everywhere else {place}
+    row = said.layers.mean(0) if everywhere else said.layers[place]
+    with torch.no_grad():
+        found = ask(cases, case, permutations + 2, shuffling(said.stack, chosen, rng, permutations))
+        moved = cases.apart(found[:-1], found[-1:])  # the last copy is the model's own answer
+    return float(row[said.words].max(initial=0.0)), float(moved[:-1].quantile(0.5)), float(moved[-1])
+
+
+def shuffling(stack: str, layers: set[int], rng: torch.Generator, permutations: int) -> Change:
+    """Copies: so many in random orders, one with uniform attention, the rest as they are."""
+
+    def change(seen: Seen, here: slice) -> Seen:
+        if seen.site.stack != stack or seen.site.layer not in layers:
+            return seen
+        shuffled = max(0, min(permutations, here.stop) - here.start)
+        level = range(here.start, here.stop).index(permutations) if _in(permutations, here) else None
+        weights = seen.weights.clone()
+        if shuffled:
+            noise = torch.rand(weights[:shuffled].shape, generator=rng)
+            free = seen.allowed.expand_as(weights)[:shuffled]
+            weights[:shuffled] = permuted(weights[:shuffled], free, noise.to(weights.device))
+        if level is not None:
+            weights[level] = uniform(seen)[level]
+        return seen.reweighed(weights)
+
+    return change
+
+
+def _in(number: int, here: slice) -> bool:
+    return bool(here.start <= number < here.stop)
+
+
+def one_word_less(cases: Cases, rng: np.random.Generator) -> Floats:
+    """(N,): the median change when one word, of at most WORDS drawn ones, is deleted."""
+    gone: list[tuple[int, list[int]]] = []
+    for number, case in enumerate(cases.cases):
+        units = case.x.units("word")
+        picked = rng.choice(len(units), min(WORDS, len(units)), replace=False)
+        gone += [(number, units[i]) for i in picked]
+    moved = without(cases, gone)
+    texts = np.array([text for text, _ in gone])
+    return np.array([np.median(moved[texts == number]) for number in range(len(cases))])

@@ -1,0 +1,161 @@
+"""Is attention needed at all? The same model trained again, freely and with its attention frozen to uniform.
+
+    free      k fits, as they are
+    uniform   k fits, same seeds and budget: every query looks at all it may look at alike, always
+    finding   free - uniform, paired by seed and text, of accuracy and of macro-F1
+
+Control: the majority class. Where uniform attention does as well, the task needs no attention, and a map of
+attention says nothing about how it must be solved.
+Macro-F1 is the mean over classes of 2 TP / (2 TP + FP + FN).
+Cost: 2 k fits. Needs texts to train on.
+
+Wiegreffe & Pinter 2019, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from heedful.core.types import Floats, Progress
+from heedful.nn.train import TrainConfig
+from heedful.stats.intervals import Interval, drawn
+from heedful.trials.batches import Rows
+from heedful.trials.rows import Finding
+from heedful.trials.tests.seeds import WHOLE, interval, variance
+from heedful.trials.training import answers, fit, fresh, settings
+
+Labels = npt.NDArray[np.int64]
+SCORES = ("accuracy", "macro-F1")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """k models on the same n texts: how often they are right, and how sure that is."""
+
+    said: Labels  # (k, n)
+    truth: Labels  # (n,)
+    classes: int
+
+    def scores(self, score: str) -> Floats:
+        """(k,) a seed."""
+        return _score(score, self._pairs(), np.ones((1, len(self.truth))))[:, 0]
+
+    def value(self, score: str) -> tuple[float, Interval]:
+        return self._told(self.scores(score), self._draws(score), (0.0, 1.0))
+
+    def over(self, other: Judged, score: str) -> tuple[float, Interval]:
+        """How much more than another's, seed by seed and text by text."""
+        gaps = self.scores(score) - other.scores(score)
+        return self._told(gaps, self._draws(score) - other._draws(score), WHOLE)
+
+    def _told(self, each: Floats, draws: Floats, limits: Interval) -> tuple[float, Interval]:
+        mean = float(each.mean())
+        seeds = (variance(each) / len(each), len(each))
+        return mean, interval(mean, seeds, (variance(draws), len(self.truth)), limits)
+
+    def _draws(self, score: str) -> Floats:
+        """(D,) mean over seeds, texts drawn again with repetition: the same draws for every model."""
+        parts = [_score(score, self._pairs(), times).mean(0) for times in _times(len(self.truth))]
+        return np.concatenate(parts)
+
+    def _pairs(self) -> Floats:
+        """(k, n, C, C): one where the truth is the row and the model said the column."""
+        one = np.eye(self.classes)
+        return np.asarray(one[self.truth][None, :, :, None] * one[self.said][:, :, None, :])
+
+
+@lru_cache(maxsize=1)  # drawing costs more than counting, and a table of models asks for the same again
+def _times(n: int) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(drawn(n, 0))
+
+
+def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:
+    """(k, D) from pairs (k, n, C, C) and how often each text counts (D, n)."""
+    counts = np.einsum("dn,knab->kdab", times, pairs, optimize=True)
+    both = np.einsum("kdaa->kda", counts)
+    if score == "accuracy":
+        return np.asarray(both.sum(-1) / counts.sum((-1, -2)))
+    either = counts.sum(-1) + counts.sum(-2)  # 2 TP + FP + FN
+    present = either > 0  # a class nobody has or says has no F1
+    f1 = np.divide(2 * both, either, out=np.zeros_like(both), where=present)
+    return np.asarray(f1.sum(-1) / present.sum(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """What training with and without attention gave."""
+
+    seeds: tuple[int, ...]
+    students: tuple[Any, ...]  # the free ones
+    free: Judged
+    uniform: Judged
+    majority: Judged  # (1, n)
+    own: Judged  # (1, n) the user's model
+    own_uniform: Judged  # (1, n) the user's model, its attention made uniform after training
+
+    def findings(self) -> list[Finding]:
+        found = []
+        for score in SCORES:
+            least = self.majority.value(score)[0]
+            extra = {"this model": self.own.value(score)[0]}
+            for name, judged in (
+                ("trained freely", self.free),
+                ("trained with uniform attention", self.uniform),
+            ):
+                value, reach = judged.value(score)
+                found.append(Finding("frozen", f"{score}, {name}", value, reach, least, "majority class",
+                                     len(self.seeds), score, extra))  # fmt: skip
+            gap, reach = self.free.over(self.uniform, score)
+            extra = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
+            found.append(Finding("frozen", f"{score}, lost without attention", gap, reach, 0.0,
+                                 "a task that needs none", len(self.seeds), score, extra))  # fmt: skip
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"free": self.free, "uniform": self.uniform, "majority": self.majority,
+                 "this model": self.own, "this model, uniform": self.own_uniform}  # fmt: skip
+        scores = {name: {s: judged.scores(s).tolist() for s in SCORES} for name, judged in parts.items()}
+        return {"seeds": list(self.seeds), "scores": scores}
+
+
+def frozen(
+    model: Any,
+    train: Rows,
+    test: Rows,
+    seeds: Sequence[int] = (0, 1, 2),
+    config: TrainConfig | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Frozen:
+    """Two fits a seed."""
+    config, students = settings(model, config), []
+    said: dict[bool, list[Labels]] = {False: [], True: []}
+    for number, seed in enumerate(seeds):
+        for flat in (False, True):
+            student = fresh(model, seed)
+            fit(student, train, config, seed, frozen=flat)
+            said[flat].append(_said(student, test, flat))
+            students += [] if flat else [student]
+            if progress is not None:
+                progress(2 * number + flat + 1, 2 * len(seeds))
+    most = np.full(len(test), int(torch.mode(train.labels).values))
+    own, own_flat = _said(model, test, False), _said(model, test, True)
+    names = ("free", "uniform", "majority", "own", "own_uniform")
+    parts = (*said.values(), [most], [own], [own_flat])
+    judged = {name: judge(part, test, model) for name, part in zip(names, parts, strict=True)}
+    return Frozen(tuple(seeds), tuple(students), **judged)
+
+
+def judge(said: Sequence[Labels], test: Rows, model: Any) -> Judged:
+    return Judged(np.stack(said), test.labels.numpy(), len(model.labels))
+
+
+def _said(model: Any, test: Rows, flat: bool) -> Labels:
+    return np.asarray(answers(model, test, flat).argmax(1))

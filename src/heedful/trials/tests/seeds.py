@@ -1,0 +1,215 @@
+"""How far chance alone moves attention: models that differ by nothing but their seed.
+
+    among   median over pairs of seeds of JSD(alpha, alpha') on a text
+    own     median over seeds of JSD(alpha, the user's model's alpha): other training, so usually more
+
+alpha is the mean over a layer's heads (which have no order between models), JSD the mean over layers and the
+text's own queries. An adversary that moves attention less than a seed does has shown nothing. Scale beside
+it: how far the same attention is from uniform. Texts are also binned by their largest weight.
+Cost: one fit a seed.
+
+Intervals are over seeds and texts at once: Var = Var_seeds / k + Var_texts / n, Student's t with degrees of
+freedom by Satterthwaite, so three seeds give the wide interval they deserve. The seeds' part of
+a mean over pairs is the jackknife's, 4 ((k-1)/(k-2))^2 Var / k, Var that of a seed's mean to the others.
+
+Wiegreffe & Pinter 2019, section 4.1; Satterthwaite 1946; Arvesen 1969 (jackknife of U-statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special
+from torch import Tensor
+
+from heedful.core.types import Floats, Progress
+from heedful.nn.train import TrainConfig
+from heedful.stats.divergence import LN2, jsd, tvd
+from heedful.stats.intervals import LEVEL, Interval
+from heedful.trials.batches import Rows
+from heedful.trials.intervals import share_of
+from heedful.trials.rows import Finding, plain
+from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
+
+EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
+WHOLE = (-math.inf, math.inf)
+
+
+def over_both(values: Floats, limits: Interval = WHOLE, each: float = 1.0) -> tuple[float, Interval]:
+    """(mean, interval) of values (k, n), seeds by texts; `each` multiplies the part of the seeds."""
+    k, n = values.shape
+    seeds = each * variance(values.mean(1)) / k
+    texts = variance(values.mean(0)) / n
+    return float(values.mean()), interval(float(values.mean()), (seeds, k), (texts, n), limits)
+
+
+def interval(
+    value: float, seeds: tuple[float, int], texts: tuple[float, int], limits: Interval = WHOLE
+) -> Interval:
+    """Around a value whose variance has two parts, each with the number of units it was estimated from.
+
+    A single seed says nothing about seeds: the interval is then over texts alone. No variance at all is no
+    certainty: a share of 0 or 1 gets the exact interval over texts (Clopper-Pearson), another number its
+    limits. Only where it has none (differences) the value stands alone: all texts agree."""
+    parts = [(variance, units - 1) for variance, units in (seeds, texts) if units > 1]
+    total = sum(variance for variance, _ in parts)
+    if not parts:
+        return limits
+    if total == 0:
+        alike = limits == (0.0, 1.0) and value in (0.0, 1.0)
+        if alike:
+            return share_of(np.full(texts[1], value == 1.0))[1]
+        return (value, value) if limits == WHOLE else limits
+    freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts)
+    reach = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(total)
+    return max(value - reach, limits[0]), min(value + reach, limits[1])
+
+
+def variance(values: Floats) -> float:
+    return float(values.var(ddof=1)) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """k models on n texts."""
+
+    seeds: tuple[int, ...]
+    models: tuple[Any, ...]
+    right: Floats  # (k, n) 1 where the prediction is the label
+    among: Floats  # (k, k, n) JSD between two seeds
+    among_output: Floats  # (k, k, n) TVD between two seeds
+    own: Floats  # (k, n) JSD to the user's model
+    own_output: Floats  # (k, n) TVD to the user's model
+    from_uniform: Floats  # (k, n) JSD to uniform attention
+    largest: Floats  # (n,) largest weight of the user's model on the text
+    own_right: Floats  # (n,)
+    majority: float  # share of the largest class
+
+    def between(self, distances: Floats, most: float = math.inf) -> tuple[float, Interval]:
+        """Mean over pairs of seeds and texts of distances (k, k, n)."""
+        k = len(self.seeds)
+        mean = distances.sum(1) / (k - 1)  # (k, n), the diagonal is 0
+        if k == 2:  # one pair: nothing is known about seeds
+            return over_both(mean[:1], (0.0, most))
+        return over_both(mean, (0.0, most), each=4 * ((k - 1) / (k - 2)) ** 2)
+
+    def medians(self) -> Floats:
+        """(n,) among: the middle pair of seeds of each text."""
+        upper = np.triu_indices(len(self.seeds), 1)
+        return np.asarray(np.median(self.among[upper], axis=0))
+
+    def bins(self) -> list[dict[str, float]]:
+        """By the text's largest weight: how many texts, and quartiles of the medians of both distances."""
+        found = []
+        among, own = self.medians(), np.median(self.own, axis=0)
+        for low, high in pairwise(EDGES):
+            inside = (self.largest >= low) & ((self.largest < high) | (high == EDGES[-1]))
+            row = {"from": low, "to": high, "texts": float(inside.sum())}
+            for name, values in (("among", among), ("own", own)):
+                low_q, middle, high_q = (
+                    np.quantile(values[inside], [0.25, 0.5, 0.75]) if inside.any() else [math.nan] * 3
+                )
+                row |= {f"{name} 25 %": low_q, name: middle, f"{name} 75 %": high_q}
+            found.append({key: float(value) for key, value in row.items()})
+        return found
+
+    def findings(self) -> list[Finding]:
+        k, flat = len(self.seeds), float(self.from_uniform.mean())
+        accuracy, reach = over_both(self.right, (0.0, 1.0))
+        spread = float(np.ptp(self.right.mean(1)))
+        among, own = self.between(self.among, LN2), over_both(self.own, (0.0, LN2))
+        output = self.between(self.among_output, 1.0)
+        unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
+        extra = {"median": float(np.median(self.medians()))}
+        return [
+            Finding("seeds", "accuracy of models trained again", accuracy, reach, self.majority,
+                    "majority class", k, "accuracy",
+                    {"spread over seeds": spread, "this model": float(self.own_right.mean())}),
+            Finding("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
+            Finding("seeds", "attention of a seed and this model apart", *own, flat, scale, k, unit,
+                    {"median": float(np.median(self.own))}),
+            Finding("seeds", "answers of two seeds apart", *output, float(self.own_output.mean()),
+                    "a seed and this model", k, "TVD"),
+        ]  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "seeds": list(self.seeds),
+            "accuracy": self.right.mean(1).tolist(),
+            "accuracy of this model": float(self.own_right.mean()),
+            "majority": self.majority,
+            "among": self.medians().tolist(),
+            "own": np.median(self.own, axis=0).tolist(),
+            "largest weight": self.largest.tolist(),
+            "bins": plain(self.bins()),
+        }
+
+
+def seeds(
+    model: Any,
+    train: Rows,
+    test: Rows,
+    seeds: Sequence[int] = (0, 1, 2),
+    config: TrainConfig | None = None,
+    *,
+    students: Sequence[Any] | None = None,
+    progress: Progress | None = None,
+) -> Seeds:
+    """Train once a seed (or take `students` trained before, say by `frozen`) and compare attention."""
+    grown = list(students or ())
+    for number, seed in enumerate(seeds if students is None else ()):
+        grown.append(fresh(model, seed))
+        fit(grown[-1], train, settings(model, config), seed)
+        if progress is not None:
+            progress(number + 1, len(seeds))
+    k, n, place = len(grown), len(test), place_of(model, test)
+    among, among_output = np.zeros((k, k, n)), np.zeros((k, k, n))
+    own, own_output, flat, right = (np.zeros((k, n)) for _ in range(4))
+    largest, own_right = np.zeros(n), np.zeros(n)
+    done = 0
+    for base, *others in zip(*(maps(each, test) for each in (model, *grown)), strict=True):
+        here = slice(done, done := done + len(base.logits))
+        largest[here] = as_array(read(base, place).mean((1, 2)).amax(-1))
+        own_right[here] = hits(base, test.labels[here])
+        for i, student in enumerate(others):
+            own[i, here], own_output[i, here] = (
+                as_array(apart(student, base, jsd)),
+                answers_apart(student, base),
+            )
+            flat[i, here] = as_array(apart(student, student, lambda alpha, _: jsd(alpha, even(alpha))))
+            right[i, here] = hits(student, test.labels[here])
+        for i, j in combinations(range(k), 2):
+            among[i, j, here] = among[j, i, here] = as_array(apart(others[i], others[j], jsd))
+            among_output[i, j, here] = among_output[j, i, here] = answers_apart(others[i], others[j])
+    share = majority(train, test)
+    return Seeds(tuple(seeds), tuple(grown), right, among, among_output, own, own_output, flat, largest,
+                 own_right, share)  # fmt: skip
+
+
+def majority(train: Rows, test: Rows) -> float:
+    """Accuracy of always saying what most training texts are."""
+    return float((test.labels == torch.mode(train.labels).values).double().mean())
+
+
+def even(alpha: Tensor) -> Tensor:
+    """Uniform over the keys that have weight."""
+    some = (alpha > 0).to(alpha.dtype)
+    return some / some.sum(-1, keepdim=True).clamp_min(1)
+
+
+def answers_apart(some: Passed, other: Passed) -> Floats:
+    return as_array(tvd(some.logits.softmax(-1), other.logits.softmax(-1)))
+
+
+def hits(passed: Passed, labels: Tensor) -> Floats:
+    return as_array((passed.logits.argmax(-1) == labels).double())
+
+
+def as_array(values: Tensor) -> Floats:
+    return np.asarray(values.double().numpy())

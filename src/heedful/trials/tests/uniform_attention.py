@@ -1,0 +1,169 @@
+"""Levelled: what is lost when every query looks at all it may look at alike?
+
+    uniform attention at inference, in each layer alone and in all layers, nothing trained again
+    with labels: accuracy and mean ln p of the label, the model's own beside it;
+    always: how often the prediction stays, and how far the answer moves
+
+Controls: accuracy of always saying the most frequent label; how often the most frequent prediction agrees;
+the change when all words are deleted (only special tokens are read), and when all layers' weights are put in
+a random order. What stays without attention's choice did not need it, in this trained model; whether a
+model trained without it would do as well is another test's question.
+
+Cost: L + 3 + 10 forwards a text. Needs: attentions, edits. Wiegreffe & Pinter, Attention is not not
+Explanation, EMNLP 2019 (there with training).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from heedful.core.types import Cost, Floats, Progress
+from heedful.models.attention_hooks import Seen, uniform
+from heedful.trials.attention_scores import ALL, layer_name, shown
+from heedful.trials.examples import Case, Cases
+from heedful.trials.forward import Change, ask, without
+from heedful.trials.intervals import limit, mean_of, share_of
+from heedful.trials.rows import Finding, plain
+from heedful.trials.tests.permutation import shuffling
+
+ORDERS = 10  # random orders a text
+
+
+@dataclass(frozen=True, eq=False)
+class Levelled:
+    """Texts (N) and places (P): each layer, then all layers where there are several."""
+
+    places: tuple[str, ...]
+    change: Floats  # (N, P)
+    agrees: Floats  # (N, P) 1: the prediction stays; nan for regressions, which predict no label
+    correct: Floats  # (N, P) 1: uniform attention says the label; nan where no label is known
+    logp: Floats  # (N, P) ln p of the label
+    own_correct: Floats  # (N,) the same of the model as it is
+    own_logp: Floats  # (N,)
+    labels: npt.NDArray[np.int64]  # (N,) -1: unknown
+    predictions: npt.NDArray[np.int64]  # (N,) -1: none
+    empty: Floats  # (N,) change when all words are deleted
+    shuffled: Floats  # (N,) median change when all layers' weights are in a random order
+    cost: Cost
+
+    def findings(self) -> list[Finding]:
+        found = []
+        for place in range(len(self.places)):
+            found.append(self._changed(place))
+            found += self._share("prediction kept", self.agrees[:, place], self.predictions, place)
+            found += self._share("accuracy", self.correct[:, place], self.labels, place)
+        return found
+
+    def _changed(self, place: int) -> Finding:
+        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
+        extra = {"weights in a random order, all layers": float(self.shuffled.mean())}
+        return Finding(
+            test="uniform",
+            what=f"uniform attention, change of the answer, {self.places[place]}",
+            value=value,
+            interval=interval,
+            control=float(self.empty.mean()),
+            control_name="all words deleted",
+            n=len(self.change),
+            unit="change of the answer",
+            extra=extra,
+        )
+
+    def _share(self, what: str, hits: Floats, among: npt.NDArray[np.int64], place: int) -> list[Finding]:
+        """A share of texts, beside what always naming the most frequent would give; none if unknown."""
+        real = np.isfinite(hits)
+        if not real.any():
+            return []
+        value, interval = share_of(hits[real] > 0, len(self.places))
+        extra = {}
+        if what == "accuracy":
+            extra = {
+                "accuracy of the model as it is": float(self.own_correct[real].mean()),
+                "ln p of the label": float(self.logp[real, place].mean()),
+                "ln p of the label, model as it is": float(self.own_logp[real].mean()),
+            }
+        return [
+            Finding(
+                test="uniform",
+                what=f"uniform attention, {what}, {self.places[place]}",
+                value=value,
+                interval=interval,
+                control=float(np.unique(among[real], return_counts=True)[1].max() / real.sum()),
+                control_name=f"most frequent {'label' if what == 'accuracy' else 'prediction'}",
+                n=int(real.sum()),
+                unit=what,
+                extra=extra,
+            )
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return {name: plain(value.tolist()) for name, value in arrays.items()} | {
+            "places": list(self.places),
+            "cost": asdict(self.cost),
+            "findings": [finding.to_dict() for finding in self.findings()],
+        }
+
+
+def levelled(cases: Cases, *, seed: int = 0, progress: Progress | None = None) -> Levelled:
+    """Every text under uniform attention, layer by layer and in all layers."""
+    before = cases.model.spent
+    places: tuple[str, ...] = ()
+    columns: list[tuple[Any, ...]] = []
+    for number, case in enumerate(cases.cases):
+        said = shown(cases, case)
+        layers = len(said.layers)
+        places = tuple(map(layer_name, range(layers))) + ((ALL,) if layers > 1 else ())
+        rng = torch.Generator().manual_seed(seed + number)
+        with torch.no_grad():
+            found = ask(cases, case, len(places) + 1, _uniform(said.stack, layers, len(places)))
+            mixed = ask(cases, case, ORDERS, shuffling(said.stack, set(range(layers)), rng, ORDERS))
+            moved = cases.apart(found[:-1], found[-1:])  # the last copy is the model as it is
+            median = float(cases.apart(mixed, found[-1:]).quantile(0.5))
+        columns.append((moved.cpu().numpy(), *_judged(cases.model.kind, case, found.cpu()), median))
+        if progress is not None:
+            progress(number + 1, len(cases))
+    change, agrees, correct, logp, prediction, shuffled = (np.array(c) for c in zip(*columns, strict=True))
+    labels = np.array([-1 if case.label is None else case.label for case in cases.cases])
+    words = [[t for unit in case.x.units("word") for t in unit] for case in cases.cases]
+    empty = without(cases, list(enumerate(words)))
+    return Levelled(
+        places, change, agrees, correct[:, :-1], logp[:, :-1], correct[:, -1], logp[:, -1],
+        labels, prediction, empty, shuffled, cases.model.spent - before,
+    )  # fmt: skip
+
+
+def _uniform(stack: str, layers: int, copies: int) -> Change:
+    """Copy l with uniform attention in layer l, the last but one in all layers, the last as it is."""
+
+    def change(seen: Seen, here: slice) -> Seen:
+        if seen.site.stack != stack:
+            return seen
+        wanted = {seen.site.layer} | ({layers} if copies > layers else set())
+        level = torch.tensor([i in wanted for i in range(here.start, here.stop)], device=seen.weights.device)
+        return seen.reweighed(torch.where(level[:, None, None, None], uniform(seen), seen.weights))
+
+    return change
+
+
+def _judged(kind: str, case: Case, answers: Tensor) -> tuple[Floats, Floats, Floats, int]:
+    """Of answers (P + 1, C): agreement with the last (P,), correctness and ln p of the label (P + 1,), and
+    the model's own prediction. A multi-label answer agrees when every label stays on its side of 1/2."""
+    known = len(answers)
+    nothing = np.full(known, np.nan)
+    if kind == "regression":
+        return nothing[1:], nothing, nothing, -1
+    said = answers > 0.5 if kind == "multi-label" else answers.argmax(-1, keepdim=True)
+    agrees = (said == said[-1:]).all(-1).double().numpy()[:-1]
+    own = sum(int(yes) << i for i, yes in enumerate(said[-1])) if kind == "multi-label" else int(said[-1])
+    if case.label is None:
+        return agrees, nothing, nothing, own
+    right = said[:, case.label] if kind == "multi-label" else said[:, 0] == case.label
+    logp = answers[:, case.label].clamp_min(1e-300).log()
+    return agrees, right.double().numpy(), logp.numpy(), own

@@ -1,0 +1,168 @@
+"""An audit in the terminal and on the page: the verdict first, and nothing cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench.verdicts.laws import LAWS, pools
+
+import heedful
+from heedful.core.types import Evidence
+from heedful.metrics.verdict import Facts, Verdict, judge
+from heedful.metrics.verdict_sentences import PROMISE
+from heedful.reports.audit_page import page
+from heedful.reports.audit_summary import HEADS, SINGLE, blocks, verdict_rows
+from heedful.reports.audit_terminal import as_text
+
+METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+METHODS = ("method-0", "method-1", "method-2", "method-3")
+
+
+def judged(quality: tuple[float, ...] = (2.5, 1.2, 0.0, -1.0), n: int = 50, seed: int = 0) -> Verdict:
+    given = pools(LAWS["symmetric"], np.array(quality), n, np.random.default_rng(seed))
+    inputs = {f"method-{place}": 10.0 * place + 1 for place in range(len(quality))}
+    return judge(given, Facts(inputs, {"method-0": ("mask",)}))
+
+
+def many(verdict: Verdict | None = None) -> heedful.Audit:
+    """Six metrics under two operators."""
+    table = []
+    for metric in METRICS:
+        for operator in ("mask", "delete"):
+            for method, skill in zip(METHODS, (0.97, 0.5, 0.96, -0.06), strict=True):
+                numbers = (skill, 0.0, 1.0, skill, (skill - 0.05, skill + 0.05), 50, (-0.2, 0.2))
+                table.append(
+                    Evidence(metric, operator, method, *numbers, (method, operator) == ("method-0", "mask"))
+                )
+    cost = dict.fromkeys(("asked", "run", "naive"), 0)
+    return heedful.Audit(Path("run"), table, verdict or judged(), 50, 50, cost)
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_answer_stands_first_everywhere() -> None:
+    found = many()
+    assert found.verdict.use == "method-0"
+    for width in (60, 80, 170):
+        assert plain(as_text(found, width)).startswith(found.verdict.headline)
+    html = page(found)
+    assert "Use <bdi>method-0</bdi>" in html
+    assert html.index("Use <bdi>method-0</bdi>") < html.index(found.verdict.headline) < html.index("<table")
+    for shown in (str(found.verdict), plain(as_text(found, 80)), html):
+        assert shown.count(PROMISE) == 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 170])
+def test_the_verdict_of_every_method_is_in_the_table(width: int) -> None:
+    found = many()
+    rows = verdict_rows(found)
+    assert rows[0][0] == "● method-0"
+    assert {row[0] for row in rows} >= {"○ method-2", "○ method-3"}
+    shown, html = plain(as_text(found, width)), page(found)
+    for row in rows:
+        assert all(f"<td>{cell}</td>" in html for cell in row[1:])
+        for part in plain(" ".join(row)).split():
+            assert part in shown
+    assert all(head in html for head in HEADS)
+
+
+def test_no_method_is_named_where_none_is_better() -> None:
+    found = many(judged((0.0, 0.0, 0.0, 0.0)))
+    assert "No method is shown to be better than a random order" in as_text(found, 80)
+    assert "No method is shown to be better than a random order on this model (50 texts).</h1>" in page(found)
+    unsure = many(judged((1.2, 1.2, 1.2, 0.0), 20, 3))
+    assert '<span class="chance">not certified</span>' in page(unsure)
+
+
+def test_few_texts_promise_nothing() -> None:
+    few = many(judged(n=5))
+    for shown in (plain(as_text(few, 80)), page(few)):
+        assert "5 texts are too few for a verdict: at least 10 are needed." in shown
+        assert PROMISE not in shown
+
+
+def score(texts: list[str]) -> list[float]:
+    return [float(3 * text.count("good") - 2 * text.count("bad")) for text in texts]
+
+
+def test_the_range_of_random_orders_is_shown(tmp_path: Path) -> None:
+    texts = [
+        f"{a} good {b} food is not bad" for a in ("a", "the", "so") for b in ("old", "new", "hot", "raw")
+    ]
+    found = heedful.audit(
+        score, texts, methods=["occlusion", "lime"], metrics=["aopc", "sufficiency"], draws=5, out=tmp_path
+    )
+    assert repr(heedful.audit.load(tmp_path).verdict) == repr(found.verdict)
+    low, high = found.table[0].chance
+    head, first, *_ = (line.split(",") for line in found.to_csv().splitlines())
+    line = dict(zip(head, first, strict=True))
+    assert (float(line["chance_low"]), float(line["chance_high"])) == (low, high)
+    assert f"<td>{low:.4g} to {high:.4g}</td>".replace("-", "−") in page(found)
+
+
+def test_the_terminal_has_intervals_where_they_fit() -> None:
+    found = many()
+    best = found.table[0]
+    shown = f"{best.skill:.2f} [{best.interval[0]:.2f}, {best.interval[1]:.2f}]"
+    assert shown in as_text(found, 200)
+    assert ", with 95 % intervals" in as_text(found, 200)
+    assert shown not in as_text(found, 80)
+    assert plain(SINGLE) in plain(page(found))
+    assert plain(SINGLE) in plain(as_text(found, 200))
+    assert plain(SINGLE) not in plain(as_text(found, 80)), "no interval stands there"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 170])
+def test_no_table_is_cut_at_any_width(width: int) -> None:
+    """Every number keeps its mark, every metric and method its name; read back line by line."""
+    found = many()
+    lines = as_text(found, width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert "…" not in "".join(lines)
+    drawn = iter(lines[next(i for i, line in enumerate(lines) if line.startswith("Words removed by")) :])
+    for block in blocks(found):
+        left = list(block.metrics)
+        while left:
+            heads = next(line for line in drawn if line.startswith("method ")).split()[1:]
+            assert heads == left[: len(heads)]
+            del left[: len(heads)]
+            for method in block.methods:
+                line = next(drawn)
+                assert line.split()[0] == method
+                for metric in heads:
+                    interval = block.interval(metric, method) if width == 170 else ""
+                    cell = f"{block.shown(metric, method)}{interval} {block.mark(metric, method)}".rstrip()
+                    assert cell in line, (metric, method)
+                    line = line.partition(cell)[2]
+
+
+def test_an_audit_of_a_model_that_hardly_reads_says_so() -> None:
+    found = replace(many(), made={"model": {"kind": "classifier"}})
+    dull = replace(found, table=[replace(e, value=0.0001, best=0.0001) for e in found.table])
+    for draw in (page, str):
+        assert "there is little to explain" in plain(draw(dull))
+        assert "there is little to explain" not in plain(draw(found))
+
+
+def test_shares_apart_are_on_the_page(tmp_path: Path) -> None:
+    """By family and by operator, with the spread; in turns each operator judges what the others fitted."""
+    texts = [f"{a} good {b} bad" for a in ("a", "the", "so", "this") for b in ("old", "new", "hot")]
+    options: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc", "insertion"], "draws": 5}
+    found = heedful.audit(score, texts, out=tmp_path, operators="all", **options)
+    one = found.verdict["occlusion"]
+    assert set(one.by_operator) == {"delete", "mask", "swap"}
+    assert set(one.by_family) == {"remove-top", "keep-top"}
+    assert {(cell.fit, cell.operator) for cell in found.verdict.cells} == {
+        (fit, by) for fit in one.by_operator for by in one.by_operator if fit != by
+    }
+    html = page(found)
+    assert "spread over operators" in html
+    for name, share in one.by_operator.items():
+        assert f">{name}</th>" in html
+        assert f"<td>{100 * share:.0f} %</td>" in html

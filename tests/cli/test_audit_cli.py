@@ -1,0 +1,259 @@
+"""heedful audit on the command line: one document, one line for a mistake, a page that fetches nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import heedful
+from heedful.audits import run_folder
+from heedful.cli.main import main
+from heedful.core import registry
+from heedful.reports import audit_page, audit_summary
+
+FEW = ["--model", "zoo:one-layer", "--method", "grad-l2,occlusion", "--metric", "aopc", "--draws", "3"]
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.csv"
+    rows = [
+        "a good film,1",
+        "a bad film,0",
+        ",1",
+        f"{EVIL} good,1",
+        "not good,0",
+        "not bad at all,1",
+        "dull,0",
+    ]
+    path.write_text("review,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def audit(data: Path, *more: str) -> int:
+    out = ["--text-column", "review", "--out", str(data.parent / "run")]
+    return main(["audit", str(data), *out, *FEW, *more])
+
+
+def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--json", "--label-column", "label") == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["rows"], found["texts"], found["labelled"]) == (7, 6, 6)
+    assert len(found["table"]) == 2 * 2
+    assert found["headline"] == "6 texts are too few for a verdict: at least 10 are needed."
+    assert found["verdict"]["said"][0] == found["headline"]
+    assert found["errors"] == [{"row": 2, "method": "", "reason": "the text is empty"}]
+    assert "report.html" in said.err
+
+
+def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data.write_text("review,label\na good film,1\na bad film,neg\nnot good,0\nnot bad,\x1b[3\n")
+    assert audit(data, "--label-column", "label", "--limit", "4") == 0
+    said = capsys.readouterr()
+    first, second = heedful.load("zoo:one-layer").labels
+    shown = " ".join(said.out.split())
+    for row, label in ((1, "neg"), (3, "␛[3")):
+        none = f'Row {row}: the label "{label}" is none of {first} (0), {second} (1)'
+        assert f"{none}; its text counts as unlabelled." in shown
+    assert "2 labels name no label of the model." in shown
+    assert said.err.index("4 texts are too few for a verdict") < said.err.index("report.html")
+    again = heedful.audit.load(data.parent / "run")
+    assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
+
+
+def test_all_is_the_default_and_the_dear_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\na good film\n")
+    given = ["audit", str(texts), "--model", "zoo:one-layer", "--metric", "aopc", "--operators", "unk"]
+    given += ["--draws", "2", "--out", str(tmp_path / "run")]
+    able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
+    dear = [name for name in able if registry.get(name).dear]
+    for more in (["--method", "all"], []):
+        assert main([*given, *more]) == 0
+        assert f"left out as dear: {', '.join(dear)}; name them to run them\n" in capsys.readouterr().err
+    ran = set(heedful.audit.load(tmp_path / "run").made["settings"]["methods"])
+    assert ran == {*able} - {*dear, "random"}
+    assert main([*given, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data) == 0
+    first = capsys.readouterr().out
+    for part in ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
+        assert part in first
+    stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
+    assert audit(data, "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.out == first
+    assert said.err == ""
+    assert (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns == stamp
+
+
+def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--csv", "--limit", "2") == 0
+    assert capsys.readouterr().out == (data.parent / "run" / "table.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--text-column", "text"], "has no column 'text'. It has: review, label."),
+        (["--label-column", "stars"], "has no column 'stars'"),
+        (["--method", "limes"], "unknown method 'limes'. Did you mean 'lime'?"),
+        (["--metric", "aopcs"], "unknown metric 'aopcs'"),
+        (["--operators", "erase"], "words cannot be removed by 'erase'"),
+        (["--json", "--csv"], "both want standard output"),
+        (["--shard", "0"], "Invalid value for '--shard'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], told: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit(data, *words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(r"heedful: [^\n]+\n", said.err)
+    assert told in said.err
+
+
+def test_a_folder_made_differently_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(data, "--limit", "2") == 0
+    capsys.readouterr()
+    assert audit(data, "--limit", "2", "--seed", "1") == 2
+    assert "settings seed was 0, is 1" in capsys.readouterr().err
+    data.write_text(data.read_text() + "more,1\n")
+    assert audit(data, "--limit", "2") == 2
+    assert "source sha256 was" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_how_to_go_on(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second shard is interrupted; the first is kept, and the next run makes only the others."""
+    from heedful.engine import local
+
+    done: list[int] = []
+    real = local.weigh_shard
+
+    def interrupted(model: Any, shard: Any, *more: Any) -> Any:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(shard.number)
+        return real(model, shard, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "weigh_shard", interrupted)
+        assert audit(data, "--shard", "3") == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "the same command goes on from here" in said.err
+    assert audit(data, "--shard", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 7
+
+
+def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = run_folder._write
+
+    def full(path: Path, content: bytes) -> None:
+        if "000001" in str(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_folder, "_write", full)
+        assert audit(data, "--shard", "3", "--quiet") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(
+        r"heedful: cannot write to [^\n]+: No space left [^\n]+What is done is kept[^\n]+\n", said.err
+    )
+    assert (data.parent / "run" / "shards" / "000000").exists()
+    assert audit(data, "--shard", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 7
+
+
+def test_a_source_damaged_in_mid_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.parquet"
+    texts = [f"{i * 7919} text" for i in range(2000)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=500, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4000] = b"\xff" * 4000
+    path.write_bytes(content)
+    assert main(["audit", str(path), "--out", str(tmp_path / "run"), "--quiet", *FEW]) == 2
+    assert re.fullmatch(r"heedful: a\.parquet is damaged after row [^\n]+\n", capsys.readouterr().err)
+
+
+def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(tmp_path / "none.csv")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_the_page_is_whole_escaped_and_fetches_nothing(data: Path, tmp_path: Path) -> None:
+    assert audit(data, "--quiet", "--html", str(tmp_path / "page.html")) == 0
+    html = (tmp_path / "page.html").read_text()
+    assert html == (tmp_path / "run" / "report.html").read_text()
+    assert html.count("<script") == 1  # the house's own, whose hash is in the policy
+    assert "default-src 'none'" in html
+    html = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"(src|href)=", html)
+    opened, closed = (re.findall(pattern, html) for pattern in (r"<(\w+)[ >]", r"</(\w+)>"))
+    paired = {"table", "section", "tr", "td", "th", "ul", "li", "dl", "dt", "dd", "p", "header", "main"}
+    for tag in paired:
+        assert opened.count(tag) == closed.count(tag), tag
+
+
+def test_strings_of_the_user_are_escaped(data: Path) -> None:
+    """In an error, which may quote the text, and in the model's name."""
+    assert audit(data, "--quiet") == 0
+    found = heedful.audit.load(data.parent / "run")
+    from dataclasses import replace
+
+    evil: Any = replace(
+        found, errors=[{"row": 1, "method": EVIL, "reason": EVIL}], made={**found.made, "name": EVIL}
+    )
+    for html in (audit_page.page(evil), audit_page.fragment(evil)):
+        assert EVIL not in html
+        assert html.count("&lt;script&gt;") >= 3
+
+
+def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> None:
+    assert audit(data, "--quiet", "--operators", "all") == 0
+    found = heedful.audit.load(data.parent / "run")
+    assert not any(e.circular for e in found.table), "in turns, no operator judges what it fitted"
+    given = {"params": {"occlusion": {"operator": "delete"}}, "operators": ["delete", "swap"]}
+    own = heedful.audit(
+        "zoo:sentiment", ["a good film", "a bad film"], methods=["occlusion", "grad-l2"], metrics=["aopc"],
+        draws=3, out=data.parent / "own", **given,
+    )  # fmt: skip
+    assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
+    for block in audit_summary.blocks(own):
+        for (metric, method), evidence in block.cells.items():
+            assert block.mark(metric, method) == (audit_summary.CIRCULAR if evidence.circular else "")
+    assert own.verdict.operators == ("swap",)
+
+
+def test_report_draws_an_audit_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def score(texts: list[str]) -> list[float]:
+        return [float(text.count("good")) for text in texts]
+
+    found = heedful.audit(score, ["a good day", "good good bad"], methods=["occlusion"], out=tmp_path / "run")
+    assert main(["report", str(tmp_path / "run"), "--html", str(tmp_path / "again.html"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in document["table"]] == [row.method for row in found.table]
+    assert "occlusion" in (tmp_path / "again.html").read_text(encoding="utf-8")

@@ -1,0 +1,30 @@
+"""What a run has spent is taken off its budget, row by row, whatever the model had run before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from heedful.checks import linear_model
+from heedful.checks.conventions import question
+from heedful.comparisons.execute import Run
+from heedful.engine.perturbation import BudgetSpentError
+
+
+def test_rows_are_taken_off_until_nothing_is_left() -> None:
+    model = linear_model()
+    x, target = question(model)
+    size = len(x.units("word"))
+    without_one = ~np.eye(size, dtype=bool)
+    run = Run(model, budget=5)
+    assert run.budget == 5  # not what the model ran to tell its target
+    run.rows(x, target, without_one[:3], "delete")
+    assert run.budget == 2
+    run.rows(x, target, without_one[:3], "delete")  # remembered, so free
+    assert run.budget == 2
+    with pytest.raises(BudgetSpentError, match="has 2 rows left and this method asks for 3"):
+        run.rows(x, target, without_one[3:], "delete")
+    run.rows(x, target, without_one[3:5], "delete")
+    assert run.budget == 0
+    with pytest.raises(BudgetSpentError):
+        run.trace(x, target)

@@ -1,0 +1,174 @@
+"""What a run saw on the way is what the model does when asked again, and costs nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful.comparisons.execute import Run
+from heedful.core.types import Comparison
+from heedful.reports.charts.sparkline import sparkline
+from heedful.reports.comparison_page import page
+from heedful.reports.comparison_terminal import render
+
+TEXT = "the cat sat on the mat. hello world!"
+
+
+@pytest.fixture(scope="module")
+def model(shared: Callable[[str], Any]) -> Any:
+    return shared("bert").model
+
+
+@pytest.fixture(scope="module")
+def seen(model: Any) -> Comparison:
+    methods = ["occlusion", "grad-x-input", "attention-avg"]
+    return heedful.explain(model, TEXT, methods, evidence=True)
+
+
+def test_what_words_did_alone_is_what_the_model_does(model: Any, seen: Comparison) -> None:
+    """Asked again, row by row, without any memory."""
+    x, target = seen.x, seen.target
+    d = len(x.units("word"))
+    whole, one_out = np.ones((1, d), bool), ~np.eye(d, dtype=bool)
+    found = {removal.operator: removal for removal in seen.inside.removals}
+    assert {"delete", seen["occlusion"].params["operator"]} <= set(found)
+    for operator, removal in found.items():
+        truth = model.rows(x, target, whole, operator) - model.rows(x, target, one_out, operator)
+        known = np.isfinite(removal.alone)
+        assert known.any()
+        assert np.asarray(removal.alone)[known] == pytest.approx(truth[known], abs=1e-5)
+    mask = found[seen["occlusion"].params["operator"]]
+    assert np.isfinite(mask.alone).all(), "occlusion has removed every word"
+    assert list(mask.alone) == pytest.approx([word.score for word in seen["occlusion"].words()], abs=1e-9)
+
+
+def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Comparison) -> None:
+    removal = next(r for r in seen.inside.removals if r.curves)
+    assert removal.operator == "delete"
+    assert set(removal.curves) == {"occlusion", "grad-x-input", "attention-avg"}
+    d = len(seen.x.units("word"))
+    for method, points in removal.curves.items():
+        order = np.argsort([-word.score for word in seen[method].words()], kind="stable")
+        for share, value in points:
+            keep = np.ones((1, d), bool)
+            keep[0, order[: round(share * d)]] = False
+            assert value == pytest.approx(model.rows(seen.x, seen.target, keep, "delete")[0], abs=1e-5)
+    shares = [share for share, _, _ in removal.band]
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert all(low <= high for _, low, high in removal.band)
+
+
+def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = []
+    for blind in (True, False):
+        run = Run(model)
+        with monkeypatch.context() as patch:
+            if blind:
+                patch.setattr("heedful.comparisons.execute.seen", lambda *_: heedful.core.types.Inside())
+            before = model.spent.unique
+            heedful.explain(run, TEXT, ["occlusion", "attention-avg"], evidence=True)
+            spent.append(model.spent.unique - before)
+    assert spent[0] == spent[1]
+
+
+def test_a_word_that_was_never_removed_is_not_guessed(model: Any) -> None:
+    found = heedful.explain(model, TEXT, ["grad-x-input"], evidence=True)
+    (removal,) = found.inside.removals
+    unknown = [not math.isfinite(value) for value in removal.alone]
+    assert any(unknown)
+    cells = re.findall(r'<td class="actual[^"]*"[^>]*>([^<]*)</td>', page(found))
+    assert [cell == "–" for cell in cells] == unknown
+    assert heedful.explain(model, TEXT, ["grad-x-input"], evidence=False).inside.removals == ()
+
+
+def test_where_it_looked_is_the_attention_of_that_layer(model: Any, seen: Comparison) -> None:
+    looked = seen.inside.looked
+    assert looked is not None
+    last = [word.score for word in seen["attention-avg"].words()]
+    assert list(looked.weights[-1]) == pytest.approx(last, abs=1e-6)
+    assert [sum(layer) + special for layer, special in zip(looked.weights, looked.special, strict=True)] == [
+        pytest.approx(1.0, abs=1e-5)
+    ] * len(looked.weights)
+
+
+def test_it_comes_back_from_disk(seen: Comparison, tmp_path: Path) -> None:
+    again = Comparison.load(seen.save(tmp_path / "run"))
+    assert repr(again.inside) == repr(seen.inside)
+    old = seen.to_dict()
+    del old["inside"]  # a run of before
+    from heedful.io.run_folder import comparison_from_dict
+
+    assert comparison_from_dict(old).inside.removals == ()
+
+
+def test_claims_stand_beside_facts_with_their_rank_agreement(seen: Comparison) -> None:
+    from scipy import stats
+
+    source = page(seen)
+    table = re.search(r'<table class="sortable what-if">(.*?)</table>', source, re.DOTALL)
+    assert table is not None
+    last = re.findall(r"<td>([^<]*)</td>", table[1].split('class="gap last"')[1])
+    fullest = max(seen.inside.removals, key=lambda r: sum(map(math.isfinite, r.alone)))
+    assert last.count("τ") == 1
+    shown = [cell for cell in last if re.match("[−\\d]", cell)]
+    truth = []
+    for method in ("occlusion", "grad-x-input", "attention-avg", "random"):
+        claims = np.array([word.score for word in seen[method].words()])
+        facts = np.array(fullest.alone)
+        if not seen[method].signed:
+            claims, facts = np.abs(claims), np.abs(facts)
+        truth.append(stats.kendalltau(claims, facts).statistic)
+    assert [float(cell.replace("−", "-")) for cell in shown] == pytest.approx(truth, abs=0.0051)
+
+
+def test_features_of_a_dictionary_stand_on_the_page(model: Any, seen: Comparison) -> None:
+    import torch
+
+    from heedful.comparisons.internals import with_features
+    from heedful.features.reading.explain_features import explain_features
+    from heedful.features.sae.autoencoder import SAE, Config
+
+    torch.manual_seed(0)
+    weights = (torch.randn(32, 40), torch.zeros(40), torch.randn(40, 32), torch.zeros(32))
+    sae = SAE(Config("relu", 32, 40, source={"site": "blocks.1.resid"}), *weights)
+    found = with_features(seen, model, sae)
+    truth = explain_features(model, sae, seen.x, seen.target, 8)
+    assert found.inside.fired is not None
+    assert [f.feature for f in found.inside.fired.features] == [f.index for f in truth.features]
+    assert [f.effect for f in found.inside.fired.features] == [f.effect for f in truth.features]
+    assert f">{truth.features[0].index}</th>" in page(found).split("Which features fired")[1]
+    whole = heedful.explain(model, TEXT, ["occlusion"], features=sae)
+    assert whole.inside.fired == found.inside.fired
+
+
+def test_sparklines_of_the_terminal(seen: Comparison) -> None:
+    assert sparkline([0.0, 0.5, 1.0, math.nan], 0.0, 1.0) == "▁▅█ "
+    assert sparkline([2.0, 2.0], 2.0, 2.0) == "▁▁"
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, width=120).print(render(seen, 120))
+    drawn = re.findall("[▁▂▃▄▅▆▇█]{4,}", out.getvalue().split("skill")[1].split("0 is the mean")[0])
+    removal = next(r for r in seen.inside.removals if r.curves)
+    assert len(drawn) == len(removal.curves) + 1
+    assert {len(line) for line in drawn} == {len(removal.band)}
+    assert not any(
+        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.types.Inside()).verdict)
+    )
+
+
+def test_time_left() -> None:
+    from heedful.cli.console import time_left
+
+    assert time_left(50, 200, 20.0) == ", about 60 s left"
+    assert time_left(0, 200, 20.0) == time_left(200, 200, 20.0) == time_left(1, 9, 0.1) == ""

@@ -1,0 +1,39 @@
+"""One way to write a whole file: on disk before it has its name, and several processes may do it at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from heedful.features.activations.store_writer import replace
+from heedful.features.sae.autoencoder import SAE, Config
+
+
+def test_two_processes_may_write_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second process writes it from the first byte to the last while the first one waits for the disk."""
+    path, fsync, own = tmp_path / "answer.json", os.fsync, os.getpid()
+
+    def meanwhile(handle: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(os, "getpid", lambda: own + 1)
+        replace(path, b"second", shared=True)
+        monkeypatch.setattr(os, "getpid", lambda: own)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    replace(path, b"the first", shared=True)
+    assert path.read_bytes() == b"the first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_saved_for_saelens_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files, and after each the folder that has its name."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    eye, zeros = torch.eye(3), torch.zeros(3)
+    SAE(Config("topk", 3, 3, 1), eye, zeros, eye.clone(), zeros.clone()).save_saelens(tmp_path)
+    assert len(synced) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"cfg.json", "sae_weights.safetensors"}

@@ -1,0 +1,181 @@
+"""Twins: each change by hand, equal outputs in every family, and methods that can and cannot tell them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import heedful
+from heedful import checks
+from heedful.checks.known_models import stack_model, textbook_model
+from heedful.checks.module_state import changes, noticed
+from heedful.core import registry
+from heedful.metrics import equivalent_networks as e
+from heedful.metrics.metric_input import Subject
+from heedful.nn.attention import MultiHeadAttention
+from heedful.nn.blocks import MLP
+
+TEXT = "the cat sat on the mat"
+RECOGNISED = {
+    "bert": 4, "mean-pool": 4, "distilbert": 4, "roberta": 4, "gpt2": 4, "gpt2-classifier": 4, "llama": 4,
+    "llama-classifier": 4, "bart": 4, "bart-classifier": 4, "t5": 2, "t5-classifier": 2,
+}  # fmt: skip
+
+
+def draw() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def subject_of(model: Any, method: str, **params: Any) -> Subject:
+    entry = registry.get(method)
+    x = model.encode(TEXT)
+    target = model.target(x)
+    item = entry(model, x, target, **params)
+    return Subject(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
+
+
+@pytest.mark.parametrize("name", RECOGNISED)
+def test_every_family_has_twins_that_answer_alike(name: str, shared: Any) -> None:
+    model = shared(name).model
+    x = model.encode(TEXT)
+    target = checks.conventions.target_of(model, x)
+    before = noticed(model.module)
+    found = e.twins(model, x, target)
+    assert not changes(before, noticed(model.module))
+    assert len(found.found) == RECOGNISED[name], found.left_out
+    for twin in found.found:
+        assert twin.gap <= e.CLOSE
+        assert twin.places > 0
+        mine, theirs = (dict(m.module.named_parameters()) for m in (model, twin.model))
+        differ = mine.keys() != theirs.keys() or any(not torch.equal(mine[k], theirs[k]) for k in mine)
+        assert differ, f"{twin.name} changed nothing"
+
+
+def test_a_twin_that_answers_otherwise_is_left_out(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = shared("bert").model
+
+    def spoil(module: Any, rng: torch.Generator) -> int:
+        with torch.no_grad():
+            module.classifier.weight.add_(0.01)
+        return 1
+
+    def broken(module: Any, rng: torch.Generator) -> int:
+        module.classifier = nn.Linear(1, 1)
+        return 1
+
+    monkeypatch.setattr(e, "CHANGES", {"spoilt": spoil, "broken": broken, "none": lambda module, rng: 0})
+    x = model.encode(TEXT)
+    found = e.twins(model, x, model.target(x))
+    assert not found.found
+    assert found.left_out["spoilt"].startswith("outputs differ by")
+    assert found.left_out["broken"].startswith("the changed model does not run")
+    assert found.left_out["none"] == "no part of the model was recognised"
+    assert np.isnan(e.implementation_invariance(subject_of(model, "grad-l2"), np.random.default_rng(0)))
+
+
+def test_heads_change_places_and_the_output_does_not() -> None:
+    layer = MultiHeadAttention(12, 3).double()
+    x = torch.randn(2, 5, 12, generator=draw(), dtype=torch.float64)
+    before = layer(x)
+    assert e.permute_heads(layer, draw()) == 1
+    after = layer(x)
+    torch.testing.assert_close(after.out, before.out)
+    order = e.shuffled(3, draw())
+    torch.testing.assert_close(after.weights, before.weights[:, order])
+    assert not torch.allclose(after.weights, before.weights)
+
+
+def test_grouped_queries_move_with_their_keys(shared: Any) -> None:
+    model = shared("llama").model
+    config = model.module.config
+    assert config.num_key_value_heads < config.num_attention_heads, "or this family shows nothing"
+    x = model.encode(TEXT)
+    found = e.twins(model, x, checks.conventions.target_of(model, x))
+    assert "heads permuted" in {twin.name for twin in found.found}
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "solu"])
+def test_neurons_change_places_and_the_output_does_not(activation: str) -> None:
+    layer = MLP(6, activation=activation).double()
+    x = torch.randn(3, 6, generator=draw(), dtype=torch.float64)
+    before, weights = layer(x), layer.up.weight.clone()
+    assert e.permute_neurons(layer, draw()) == 1
+    torch.testing.assert_close(layer(x), before)
+    assert not torch.equal(layer.up.weight, weights)
+
+
+@pytest.mark.parametrize("kind", [e.Product, e.Sum])
+@pytest.mark.parametrize(("into", "out", "bias"), [(7, 3, True), (3, 7, False), (4, 4, True)])
+def test_a_split_layer_is_the_layer(kind: Any, into: int, out: int, bias: bool) -> None:
+    module = nn.Sequential(nn.Linear(into, out, bias=bias), nn.Tanh()).double()
+    x = torch.randn(5, into, generator=draw(), dtype=torch.float64)
+    before, weight, state = module(x), module[0].weight, torch.get_rng_state()
+    assert e.split(module, draw(), kind) == 1
+    assert isinstance(module[0], kind)
+    torch.testing.assert_close(module(x), before)
+    torch.testing.assert_close(module[0].weight, weight)
+    for part in (module[0].first.weight, module[0].second.weight):
+        for plain in (weight, torch.eye(len(part), part.shape[1], dtype=torch.float64)):
+            assert part.shape != plain.shape or not torch.allclose(part, plain)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_layer_in_two_places_stays_one_layer() -> None:
+    layer = nn.Linear(3, 3)
+    module = nn.Sequential(layer, nn.Tanh(), layer)
+    assert e.split(module, draw(), e.Product) == 1
+    assert module[0] is module[2]
+
+
+def test_a_mirror_is_its_own_inverse() -> None:
+    mirror = e.householder(5, draw())
+    torch.testing.assert_close(mirror @ mirror, torch.eye(5, dtype=torch.float64))
+    assert int((mirror.abs() > 1e-3).sum()) == 25
+
+
+def test_one_layer_classifier_has_twins() -> None:
+    model = textbook_model()
+    x = model.encode(TEXT)
+    found = e.twins(model, x, model.target(x))
+    assert [twin.name for twin in found.found] == ["heads permuted", "neurons permuted", "layers as products"]
+    assert all(twin.gap < 1e-12 for twin in found.found)
+
+
+@pytest.mark.parametrize("method", ["occlusion", "grad-x-input", "integrated-gradients", "attention-avg"])
+def test_methods_that_see_the_function_or_all_heads_cannot_tell_twins_apart(method: str) -> None:
+    assert e.implementation_invariance(subject_of(stack_model(), method), np.random.default_rng(0)) < 1e-9
+
+
+def test_relevance_rules_can(shared: Any) -> None:
+    """Relevance is handed down layer by layer, so splitting a layer changes it (Sundararajan et al.)."""
+    subject = subject_of(shared("bert").model, "chefer-lrp")
+    assert e.implementation_invariance(subject, np.random.default_rng(0)) > 1e-3
+
+
+def test_by_hand() -> None:
+    """An explanation of the first head alone differs where heads change places, and nowhere else."""
+    model = stack_model()
+
+    def first_head(m: Any, x: Any, target: Any, seed: int) -> Any:
+        trace = m.trace(x, target)
+        return replace(
+            registry.get("random")(m, x, target), scores=trace.attentions[0][0, 0].double().numpy()
+        )
+
+    x = model.encode(TEXT)
+    target = model.target(x)
+    subject = Subject(model, first_head(model, x, target, 0), first_head)
+    heads = [head[0].double().numpy()[1:-1] for head in model.trace(x, target).attentions[0]]
+    wanted = np.linalg.norm(heads[1] - heads[0]) / np.linalg.norm(heads[0])
+    found = e.implementation_invariance(subject, np.random.default_rng(0))
+    assert found == pytest.approx(wanted / 4)  # one twin of four; two heads can only swap
+
+
+def test_nothing_is_said_of_functions() -> None:
+    model = heedful.load(lambda texts: [float(len(text)) for text in texts])
+    assert np.isnan(e.implementation_invariance(subject_of(model, "occlusion"), np.random.default_rng(0)))

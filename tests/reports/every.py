@@ -1,0 +1,200 @@
+"""One result of every kind that has a page, made by hand: markup, right-to-left text and emoji stand in every
+place that comes from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.reports.conftest import chart, compare
+
+from heedful.core.types import Evidence, Fired, Firing, Inside, Looked, Removal
+
+# run, each of these would leave a mark on the page's window
+EVIL = (
+    '</script></style></title></svg><img src=x onerror="window.ran=1"><script>window.ran=2</script>'
+    " שלום 👩‍👩‍👧 & \u202e\"'"
+)
+
+
+def seen(words: int) -> Inside:
+    rng = np.random.default_rng(1)
+    alone = tuple(rng.normal(size=words).tolist())
+    partly = tuple(v if i % 2 else float("nan") for i, v in enumerate(alone))
+    steps = (0.0, 0.1, 0.2, 0.5, 1.0)
+    curve = {EVIL: tuple((s, 1.0 - s) for s in steps), "lime": tuple((s, -s) for s in steps)}
+    band = tuple((s, 0.5 - s, 0.9 - s) for s in steps)
+    weights = tuple(tuple(rng.random(words).tolist()) for _ in range(3))
+    firing = Firing(7, 0.5, 0.4, 3.0, (EVIL,))
+    fired = Fired(EVIL, (firing,), 9, 0.5, 0.7, (-0.1, 0.2), (0.1,), (EVIL,))
+    return Inside(
+        (Removal(EVIL, alone, curve, band), Removal("mask", partly)), Looked(weights, (0.1, 0.2, 0.3)), fired
+    )
+
+
+def evidence(method: str, metric: str | None = None) -> Evidence:
+    numbers: Any = (0.5, 0.1, 0.9, 0.5, (0.2, 0.8), 20, (-0.1, 0.3))
+    return Evidence(EVIL if metric is None else metric, "delete", method, *numbers)
+
+
+def explanation() -> Any:
+    model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]]}
+    settings = {"unit": "word", "source": EVIL, "versions": {"x": EVIL}, "seed": 0}
+    found = compare(EVIL, model=model, settings=settings, refused={EVIL: EVIL})
+    orders = tuple(np.linspace(-0.1, 0.3, 20))
+    weighed = tuple(
+        replace(evidence(method, "aopc"), n=1, orders=orders, family="remove-top")
+        for method in ("lime", "grad-l2")
+    )
+    return replace(found, evidence=weighed, inside=seen(len(found.x.word_spans)))
+
+
+def audit() -> Any:
+    from heedful.audits.result import Audit
+    from heedful.metrics.random_orders import Cell
+    from heedful.metrics.verdict import MethodVerdict, Verdict
+
+    methods = ("lime", EVIL)
+    shares: Any = {"by_family": {"remove-top": 0.9, EVIL: 0.4}, "by_operator": {"delete": 0.9, EVIL: 0.3}}
+    shares["fitted_by"] = (EVIL,)
+    judged = tuple(
+        MethodVerdict(m, 20, 18, 0.9, 0.001, better, 2.0, 0.1, better, better, True, 9.0, **shares)
+        for m, better in zip(methods, (False, True), strict=True)
+    )
+    said = Verdict(
+        20, judged, EVIL, True, (Cell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
+    )
+    errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
+    made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
+    return Audit(
+        Path("run"), [evidence(m) for m in methods], said, 23, 20, {"asked": 100, "run": 50, "naive": 400},
+        copies=2, labelled=20, right=15, unknown=1, unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
+        errors=errors, failed={EVIL: 1}, silent=(EVIL,), better={EVIL: "high"}, made=made,
+    )  # fmt: skip
+
+
+def trial() -> Any:
+    from heedful.trials.result import Trial
+    from heedful.trials.rows import Finding
+
+    def finding(test: str, what: str) -> Any:
+        return Finding(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
+
+    found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
+    settings = {"texts": EVIL, "seed": 0}
+    return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,))
+
+
+def atlas() -> Any:
+    model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]], "dtype": EVIL}
+    return chart(EVIL, split=False, model=model, notes=(EVIL,))
+
+
+def features() -> Any:
+    from heedful.features.interpretation.interpret import Explanation, Interpretation, Scores
+    from heedful.features.interpretation.scores import Score
+    from heedful.features.reading.collect import Quantile, Reading
+    from heedful.features.reading.effects import Effect, Effects, Pushed
+    from heedful.features.reading.examples import Context, Snippet
+    from heedful.features.reading.feature_pages import FeaturePages, Page
+    from heedful.features.reading.read_features import Readings
+    from heedful.features.reading.similar_features import Neighbours
+
+    snippet = Snippet(Context((1, 2, 3), ("the ", EVIL, " cat")), (0.0, 2.0, 0.5), 1, 4)
+    scores = Scores(*[Score(0.7, 0.6, 0.8)] * 3)
+    said = Interpretation(3, Explanation(EVIL, EVIL), scores, {"shuffled": scores}, (20, 30), (EVIL,))
+    effect = Effect(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
+    pushed = (Pushed(EVIL, 0.5, 0.1), Pushed(" ", -0.2, float("nan")))
+    effects = Effects("token", pushed, pushed, effect, (EVIL,))
+
+    def one(number: int, fired: int) -> Any:
+        counts = (fired, 0, 3) if fired else ()
+        reading = Reading(
+            number, fired, 900, (snippet,) * bool(fired), (Quantile(0.0, 1.0, (snippet,)),) * bool(fired),
+            (snippet,), (snippet,), counts, (0.0, 1.0, 2.0, 3.0) if fired else (),
+        )  # fmt: skip
+        return Page(reading, effects, Neighbours((3, 5), (0.4, 0.2), 0.3), 1.0, said, (snippet,))
+
+    pages = (one(3, 40), one(5, 0))
+    settings = {"tokens": 900, "context": 32}
+    readings = Readings(tuple(p.reading for p in pages), EVIL, EVIL, EVIL, "named", settings, (EVIL,))
+    return FeaturePages(pages, readings, {"features": 64, "kind": EVIL})
+
+
+def sweep() -> Any:
+    from heedful.features.steering.results import Mean, Point, Sweep, Written
+
+    def point(method: str, strength: str, size: float) -> Any:
+        texts = tuple(Written(p, 0, EVIL, 20.0 + size, 0.1 * size + p, 0.2) for p in range(2))
+        return Point(method, strength, size, texts, Mean(1.0 + size, 1.0, 3.0))
+
+    points = (point("none", "0", 0.0), point(EVIL, "1x", 1.0), point("random", "1x", 1.0))
+    return Sweep(points, (EVIL, "b"), {"name": EVIL}, {"site": EVIL, "seed": 0}, (EVIL,))
+
+
+def sides() -> Any:
+    from heedful.features.steering.results import Side, Sides
+
+    before, after = Side(EVIL, 20.0, 0.1), Side(EVIL, 30.0, 0.2)
+    return Sides(EVIL, before, after, 1.5, False, {"name": EVIL}, {"site": EVIL}, (EVIL,))
+
+
+def splitting() -> Any:
+    from heedful.features.measures.splitting import Splitting, Step
+
+    parent = np.array([0, 0, 1, -1, 2, 2, 2, 3])
+    cosine = np.array([0.9, 0.8, 0.7, 0.1, 0.6, 0.9, 0.55, 0.99])
+    return Splitting((4, 8), (Step(parent, cosine, cosine / 4),), 0.5, 0)
+
+
+def lab() -> Any:
+    from heedful.labs.base.report import Claim, Figure, LabReport, Said, Table
+    from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
+    from heedful.reports.charts.panels import Panel, arrows, heat
+
+    svg = [
+        forest([Line(EVIL, 0.5, 0.2, 0.8, 0.1)], EVIL, EVIL),
+        scatter([Series(EVIL, [(0.0, 1.0), (1.0, 2.0)], True), Series("b", [(0.5, 0.5)])], EVIL, EVIL, EVIL),
+        heat([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]], EVIL)], EVIL),
+        arrows([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]])], EVIL),
+    ]  # fmt: skip
+    parts = [
+        Said(EVIL),
+        Table(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),
+        Claim(EVIL, 0.5, True, (0.2, 0.8), 0.1, EVIL),
+        Claim("another", 0.5, False),
+        *(Figure(f"f{n}", text, EVIL) for n, text in enumerate(svg)),
+    ]
+    return LabReport("toy", EVIL, EVIL, tuple(parts), {"fast": True, "seed": 0, "versions": {"x": EVIL}})
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Kind of page -> how it is made."""
+    from heedful.reports import (  # fmt: skip
+        atlas_page,
+        audit_page,
+        comparison_page,
+        feature_page,
+        lab_page,
+        splitting_page,
+        steer_page,
+        trial_page,
+    )
+
+    return {
+        "explanation": lambda: comparison_page.page(explanation()),
+        "audit": lambda: audit_page.page(audit()),
+        "trial": lambda: trial_page.page(trial()),
+        "atlas": lambda: atlas_page.page(atlas()),
+        "features": lambda: feature_page.page(features()),
+        "sweep": lambda: steer_page.page(sweep()),
+        "sides": lambda: steer_page.sides_page(sides()),
+        "splitting": lambda: splitting_page.page(splitting(), [EVIL, "b"]),
+        "lab": lambda: lab_page.page(lab()),
+    }
+
+
+KINDS = tuple(pages())

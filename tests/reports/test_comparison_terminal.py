@@ -1,0 +1,191 @@
+"""The terminal view: fits every width, plain when piped, sign by more than colour, safe with hostile text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from heedful.cli.console import console, counted
+from heedful.core.types import Attribution, Comparison, Evidence, Target
+from heedful.reports.columns import column, visible
+from heedful.reports.comparison_terminal import bar, render, show
+
+Make = Callable[..., Comparison]
+
+
+def printed(comparison: Comparison, width: int, rows: int | None = 40, **console: bool) -> str:
+    out = io.StringIO()
+    show(comparison, Console(file=out, width=width, highlight=False, **console), rows)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_fits_the_width_and_loses_nothing(make: Make, width: int) -> None:
+    comparison = make()
+    text = printed(comparison, width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    col = {item.method: column(item) for item in comparison.attributions}
+    for method, one in col.items():
+        assert method.split("-")[-1] in text
+        for word in one.words:
+            assert one.number(word) in text
+    assert "…" not in text.split("explained")[1].split("cost")[0]
+
+
+def test_wide_holds_all_methods_in_one_block_and_narrow_wraps(make: Make) -> None:
+    assert len(re.findall(r"^word ", printed(make(), 200), re.M)) == 1
+    assert len(re.findall(r"^word ", printed(make(), 40), re.M)) > 2
+
+
+def test_says_prediction_target_cost_notes_and_control(make: Make) -> None:
+    text = printed(make(refused={"lime-exact": "needs one layer"}), 120)
+    answer = ("predicts positive  93.0 %", "the logit of “positive”, which is 2.5", "The random control")
+    footer = ("forwards", "backwards", "1,234", "special", "attention switched to eager", "(control)")
+    for part in (*answer, *footer, "lime-exact not run: needs one layer"):
+        assert part in re.sub(r" +\n", "\n", text), part
+
+
+def test_sign_is_in_the_text_and_unsigned_methods_have_none(make: Make) -> None:
+    signed = make(methods=[("grad-x-input", True, False)])
+    marks = re.findall("[▲▼]", printed(signed, 80).split("▲ towards")[0])
+    expected = ["▲" if word.score > 0 else "▼" for word in signed["grad-x-input"].words()]
+    assert marks == expected
+    assert not re.search("[▲▼△▽]", printed(make(methods=[("grad-l2", False, False)]), 80))
+
+
+def test_a_sign_within_its_error_is_marked_unsure(make: Make) -> None:
+    sampled = make(methods=[("lime", True, True)])
+    text = printed(sampled, 80)
+    for word in sampled["lime"].words():
+        line = next(
+            row for row in text.splitlines() if row.startswith(word.text) and f"{abs(word.score):.2f}" in row
+        )
+        unsure = abs(word.score) <= 1.96 * 0.3
+        assert bool(re.search("[△▽]", line)) == unsure
+        assert "±0.30" in line
+
+
+def test_plain_when_piped_and_with_no_color(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in printed(make(), 80)
+    assert re.search(r"\x1b\[[\d;]*3[48]", printed(make(), 80, force_terminal=True, color_system="256"))  # type: ignore[arg-type]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[\d;]*3[48]", printed(make(), 80, force_terminal=True))
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # as on a terminal: neither colour nor bold nor dim
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr("sys.stdout", out := io.StringIO())
+    show(make())
+    console().print(render(make()))
+    assert "\x1b" not in out.getvalue()
+    assert out.getvalue().count("predicts") == 2
+    monkeypatch.delenv("NO_COLOR")
+    console().print(render(make()))
+    assert "\x1b[1m" in out.getvalue()
+
+
+def test_the_time_left_is_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each count has its own pace; what has no count, such as loading, has no numbers."""
+    now = 100.0
+    monkeypatch.setattr("heedful.cli.console.time.monotonic", lambda: now)
+    count = counted()
+    assert count(0, 0) == ""
+    now += 10
+    assert count(20, 100) == "20/100 rows, about 40 s left"
+    now += 1
+    assert count(1, 50) == "1/50 rows"  # another method, which has not shown its pace yet
+    now += 2
+    assert count(11, 50) == "11/50 rows, about 7.8 s left"
+    assert count(0, 1) == ""
+
+
+def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
+    from heedful.cli.commands.audit import _progress
+
+    said: list[tuple[str, int, int]] = []
+    progress = _progress(lambda *what: said.append(what))
+    progress(30, 100, 20)
+    assert said == [
+        ("weighing explanations", 0, 0),
+        ("weighing explanations (20 more were done before)", 10, 80),
+    ]
+    assert "left" not in said[-1][0], "the bar tells it"
+
+
+def test_long_texts_keep_the_strongest_words_and_say_so(make: Make) -> None:
+    comparison = make(" ".join(f"w{i}" for i in range(100)))
+    text = printed(comparison, 200, rows=10)
+    assert "10 of 100 words shown" in text
+    assert len(re.findall(r"^w\d+ ", text, re.M)) == 10
+    assert "⋯" in text
+    for item in comparison.attributions:
+        if item.method in ("grad-l2", "lime"):
+            assert re.search(rf"^{item.top(1)[0].text} ", text, re.M)
+    assert len(re.findall(r"^w\d+ ", printed(comparison, 200, rows=None), re.M)) == 100
+
+
+def test_text_cannot_steer_the_terminal(hostile: Comparison) -> None:
+    text = printed(hostile, 80)
+    assert not set(text) & set("\x1b\x00\u202e")
+    assert "[bold]&" in printed(hostile, 200)  # not taken for markup
+    assert "␛" in text
+
+
+def test_visible_leaves_ordinary_text_alone() -> None:
+    text = "naïve שלום 很好 👩‍👩‍👧 a\u0301"
+    assert visible(text) == text
+    assert visible("\x1b\x00\n\x7f\x9b\u202e\u2028") == "␛␀␊␡���"
+
+
+def test_bars_grow_with_the_share() -> None:
+    lengths = [sum(8 if c == "█" else " ▏▎▍▌▋▊▉".index(c) for c in bar(share / 40, 5)) for share in range(41)]
+    assert lengths == list(range(41))
+    assert bar(0.0, 5) == ""
+    assert bar(0.001, 5) == "▏"
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-5, 0.02, 1.0, 400.0, 1e7])
+def test_numbers_keep_their_digits_at_every_scale(make: Make, scale: float) -> None:
+    item = make(methods=[("occlusion", True, False)])["occlusion"]
+    one = column(Attribution(item.x, item.target, item.scores * scale, "occlusion"))
+    for word in one.words:
+        value = float(one.number(word)) * 10.0**one.exponent
+        assert value == pytest.approx(abs(word.score), abs=0.006 * one.top)
+        assert len(one.number(word)) <= 7
+
+
+def test_degenerate_scores_are_shown_not_crashed_on(make: Make) -> None:
+    base = make("one two three four five six")
+    for values in (np.zeros(8), np.full(8, np.nan), np.array([0, 1, np.nan, np.inf, -np.inf, 0, 1, 2.0])):
+        odd = Comparison((Attribution(base.x, Target("class"), values, "odd"),), base.model, base.settings)
+        assert "odd" in printed(odd, 80)
+    single = make("one", methods=[("grad-l2", False, False), ("random", True, False)])
+    assert "fewer than five words" in printed(single, 80) or "every score is the same" in printed(single, 80)
+    assert render(Comparison((), refused={"lime": "no rows"})).renderables
+
+
+@pytest.mark.parametrize("unit", ["token", "sentence"])
+def test_rows_are_the_unit_that_was_scored(make: Make, unit: str) -> None:
+    comparison = make("It was bad. The end was good.", settings={"unit": unit})
+    text = printed(comparison, 200)
+    assert re.search(rf"^{unit} ", text, re.M)
+    if unit == "sentence":
+        assert re.search(r"^It was bad\. ", text, re.M)
+
+
+def test_the_evidence_cuts_no_name_on_a_narrow_terminal(make: Make) -> None:
+    methods = ("grad-l2", "integrated-gradients", "attention-rollout", "lime")
+    found = tuple(
+        Evidence(metric, "delete", method, 1.0, 0.0, 1.0, 0.9, (0.0, 1.0), 1, (0.0, 0.7))
+        for method in methods
+        for metric in ("comprehensiveness", "sufficiency", "log-odds")
+    )
+    comparison = replace(make(), evidence=found)
+    table = printed(comparison, 44).split("skill")[1].split("0 is the mean")[0]
+    assert "…" not in table
+    assert max(map(cell_len, table.splitlines())) <= 44

@@ -1,0 +1,50 @@
+"""The table of what a model wrote: every token, its probability, and each method's strongest words."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from heedful.core.types import Comparison
+from heedful.reports.columns import columns
+from heedful.reports.generation_table import TOP, show
+
+Make = Callable[..., Comparison]
+
+
+def printed(found: list[Comparison], width: int = 160) -> str:
+    out = io.StringIO()
+    show(found, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+def test_one_row_a_token_with_the_strongest_words_first(make: Make) -> None:
+    comparison = make()
+    first, second, *_ = printed([comparison, comparison]).splitlines()[1:]
+    assert first == second
+    assert first.split()[:3] == ["positive", "93", "%"]
+    lime = next(col for col in columns(comparison) if col.method == "lime")
+    best = max(lime.words, key=lambda word: abs(word.score))
+    shown = first[printed([comparison]).splitlines()[0].index("lime") :]
+    assert shown.split()[0].lstrip("▲▼△▽") == best.text
+    assert sum(map(first.count, "▲▼△▽")) == 4 * TOP, "signed methods mark their words: 4 of 6 are signed"
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_fits_the_width(make: Make, width: int) -> None:
+    assert max(map(cell_len, printed([make()], width).splitlines())) <= width
+
+
+def test_a_token_outside_the_likeliest_says_so(make: Make) -> None:
+    model = {"name": "m", "kind": "causal-lm", "prediction": [["other", 0.4], ["more", 0.2]]}
+    assert "< 20 %" in printed([make(model=model)])
+
+
+def test_hostile_text_cannot_steer_the_terminal(hostile: Comparison) -> None:
+    text = printed([hostile])
+    assert "\x1b" not in text
+    assert "\u202e" not in text

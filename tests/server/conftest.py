@@ -1,0 +1,54 @@
+"""A server on a free port, in a thread: the embedded sentiment model, and a tiny language model that has a
+dictionary of random directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.serving import TEXTS, listening, random_dictionary
+
+import heedful
+from heedful.server import app, live_explain
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """The library's own, beside the server's."""
+    return heedful.load("zoo:sentiment")
+
+
+@pytest.fixture(scope="session")
+def tiny(shared: Callable[[str], Any]) -> Any:
+    """A tiny GPT-2 that came as an object."""
+    return shared("gpt2").model
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.House]:
+    root = tmp_path_factory.mktemp("runs")
+    wish = app.Wish(runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS})
+    found = app.house(["zoo:sentiment", tiny], wish)
+    yield found
+    found.close()
+    found.jobs.join()
+
+
+@pytest.fixture(scope="session")
+def address(house: app.House) -> Iterator[str]:
+    with listening(house, app.Wish(runs=house.runs.root)) as found:
+        yield found
+
+
+@pytest.fixture
+def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine: sampling is too dear to run while one types."""
+    monkeypatch.setattr(live_explain, "LIVE", 0.0)
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=120) as found:
+        yield found

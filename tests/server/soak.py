@@ -1,0 +1,175 @@
+"""Fifty clients for a minute on zoo:sentiment: no error, and no queue that grows.
+
+    python tests/server/soak.py [SECONDS] [CLIENTS] [QUESTIONS A SECOND]
+
+A server in a process of its own is asked at a fixed rate, whatever its answers do (an open loop): a server
+that is slower than it is asked shows it by a queue and by answers that get ever later, which clients that
+wait for their answer before they ask again would hide. Each question is of one of the clients, by turns: a
+text that grows by a word, now and then a word tried, now and then a job that is listened to as the page does,
+by its stream of events. At the end everything must have been answered.
+
+It fails where there is an error, where the queue grows (GROWN), where answers take longer than LATE, or where
+the clients themselves could not keep the rate, in which case nothing was measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+SAID = "the food was great and the service is not bad but a little slow for such a small place"
+WORDS = SAID.split(" ")
+RATE = 5.0  # questions a second of all clients together
+JOBS = 0.02  # share of questions that are jobs
+TRIES = 0.2
+LATE = 2.0  # seconds within which 95 of 100 are to be answered: ten times what a shared machine took
+GROWN = 5.0  # questions that may wait more in the last third than in the first, on average
+TARDY = 1.0  # seconds by which the clients may ask later than they should
+
+
+@dataclass
+class Tally:
+    """What came of it."""
+
+    seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)  # asked and not answered, every half second
+    jobs: int = 0
+    events: int = 0
+    tardy: float = 0.0
+    open: int = 0
+
+
+async def one(http: httpx.AsyncClient, draw: random.Random, number: int, tally: Tally) -> None:
+    """A question of a client, from the moment it should be asked to its answer."""
+    start = draw.randrange(len(WORDS) - 3)
+    text = " ".join([*WORDS[start : start + draw.randrange(1, 14)], str(number)])
+    ask: dict[str, Any] = {"model": "zoo:sentiment", "text": text}
+    kind, began = draw.random(), time.monotonic()
+    tally.open += 1
+    try:
+        if kind < JOBS:
+            await job(http, ask | {"owner": f"client-{number}"}, tally)
+            return
+        place, more = ("/api/try", {"edits": [{"word": 0}]}) if kind < JOBS + TRIES else ("/api/look", {})
+        answer = await http.post(place, json=ask | more)
+        tally.seconds.append(time.monotonic() - began)
+        if answer.status_code != 200:
+            tally.errors.append(f"{place} {answer.status_code}: {answer.text[:200]}")
+    except httpx.HTTPError as error:
+        tally.errors.append(f"{type(error).__name__}: {error}")
+    finally:
+        tally.open -= 1
+
+
+async def job(http: httpx.AsyncClient, ask: dict[str, Any], tally: Tally) -> None:
+    """Started, and listened to until it ends."""
+    wish = ask | {"methods": ["occlusion", "grad-l2"], "weigh": False}
+    begun = await http.post("/api/jobs/explain", json=wish)
+    tally.jobs += 1
+    if begun.status_code != 202:
+        tally.errors.append(f"job {begun.status_code}: {begun.text[:200]}")
+        return
+    state = ""
+    async with http.stream("GET", f"/api/jobs/{begun.json()['id']}/events") as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data:"):
+                tally.events += 1
+                state = json.loads(line[5:])["state"]
+    if state != "done":
+        tally.errors.append(f"a job ended as {state or 'nothing'}")
+
+
+async def watch(end: float, tally: Tally) -> None:
+    while time.monotonic() < end:
+        tally.waiting.append(tally.open)
+        await asyncio.sleep(0.5)
+
+
+async def soak(address: str, seconds: float, clients: int, rate: float) -> Tally:
+    tally, began = Tally(), time.monotonic()
+    draws = [random.Random(number) for number in range(clients)]
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
+        watching = asyncio.create_task(watch(began + seconds, tally))
+        asked = set()
+        for index in range(int(rate * seconds)):
+            due = began + index / rate
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            tally.tardy = max(tally.tardy, time.monotonic() - due)
+            number = index % clients
+            asked.add(asyncio.create_task(one(http, draws[number], number, tally)))
+        await asyncio.gather(watching, *asked)
+    return tally
+
+
+def told(tally: Tally, seconds: float) -> dict[str, float]:
+    """The numbers that count."""
+    third = max(1, len(tally.waiting) // 3)
+    first, last = (statistics.mean(part) for part in (tally.waiting[:third], tally.waiting[-third:]))
+    times = sorted(tally.seconds)
+    return {
+        "questions": len(times), "a second": len(times) / seconds, "jobs": tally.jobs,
+        "events": tally.events, "errors": len(tally.errors), "median seconds": statistics.median(times),
+        "95 % within": times[int(0.95 * len(times))], "slowest": times[-1],
+        "waiting, first third": first, "waiting, last third": last, "asked late by": tally.tardy,
+    }  # fmt: skip
+
+
+def wrong(numbers: dict[str, float]) -> list[str]:
+    """What is not as it should be."""
+    grown = numbers["waiting, last third"] - numbers["waiting, first third"]
+    found = {
+        f"{numbers['errors']:.0f} errors": numbers["errors"] > 0,
+        f"the queue grew by {grown:.1f}": grown > GROWN,
+        f"95 % within {numbers['95 % within']:.2f} s, not {LATE} s": numbers["95 % within"] > LATE,
+        f"the clients were late by {numbers['asked late by']:.2f} s": numbers["asked late by"] > TARDY,
+    }
+    return [sentence for sentence, true in found.items() if true]
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0"]
+        env = os.environ | {"OMP_NUM_THREADS": "1"}
+        with subprocess.Popen(
+            [*command, "--runs", str(Path(folder) / "runs")], stdout=subprocess.PIPE, text=True, env=env
+        ) as server:
+            try:
+                assert server.stdout is not None
+                yield server.stdout.readline().strip()
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.wait(30)
+
+
+def main(seconds: float = 60.0, clients: float = 50, rate: float = RATE) -> int:
+    with served() as address:
+        tally = asyncio.run(soak(address, seconds, int(clients), rate))
+    numbers = told(tally, seconds)
+    for name, value in numbers.items():
+        print(f"{name:24} {value:10.3f}")
+    for line in [*tally.errors[:10], *wrong(numbers)]:
+        print(line)
+    return 1 if wrong(numbers) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(float, sys.argv[1:4])))

@@ -1,0 +1,420 @@
+"""The page in a real browser: every panel, by mouse and by keyboard, in both colours, narrow and zoomed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.server.chromium import Visit, visits
+
+from heedful.server import job_queue
+
+pytestmark = pytest.mark.browser
+TEXT = "the food is great but the service is not good"
+DEAR = "kernel-shap"
+
+
+@pytest.fixture(scope="module")
+def visit(address: str) -> Iterator[Callable[..., Visit]]:
+    with visits(address) as found:
+        yield found
+
+
+def opened(visit: Callable[..., Visit], text: str = TEXT, more: str = "", **options: Any) -> Visit:
+    """The page with a text in its address."""
+    page = visit(f"#text={quote(text)}{more}", **options)
+    page.see("#methods .method")
+    return page
+
+
+def test_typing_asks_the_model(visit: Callable[..., Visit], model: Any) -> None:
+    page = visit()
+    page.see("#examples button")
+    page.tab.fill("#text-input", TEXT)
+    label, share = model.predict(model.encode(TEXT))[0]
+    page.see("#answer .verdict", f"{label} {100 * share:.1f} %")
+    assert page.tab.locator("#methods .method .name").count() >= 5
+    page.tab.fill("#text-input", "")
+    page.see("#answer", "Type a text")
+    assert page.tab.locator("#methods .method").count() == 0
+
+
+def test_an_example_is_one_click_away(visit: Callable[..., Visit]) -> None:
+    page = visit()
+    page.tab.locator("#examples button").first.click()
+    page.see("#answer .verdict")
+    assert page.tab.input_value("#text-input") == "the service is not bad"
+
+
+@pytest.mark.usefixtures("little_time")
+def test_a_dear_method_waits_for_a_click_and_survives_a_reload(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, TEXT + " at all", f"&methods=grad-l2,{DEAR}")
+    waiting = page.tab.locator(f"#methods [data-method={DEAR}]")
+    assert re.search(r"model inputs", waiting.inner_text())
+    page.tab.get_by_role("button", name=f"Run {DEAR}").click()
+    page.see(f"#methods .method:not(.waits) .name:text-is('{DEAR}')")
+    assert "job=" in page.tab.url
+    page.tab.reload()
+    page.see(f"#methods .method:not(.waits) .name:text-is('{DEAR}')")
+
+
+def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
+    page = opened(visit)
+    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
+    page.see("#verdict .heed", "Which to trust here?")
+    page.see("#evidence table")
+    assert page.tab.locator("#evidence svg.plot").count() >= 1
+    assert page.tab.locator("#evidence section.what-if").count() == 1
+    page.see("#made .code pre", "heedful explain")
+
+
+@pytest.fixture
+def endless_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of this process's server wait to be cancelled: none ends before a slow browser has clicked."""
+    tell = job_queue.Job.tell
+
+    def until_cancelled(job: job_queue.Job, *words: Any, **more: Any) -> None:
+        end = time.monotonic() + 300
+        while not job.stop and time.monotonic() < end:
+            time.sleep(0.02)
+        tell(job, *words, **more)
+
+    monkeypatch.setattr(job_queue.Job, "tell", until_cancelled)
+
+
+@pytest.mark.usefixtures("little_time", "endless_jobs")
+def test_a_job_is_cancelled(visit: Callable[..., Visit]) -> None:
+    long = " ".join(f"word{n}" for n in range(80))
+    page = opened(visit, long, f"&methods=grad-l2,{DEAR}")
+    page.tab.get_by_role("button", name=f"Run {DEAR}").click()
+    page.tab.locator("#methods .job button").click()
+    page.see("#methods .job-end", "Cancelled")
+    page.see(f"#methods [data-method={DEAR}] button")
+
+
+def test_choosing_methods(visit: Callable[..., Visit]) -> None:
+    page = opened(visit)
+    page.tab.locator("details.choose summary").click()
+    page.tab.locator(".pick", has_text="attention-max").locator("input").check()
+    page.see("#methods .method .name:text-is('attention-max')")
+    assert page.tab.locator("details.choose").get_attribute("open") is not None
+    assert page.tab.locator(".pick", has_text="lime-exact").locator("input").is_disabled()
+    page.tab.get_by_role("button", name="The usual ones").click()
+    page.gone("#methods .method .name:text-is('attention-max')")
+
+
+def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
+    page = opened(visit)
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    ask = {"model": "zoo:sentiment", "text": TEXT, "edits": [{"word": 8}], "operator": "delete"}
+    own = client.post("/api/try", json=ask).json()
+    page.see("#try .compared .actual td", f"{own['after'] - own['before']:+.3f}".replace("-", "−"))
+    page.tab.get_by_role("button", name="Keep as A").click()
+    page.see("#try .version h3", "Version A")
+    page.tab.locator("#try .word", has_text="good").click()
+    page.tab.locator("#try input.new").fill("awful")
+    page.tab.locator("#try .tools button", has_text="Replace").click()
+    page.see("#try .version .said", "service is awful")
+    page.see("#try .apart", "B less A")
+    page.tab.reload()  # all of it is in the address
+    page.see("#try .version .said", "service is awful")
+    page.see("#try .version h3", "Version A")
+    page.tab.get_by_role("button", name="Put everything back").click()
+    assert page.tab.locator("#try .word.changed").count() == 0
+
+
+def test_every_word_keeps_its_way(visit: Callable[..., Visit], client: Any) -> None:
+    """Masking one word leaves another deleted, in what is shown, in the number, and after a reload."""
+    page = opened(visit)
+    page.tab.locator("#try .word", has_text="great").click()
+    page.tab.locator("#try .tools button", has_text="Mask").click()
+    page.see("#try .compared")
+    page.gone("#try .compared td:has-text('claimed under')")  # as the methods did it
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.see("#try .compared td", "claimed under mask, tried under delete and mask")
+    edits = [{"word": 3, "operator": "mask"}, {"word": 8, "operator": "delete"}]
+    own = client.post("/api/try", json={"model": "zoo:sentiment", "text": TEXT, "edits": edits}).json()
+    told = f"{own['after'] - own['before']:+.3f}".replace("-", "−")
+    page.see("#try .compared .actual td", told)
+    page.tab.reload()
+    page.see("#try .compared .actual td", told)
+    page.see("#try .version .said", "the food is [mask] but the service is good")
+
+
+def test_a_link_cannot_tell_a_result(visit: Callable[..., Visit], client: Any) -> None:
+    """Version A is worked out from its words; what a link says came of it is not shown."""
+    fake = (
+        '{"text":"FAKE","prediction":[{"label":"FAKE","shown":"99 %","share":1}],"after":9,'
+        '"target":"positive","explained":"FAKE","edits":{"0":{"by":"awful"}}}'
+    )
+    page = opened(visit, TEXT, f"&a={quote(fake)}")
+    page.see("#try .version .said", "awful")
+    own = client.post(
+        "/api/try", json={"model": "zoo:sentiment", "text": "FAKE", "edits": [{"word": 0, "by": "awful"}]}
+    ).json()
+    page.see("#try .version .bars", own["prediction"][0]["shown"])
+    assert "FAKE" not in page.tab.inner_text("#try")
+    for broken in (
+        "{}",
+        "[]",
+        "null",
+        "7",
+        '{"text":"a"}',
+        '{"text":1,"edits":{}}',
+        '{"text":"a","edits":{"0":7}}',
+    ):
+        opened(visit, TEXT, f"&a={quote(broken)}").see("#try .word")  # an error on the page fails the test
+
+
+def test_a_link_to_a_model_that_is_not_here(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, TEXT, "&model=zoo:elsewhere&target=other")
+    page.see("#problem", "zoo:elsewhere is not served here: what you see is the answer of zoo:sentiment")
+    page.tab.fill("#text-input", "another text")
+    page.see("#try .word:has-text('another')")
+    page.see("#problem", "zoo:elsewhere is not served here")
+    assert not opened(visit, TEXT, "&model=zoo:sentiment").tab.locator("#problem").is_visible()
+
+
+def held_back(page: Visit, place: str) -> list[Any]:
+    """Questions to a place, which are sent on when the test says so."""
+    held: list[Any] = []
+    page.tab.route(place, lambda route: held.append(route))
+    return held
+
+
+def test_a_click_is_not_lost_to_an_answer(visit: Callable[..., Visit]) -> None:
+    """What comes while a button is pressed is drawn when it is let go."""
+    page = opened(visit)
+    held = held_back(page, "**/api/try")
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.tab.locator("#try .word", has_text="good").hover()
+    page.tab.mouse.down()
+    with page.tab.expect_response("**/api/try"):
+        held.pop().continue_()
+    page.tab.wait_for_timeout(300)
+    assert page.tab.locator("#try .compared").count() == 0
+    page.tab.mouse.up()
+    page.see("#try .tools .chosen", "good")
+    page.see("#try .compared")
+
+
+def test_what_is_put_back_stays_away(visit: Callable[..., Visit]) -> None:
+    """The answer about a change that was put back meanwhile is not shown."""
+    page = opened(visit)
+    held = held_back(page, "**/api/try")
+    page.tab.locator("#try .word", has_text="not").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.tab.locator("#try .tools button", has_text="Put back").click()
+    held.pop().continue_()
+    page.tab.wait_for_timeout(700)
+    assert page.tab.locator("#try .compared, #try .word.changed").count() == 0
+
+
+def test_a_reload_at_once_loses_nothing(visit: Callable[..., Visit]) -> None:
+    """The address is written when something is done, not later."""
+    page = opened(visit)
+    page.tab.evaluate(
+        "document.querySelector('#try .word[data-word=\"8\"]').click();"
+        "[...document.querySelectorAll('#try .tools button')].find(b => b.textContent === 'Delete').click();"
+        "location.reload()"
+    )
+    page.tab.wait_for_load_state()
+    page.see("#try .word.changed", "not")
+    page.see("#try .compared")
+
+
+def test_attention(visit: Callable[..., Visit]) -> None:
+    page = opened(visit)
+    page.tab.get_by_role("button", name="Show every head").click()
+    page.see("#attention .views canvas")
+    page.tab.locator("#attention .tab", has_text="Matrix").click()
+    page.see("#attention .matrix canvas")
+    page.tab.wait_for_url("**atlas=view%3Dmatrix**")
+    page.tab.reload()
+    page.see("#attention .matrix canvas")
+    page.tab.fill("#text-input", "another text altogether")
+    page.see("#attention", "The text has changed")
+
+
+def test_features_and_steering(visit: Callable[..., Visit], tiny: Any) -> None:
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}")
+    page.tab.locator("#features").scroll_into_view_if_needed()
+    page.tab.locator("#features .fires tbody button").first.click()
+    page.see("#features .sides.next .bars")
+    before = page.tab.locator("#features .sides.next > div").nth(1).inner_text()
+    slider = page.tab.locator("#strength")
+    slider.focus()
+    for _ in range(30):
+        page.tab.keyboard.press("ArrowRight")
+    page.see("#features .slide output", "8.5 ×")
+    steered = "document.querySelectorAll('#features .sides.next > div')[1].innerText"
+    page.tab.wait_for_function(f"before => {steered} !== before", arg=before)
+    page.tab.get_by_role("button", name="Write 40 tokens").click()
+    page.see("#features .written .said", "the cat sat on the mat")
+    page.tab.get_by_role("button", name="What does it fire on").click()
+    page.see("#features .feature .examples")
+
+
+def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) -> None:
+    from tests.server.serving import finished
+
+    ask = {"model": "zoo:sentiment", "text": "a run to find again", "methods": ["grad-l2"], "weigh": False}
+    job = finished(client, client.post("/api/jobs/explain", json=ask).json())
+    page = visit()
+    page.tab.get_by_role("button", name="Runs").click()
+    page.tab.get_by_role("button", name=job["id"]).click()
+    page.see(".run .parts", "a run to find again")
+    with page.tab.expect_download() as held:
+        page.tab.get_by_role("link", name="Save as one HTML file").click()
+    assert held.value.suggested_filename == f"{job['id']}.html"
+    page.tab.get_by_role("button", name="Open in Explain").click()
+    page.see("#answer .verdict")
+    assert page.tab.input_value("#text-input") == "a run to find again"
+
+
+def test_an_atlas_is_browsed(visit: Callable[..., Visit], client: Any) -> None:
+    """Drawn again from the maps that were stored."""
+    from tests.server.serving import finished
+
+    ask = {"model": "zoo:sentiment", "text": "an atlas to find again"}
+    job = finished(client, client.post("/api/jobs/attention", json=ask).json())
+    page = visit(f"#view=runs&run={job['run']}")
+    page.see(".run .views canvas")
+    page.see(".run .kicker", "zoo:sentiment")
+    page.tab.locator(".run .tab", has_text="Matrix").click()
+    page.see(".run .matrix canvas")
+    page.tab.get_by_role("button", name="Open in Explain").click()
+    page.see("#answer .verdict")
+    assert page.tab.input_value("#text-input") == ask["text"]
+
+
+def test_a_link_opens_the_same_elsewhere(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, TEXT, "&target=negative&methods=grad-l2,attention-max&unit=token")
+    first = page.tab.inner_text("#methods")
+    other = visit(page.tab.url.partition("/#")[2] and "#" + page.tab.url.partition("#")[2])
+    other.see("#methods .method")
+    assert other.tab.inner_text("#methods") == first
+    other.see("#targets select", None)
+    assert other.tab.locator("#targets select").first.input_value() == "negative"
+
+
+def test_copied_python_runs(visit: Callable[..., Visit], tmp_path: Any, monkeypatch: Any) -> None:
+    page = opened(visit, TEXT, "&methods=grad-x-input")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.tab.get_by_role("button", name="Copy as Python").click()
+    page.see("#answer button", "Copied")
+    code = page.tab.evaluate("navigator.clipboard.readText()")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "copied", "exec"), {})
+    assert TEXT in (tmp_path / "why.html").read_text(encoding="utf-8")
+    page.tab.get_by_role("button", name="Copy as CLI").click()
+    assert page.tab.evaluate("navigator.clipboard.readText()").startswith("heedful explain")
+
+
+def test_hostile_text_is_shown(visit: Callable[..., Visit]) -> None:
+    evil = "<img src=x onerror=hacked=1></script><script>hacked=1</script> \"'& שלום"
+    page = opened(visit, evil)
+    page.tab.locator("#try .word").first.click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.see("#try .compared")
+    assert page.tab.evaluate("typeof hacked") == "undefined"
+    assert "<img src=x" in page.tab.inner_text("#methods")
+
+
+def test_by_keyboard_alone(visit: Callable[..., Visit]) -> None:
+    page = visit()
+    press = page.tab.keyboard.press
+    press("Tab")
+    assert page.focus() == "Skip to the text"
+    press("Enter")
+    page.tab.keyboard.type(TEXT)
+    page.see("#methods .method")
+    page.tab_to("Weigh the methods above", "Run all and weigh them")
+    press("Enter")
+    page.see("#verdict .heed")
+    page.tab_to("the")  # the first word: a toolbar is one stop, its words are reached by arrows
+    for _ in range(3):
+        press("ArrowRight")
+    assert page.focus() == "great"
+    press("Delete")
+    page.see("#try .compared .actual")
+    assert page.focus().startswith("great, taken out")
+    press("m")
+    page.see("#try .word.changed")
+    press("r")
+    page.tab.keyboard.type("awful")
+    press("Enter")
+    page.see("#try .version .said", "food is awful")
+    assert page.focus().startswith("great, replaced by awful")
+    press("Escape")
+    page.gone("#try .word.changed")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_colours(visit: Callable[..., Visit], scheme: str) -> None:
+    page = opened(visit, TEXT, color_scheme=scheme)
+    assert page.darkness() is (scheme == "dark")
+    page.tab.locator("#theme").click()  # light
+    page.tab.locator("#theme").click()  # dark
+    assert page.darkness() is True
+    page.tab.reload()
+    page.see("#methods .method")
+    assert page.darkness() is True
+
+
+@pytest.mark.parametrize(("width", "scale"), [(390, 3), (600, 2), (320, 1)])
+def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) -> None:
+    """390 pixels; 1200 pixels at 200 %, which is 600; and the 320 of WCAG's reflow."""
+    page = opened(visit, viewport={"width": width, "height": 800}, device_scale_factor=scale)
+    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
+    page.see("#verdict .heed")
+    page.tab.locator("#try .word", has_text="great").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.see("#try .compared")
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
+    small = page.tab.evaluate(
+        "[...document.querySelectorAll('button, select, input:not([type=checkbox])')].filter(e => "
+        "e.offsetParent && e.getBoundingClientRect().height < 16).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert small == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> None:
+    page = opened(visit, TEXT, color_scheme=scheme)
+    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
+    page.see("#verdict .heed")
+    page.tab.locator("#try .word", has_text="great").click()
+    page.tab.locator("#try .tools button", has_text="Delete").click()
+    page.see("#try .compared")
+    page.tab.locator("details.choose summary").click()
+    assert page.serious() == []
+    page.tab.get_by_role("button", name="Runs").click()
+    page.see(".runs-list table")
+    assert page.serious() == []
+    page.tab.locator(".runs-list tr", has_text="explanation").first.get_by_role("button").click()
+    page.see(".run .parts .verdict")
+    page.tab.wait_for_timeout(400)
+    assert page.serious() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_inside(visit: Callable[..., Visit], tiny: Any, scheme: str) -> None:
+    """Attention, a feature and its steering."""
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", color_scheme=scheme)
+    page.tab.get_by_role("button", name="Show every head").click()
+    page.see("#attention .views canvas")
+    page.tab.locator("#features").scroll_into_view_if_needed()
+    page.tab.locator("#features .fires tbody button").first.click()
+    page.see("#features .sides.next .bars")
+    page.tab.get_by_role("button", name="What does it fire on").click()
+    page.see("#features .feature .examples")
+    page.tab.wait_for_timeout(400)  # as long as colours take
+    assert page.serious() == []

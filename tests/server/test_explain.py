@@ -1,0 +1,147 @@
+"""What the server answers, held to what the library says by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+import heedful
+
+TEXT = "the service is not bad"
+ASK = {"model": "zoo:sentiment", "text": TEXT}
+
+
+def test_what_is_here(client: httpx.Client, tiny: Any) -> None:
+    found = client.get("/api/here").json()
+    assert [one["name"] for one in found["models"]] == ["zoo:sentiment", tiny.name]
+    first, second = found["models"]
+    assert (first["kind"], first["labels"], first["features"]) == ("classifier", ["negative", "positive"], 0)
+    assert (second["kind"], second["features"]) == ("causal-lm", 48)
+    assert "lime-exact" in first["refused"]
+    assert "occlusion" not in first["refused"]
+
+
+def test_looking_agrees_with_the_library(client: httpx.Client, model: Any) -> None:
+    found = client.post("/api/look", json=ASK | {"methods": ["grad-x-input", "occlusion"]}).json()
+    own = heedful.explain(model, TEXT, ["grad-x-input", "occlusion"])
+    label, share = model.predict(model.encode(TEXT))[0]
+    assert found["prediction"][0]["label"] == label
+    assert found["prediction"][0]["share"] == pytest.approx(share, abs=1e-6)
+    assert [word["text"] for word in found["words"]] == [word.text for word in own["occlusion"].words()]
+    from heedful.reports import comparison_sections
+
+    assert found["html"]["methods"] == comparison_sections.methods(
+        own, 2
+    )  # drawn by the report, from the same numbers
+
+
+@pytest.mark.usefixtures("little_time")
+def test_dear_methods_wait_and_say_what_they_cost(client: httpx.Client, model: Any) -> None:
+    text = (
+        "a text of its own, long enough that sampling it takes a while, and never seen before by anybody here"
+    )
+    found = client.post("/api/look", json=ASK | {"text": text, "methods": ["grad-l2", "kernel-shap"]}).json()
+    costs = {cost["method"]: cost for cost in found["methods"]}
+    assert costs["grad-l2"]["state"] != "waits"
+    assert costs["kernel-shap"]["state"] == "waits"
+    made = heedful.plan(model, text, ["kernel-shap"])
+    least, most = made.rows["kernel-shap"]
+    assert (costs["kernel-shap"]["least"], costs["kernel-shap"]["rows"]) == (least, most)
+    assert costs["kernel-shap"]["seconds"] > 0
+    assert "kernel-shap" not in found["html"]["methods"]
+
+
+def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
+    """Methods that ran as one typed wait for a click; the prediction and the trace are always there."""
+    from heedful.server import live_explain
+    from heedful.server.schemas import requests
+
+    ask = requests.Look(**ASK, methods=["grad-l2", "occlusion"])
+    alone = live_explain.look(model, ask, live_explain.Memory(), waiting=0)
+    crowd = live_explain.look(model, ask, live_explain.Memory(), waiting=1_000_000)
+    assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
+    assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
+    assert crowd.prediction == alone.prediction
+    assert "agreement" in alone.html
+    assert "agreement" not in crowd.html
+
+
+def test_a_target_and_a_contrast(client: httpx.Client, model: Any, tiny: Any) -> None:
+    found = client.post("/api/look", json=ASK | {"target": "negative", "contrast": "positive"}).json()
+    assert found["target"] == "negative rather than positive"
+    answer = client.post("/api/look", json=ASK | {"target": "splendid"})
+    assert answer.status_code == 400
+    assert "unknown label 'splendid'" in answer.json()["error"]
+
+
+def test_unsupported_methods_are_refused_with_a_reason(client: httpx.Client) -> None:
+    found = client.post("/api/look", json=ASK | {"methods": ["lime-exact", "grad-l2"]}).json()
+    (refused,) = [cost for cost in found["methods"] if cost["state"] == "refused"]
+    assert refused["method"] == "lime-exact"
+    assert "single layer" in refused["why"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "told"),
+    [
+        ({"text": ""}, 400, "empty"),
+        ({"text": "   "}, 400, ""),
+        ({"model": "zoo:nothing"}, 400, "no model"),
+        ({"model": "/etc/passwd"}, 400, "no model"),
+        ({"methods": ["alchemy"]}, 400, "unknown method"),
+        ({"unit": "page"}, 422, "unit"),
+        ({"seed": -1}, 422, "seed"),
+        ({"seed": "1"}, 422, "seed"),
+        ({"txet": "x"}, 422, "txet"),
+        ({"text": 5}, 422, "text"),
+        ({"text": "a\0b"}, 422, "NUL"),
+        ({"text": "x " * 3000}, 400, "tokens"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(
+    client: httpx.Client, ask: dict[str, Any], status: int, told: str
+) -> None:
+    answer = client.post("/api/look", json=ASK | ask)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert told in answer.json()["error"]
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"null", b'{"model": "\\ud800", "text": "x"}', b"\xff\xfe", b"1e999", b""]
+)
+def test_what_is_no_question(client: httpx.Client, body: bytes) -> None:
+    answer = client.post("/api/look", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_hostile_text_is_shown_and_not_run(client: httpx.Client) -> None:
+    text = "</script><img src=x onerror=alert(1)> & good"
+    found = client.post("/api/look", json=ASK | {"text": text}).json()
+    for part in found["html"].values():
+        assert "<img" not in part
+        assert "<script" not in part
+    assert "&lt;" in found["html"]["methods"]
+
+
+def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
+    """What runs while one types is kept to its seconds, though the control comes first and costs nothing."""
+    from dataclasses import replace
+
+    from heedful.server import live_explain
+    from heedful.server.schemas import requests
+
+    memory = live_explain.Memory()
+    ask = requests.Look(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
+    made, _ = live_explain.planned(model, ask, memory, weigh=False)
+    cheap = [entry.name for entry in made.chosen if entry.counts is None and entry.name != "random"]
+    slow = replace(made, seconds_a_row=1.0)
+    assert live_explain.cheap(slow, {}) == ["random"]
+    quick = replace(made, seconds_a_row=0.01 / len(made.pieces))
+    assert set(cheap) < set(live_explain.cheap(quick, {}))
+    crowded = live_explain.cheap(quick, {}, most=0.0)
+    assert len(crowded) >= 2  # however many wait, one method does run

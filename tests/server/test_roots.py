@@ -1,0 +1,114 @@
+"""Run folders and model folders: what is under the roots is there, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import heedful
+from heedful.server import app
+
+TEXT = "the service is not bad"
+ASK = {"model": "zoo:sentiment", "text": TEXT}
+
+
+def test_runs_outside_the_root_are_not_there(tmp_path: Path, model: Any) -> None:
+    from heedful.server.run_list import Runs, number
+
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    own = heedful.explain(model, TEXT, ["grad-l2"])
+    own.save(outside)
+    own.save(root / "below" / "mine")
+    (root / "link").symlink_to(outside)
+    (root / "half").mkdir()
+    (root / "half" / "comparison.json").symlink_to(outside / "comparison.json")
+    (root / ".hidden").mkdir()
+    runs = Runs(root)
+    assert [place.name for place in runs.found()] == ["below/mine"]
+    assert runs.get(number("../outside")) is None
+    assert runs.get(number("link")) is None
+    assert runs.get(number("below/mine")) is not None
+
+
+def test_damaged_runs_are_told(client: httpx.Client, house: app.House) -> None:
+    for name, file in (("bad-lab", "lab.json"), ("bad-steer", "steer.json"), ("bad-trial", "trial.json")):
+        (house.runs.root / name).mkdir(exist_ok=True)
+        (house.runs.root / name / file).write_text("[1, 2")
+    (house.runs.root / "bad-audit" / "shards").mkdir(parents=True, exist_ok=True)
+    listed = {run["name"]: run["id"] for run in client.get("/api/runs").json()["runs"]}
+    for name in ("bad-lab", "bad-steer", "bad-trial", "bad-audit"):
+        answer = client.get(f"/api/runs/{listed[name]}")
+        assert answer.status_code == 400, name
+        assert answer.json()["error"]
+
+
+def test_audits_labs_and_trials_are_drawn(client: httpx.Client, house: app.House, model: Any) -> None:
+    from heedful.labs.base.report import Claim, LabReport
+
+    heedful.audit(
+        model, ["not bad", "very good", "a mess"], methods=["grad-l2"], out=house.runs.root / "an-audit"
+    )
+    lab = LabReport("a-lab", "A lab", "Somebody 2020", (Claim("It holds.", 1.0, True),))
+    lab.save(house.runs.root / "labs" / "a-lab")
+    listed = {run["name"]: run for run in client.get("/api/runs").json()["runs"]}
+    for name, kind in (("an-audit", "audit"), ("labs/a-lab", "lab")):
+        assert listed[name]["kind"] == kind
+        page = client.get(f"/api/runs/{listed[name]['id']}").json()
+        assert "<header>" in page["html"]
+        assert client.get(f"/api/runs/{listed[name]['id']}/report").text.startswith("<!DOCTYPE html>")
+
+
+def test_models_are_those_that_were_given(client: httpx.Client) -> None:
+    answer = client.post("/api/models", json={"model": "zoo:lm"})
+    assert answer.status_code == 400
+    assert "--allow-load" in answer.json()["error"]
+
+
+def test_allowed_loading_stays_in_its_root(tmp_path: Path, model: Any) -> None:
+    from heedful.core.errors import HeedfulError
+    from heedful.server.model_pool import Seats
+
+    root = tmp_path / "models"
+    model.module.save_pretrained(root / "mine")
+    model.tokenizer.save_pretrained(root / "mine")
+    model.module.save_pretrained(tmp_path / "outside")
+    (root / "link").symlink_to(tmp_path / "outside")
+    seats = Seats(allow_load=True, root=root)
+    assert "mine" in seats.offered()
+    assert "link" not in seats.offered()
+    for name in (
+        "../outside",
+        str(tmp_path / "outside"),
+        "link",
+        "mine/../../outside",
+        ".",
+        "..",
+        "/etc",
+        "~",
+    ):
+        with pytest.raises(HeedfulError):
+            seats.load(name)
+    assert seats.load("mine").model.kind == "classifier"
+    assert seats.load("zoo:one-layer").name == "zoo:one-layer"
+    seats.close()
+
+
+def test_pickled_weights_are_not_loaded_for_a_client(tmp_path: Path, model: Any) -> None:
+    import torch
+
+    from heedful.core.errors import HeedfulError
+    from heedful.server.model_pool import Seats
+
+    folder = tmp_path / "models" / "pickled"
+    model.module.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    torch.save(model.module.state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    seats = Seats(allow_load=True, root=tmp_path / "models")
+    with pytest.raises(HeedfulError, match="pickle"):
+        seats.load("pickled")
+    seats.close()

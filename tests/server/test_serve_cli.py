@@ -1,0 +1,121 @@
+"""`heedful serve` from outside: it says where it is, answers, and ends with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from heedful.cli.main import main
+from heedful.core.errors import HeedfulError
+from heedful.server.model_pool import paired
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
+    command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0", "--host", host]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=env,
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+            with httpx.Client(timeout=120, follow_redirects=True) as client:
+                page = client.get(address)
+                assert page.status_code == 200
+                assert "<title>heedful</title>" in page.text
+                root = address.partition("/?")[0].rstrip("/")
+                assert client.get(f"{root}/api/here").json()["models"][0]["name"] == "zoo:sentiment"
+            assert ("token=" in address) is (host != "127.0.0.1")
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, told = server.communicate(timeout=60)
+        assert server.returncode == 0, told
+        assert "Traceback" not in told
+
+
+HELD = """
+import sys, time, torch
+from heedful.cli import main
+from heedful.server import asks, server
+
+def hold(model, job):  # inside torch, and deaf
+    end, big = time.monotonic() + 6, torch.ones(1000, 1000)
+    while time.monotonic() < end:
+        big @ big
+
+def house(models, wish, plain=server.house):
+    found = plain(models, wish)
+    found.start("test", asks.Attend(model="zoo:sentiment", text="x"), hold)
+    return found
+
+server.house, server.LEAVE = house, float(sys.argv[1])
+sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
+"""
+
+
+@pytest.mark.parametrize(("patience", "left"), [("30", False), ("0.2", True)])
+def test_it_ends_while_a_job_runs(tmp_path: Path, patience: str, left: bool) -> None:
+    """A thread that is inside torch when the interpreter goes would abort the process (-6)."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD, patience, str(tmp_path)], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as server:  # fmt: skip
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith("http")
+            time.sleep(1)
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, told = server.communicate(timeout=60)
+    assert server.returncode == 0, told
+    assert "terminate" not in told
+    assert "Traceback" not in told
+    assert ("did not end in time" in told) is left
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["serve", "zoo:nothing"], "the zoo has no model"),
+        (["serve", "zoo:sentiment", "--sae", "zoo:lm=x"], "--sae"),
+        (["serve", "zoo:sentiment", "--port", "70000"], "--port"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = [] if "--port" in words else ["--port", "0"]
+    assert main([*words, *port]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_a_weak_token_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HEEDFUL_TOKEN", "short")
+    assert main(["serve", "zoo:sentiment", "--token", "--port", "0"]) == 2
+    assert "HEEDFUL_TOKEN" in capsys.readouterr().err
+
+
+def test_pairs_of_a_model_and_a_place() -> None:
+    assert paired(["x"], ["zoo:lm"], "--sae") == {"zoo:lm": Path("x")}
+    assert paired(["a=x", "b=y=z"], ["a", "b", "b=y"], "--sae") == {"a": Path("x"), "b=y": Path("z")}
+    with pytest.raises(HeedfulError, match="--sae"):
+        paired(["x"], ["a", "b"], "--sae")
+
+
+def test_beside_a_notebook(tmp_path: Path) -> None:
+    import heedful
+
+    with heedful.serve("zoo:sentiment", port=0, runs=tmp_path / "runs", block=False) as page:
+        assert httpx.get(f"{page.address}api/here", timeout=60).status_code == 200
+        assert page.address in repr(page)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(page.address)

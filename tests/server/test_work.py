@@ -1,0 +1,179 @@
+"""Jobs: stored, streamed, cancelled, found again; nobody waits for another."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+from tests.server.serving import finished
+
+import heedful
+from heedful.core.types import Comparison
+from heedful.server import app
+
+TEXT = "the service is not bad"
+ASK = {"model": "zoo:sentiment", "text": TEXT}
+
+
+def test_an_explanation_is_stored_and_equals_the_library(
+    client: httpx.Client, house: app.House, model: Any
+) -> None:
+    methods = ["occlusion", "lime"]
+    text = "the food was great but the service was slow"
+    begun = client.post("/api/jobs/explain", json=ASK | {"text": text, "methods": methods, "owner": "me"})
+    assert begun.status_code == 202
+    job = finished(client, begun.json())
+    assert job["state"] == "done", job["error"]
+    stored = Comparison.load(house.runs.root / job["id"])
+    own = heedful.explain(model, text, methods, evidence=True)
+    for method in own:
+        np.testing.assert_allclose(stored[method].scores, own[method].scores, atol=1e-5)
+    assert [e.method for e in stored.evidence] == [e.method for e in own.evidence]
+    assert stored.verdict == own.verdict
+    assert "Which to trust here?" in job["result"]["html"]["verdict"]
+    again = client.get(f"/api/runs/{job['run']}").json()
+    assert again["kind"] == "explanation"
+    assert again["ask"]["text"] == text
+    report = client.get(f"/api/runs/{job['run']}/report")
+    assert report.headers["content-disposition"].startswith("attachment")
+    assert report.text.startswith("<!DOCTYPE html>")
+
+
+def test_a_job_is_there_after_a_reload_and_after_a_restart(client: httpx.Client, house: app.House) -> None:
+    begun = client.post("/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "weigh": False}).json()
+    with httpx.Client(base_url=client.base_url) as other:  # another visit
+        job = finished(other, begun)
+    assert job["ask"]["text"] == TEXT
+    assert job["result"]["html"]["methods"]
+    del house.jobs.jobs[job["id"]]  # as if the server had been started anew
+    stored = client.get(f"/api/jobs/{job['id']}").json()
+    assert (stored["state"], stored["run"]) == ("done", job["run"])
+    assert client.get("/api/jobs/20200101-000000-explain-00000000").status_code == 404
+
+
+def events(client: httpx.Client, number: str) -> list[dict[str, Any]]:
+    with client.stream("GET", f"/api/jobs/{number}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        return [json.loads(line[5:]) for line in stream.iter_lines() if line.startswith("data:")]
+
+
+def test_methods_stream_as_they_finish(client: httpx.Client) -> None:
+    ask = ASK | {
+        "text": "one more text that nobody explained",
+        "methods": ["occlusion", "kernel-shap"],
+    }
+    begun = client.post("/api/jobs/explain", json=ask).json()
+    told = events(client, begun["id"])
+    assert told[-1]["state"] == "done"
+    drawn = [one["result"]["html"] for one in told if one["result"]]
+    assert len(drawn) >= 2
+    assert "kernel-shap" in drawn[-1]["methods"]
+    assert drawn[-1]["evidence"]
+    done = [one["done"] for one in told if one["total"]]
+    assert done == sorted(done)
+    assert events(client, begun["id"])[-1]["state"] == "done"  # listened to again, it is told at once
+
+
+def test_a_job_is_cancelled(client: httpx.Client, house: app.House) -> None:
+    text = " ".join(f"word{n}" for n in range(60))
+    ask = ASK | {"text": text, "methods": ["grad-l2", "kernel-shap"], "owner": "canceller"}
+    begun = client.post("/api/jobs/explain", json=ask).json()
+    while client.get(f"/api/jobs/{begun['id']}").json()["label"] != "kernel-shap":
+        time.sleep(0.01)
+    client.post(f"/api/jobs/{begun['id']}/cancel", json={})
+    job = finished(client, begun)
+    assert job["state"] == "cancelled"
+    assert "grad-l2" in job["result"]["html"]["methods"]  # what was finished is kept
+    stored = Comparison.load(house.runs.root / job["id"])
+    assert [name for name in stored if name != "random"] == ["grad-l2"]
+    assert "cancelled" in stored.refused["kernel-shap"]
+    assert client.get(f"/api/runs/{job['run']}").status_code == 200
+    assert client.post("/api/jobs/nobody/cancel", json={}).status_code == 404
+
+
+def test_progress_counts_what_was_run(model: Any) -> None:
+    """A sampled method may stop early: then there is less to do, and no more was done."""
+    from heedful.server import explain_job
+    from heedful.server.job_queue import Job
+    from heedful.server.live_explain import Memory
+    from heedful.server.schemas import requests
+
+    told: list[tuple[str, int, int]] = []
+
+    class Heard(Job):
+        def tell(self, label: str, done: int = 0, total: int = 0) -> None:
+            told.append((label, done, total))
+
+    text = "the food is great but the service is not good at all and the menu is small"
+    ask = requests.Explain(model="zoo:sentiment", text=text, methods=["occlusion", "lime", "kernel-shap"])
+    found = explain_job.explain(model, ask, Memory(), Heard("explain", "a", {}, lambda job: None), list)
+    begun = {label: (done, total) for label, done, total in reversed(told)}  # the first of each label
+    order = [name for name in dict.fromkeys(label for label, _, _ in told) if name in found]
+    planned = heedful.plan(model, text, ask.methods, evidence=True)
+    ran = most = 0
+    for name, after in zip(order, [*order[1:], "weighing"], strict=True):
+        ran, most = ran + found[name].cost.forwards, most + planned.rows[name][1]
+        assert begun[after][0] == ran
+    assert ran < most  # one of them did stop early
+    assert begun["weighing"][1] == begun[order[0]][1] - (most - ran)
+
+
+def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.House) -> None:
+    """A long job of the same model holds its own twin: typing goes on, and so does another's job."""
+    go, began = threading.Event(), threading.Event()
+
+    def hold(model: Any, job: Any) -> None:
+        model.rows(model.encode(TEXT), model.target(model.encode(TEXT)), np.ones((1, 5), bool))
+        began.set()
+        while not go.wait(0.01):
+            job.tell("holding")
+
+    from heedful.server.schemas.requests import Attend
+
+    held = house.start("test", Attend(model="zoo:sentiment", text=TEXT, owner="greedy"), hold)
+    assert began.wait(60)
+    try:
+        assert client.post("/api/look", json=ASK | {"text": "typing meanwhile"}).status_code == 200
+        other = client.post(
+            "/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "owner": "modest"}
+        ).json()
+        assert finished(client, other)["state"] == "done"
+        assert held.state == "running"
+    finally:
+        go.set()
+
+
+def test_twins_share_weights_and_nothing_else(house: app.House) -> None:
+    stock = house.seats.get("zoo:sentiment")
+    with stock.twin(90) as one, stock.twin(91) as two:
+        assert one is not two
+        assert one is not stock.model
+        pairs = zip(one.module.parameters(), two.module.parameters(), strict=True)
+        assert all(a.data_ptr() == b.data_ptr() for a, b in pairs)
+        assert one.module is not two.module
+        x = one.encode(TEXT)
+        np.testing.assert_array_equal(one.logits(x).numpy(), stock.model.logits(x).numpy())
+
+
+def test_a_function_has_no_twin_and_takes_turns() -> None:
+    from heedful.server.model_pool import Seats
+
+    seats = Seats()
+    stock = seats.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
+    with stock.twin(0) as twin:
+        assert twin is stock.model
+    seats.close()
+
+
+def test_attention(client: httpx.Client, model: Any) -> None:
+    job = finished(client, client.post("/api/jobs/attention", json=ASK).json())
+    assert job["state"] == "done", job["error"]
+    config = model.module.config
+    assert job["result"]["data"]["levels"][0]["stacks"][0]["shape"][:2] == [
+        config.num_hidden_layers, config.num_attention_heads,
+    ]  # fmt: skip
+    assert "Every head" in job["result"]["html"]
