@@ -203,7 +203,7 @@ def training(home: Path) -> dict[str, str]:
 
 def auditing(home: Path) -> dict[str, str]:
     """Five shards, then the result."""
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parent / "audits"))
     import killed_audit
 
     source = home / "texts.csv"

@@ -30,7 +30,7 @@ from heedful.audits.scores_file import read_scores_file
 from heedful.core.types import Encoded
 from heedful.modalities.text_units import select
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 PROMPT = "The café 😀 was not bad"  # what the files in DATA explain
 
 

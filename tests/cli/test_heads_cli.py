@@ -19,7 +19,7 @@ import pytest
 import heedful
 from heedful.cli.main import main
 
-FILE = Path(__file__).parents[1] / "docs" / "examples" / "sentences.conllu"
+FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
 PAIRS = "template,a,b,pronoun_1,pronoun_2\n" + "".join(
     f"the {{a}} sat on the {{b}} . {{pronoun}},{a},{b},you,a\n"
     for a, b in (("mat", "dog"), ("house", "world"))

@@ -18,7 +18,7 @@ import typer
 import heedful
 from heedful.cli.main import app, main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ELSEWHERE = {  # command -> the test that runs its examples
     "explain": "test_cli.py", "generate": "test_cli.py", "doctor": "test_cli.py", "report": "test_cli.py",
     "audit": "test_cli.py", "attention": "test_cli.py", "trial": "test_cli.py", "steer": "test_cli.py",

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.labs.data.mails import Mail
-from heedful.labs.human_study import server as study as study
+from heedful.labs.human_study import server as study
 from heedful.labs.human_study.answers import Answers, Asked, Share
 from heedful.labs.human_study.study_trials import Round, Shown, Word
 

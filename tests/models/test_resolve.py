@@ -16,7 +16,7 @@ import pytest
 from heedful.core.errors import HeedfulError
 from heedful.models.zoo import cache, catalog, convert, resolve
 
-SRC = Path(resolve.__file__).parents[2]
+SRC = Path(resolve.__file__).parents[3]
 
 
 def test_entries_are_complete_and_pinned() -> None:

@@ -20,7 +20,7 @@ from tests.reports import every
 import heedful
 from heedful.core.errors import HeedfulError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 

@@ -1,0 +1,1 @@
+"""`heedful.explain`: several methods on one prediction, side by side."""

@@ -1,0 +1,1 @@
+"""Data and contracts that everything else speaks. No torch."""

@@ -1,1 +1,1 @@
-"""Where the shards of an audit are worked on: in this process, or on many."""
+"""Rows of masked inputs, and where the shards of an audit are worked on: in this process, or on many."""

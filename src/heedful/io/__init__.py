@@ -1,0 +1,1 @@
+"""Files: datasets, labels, rationales and run folders."""

@@ -1,0 +1,1 @@
+"""How far an explanation is right: one family of metrics per file; scores, summaries and the verdict."""

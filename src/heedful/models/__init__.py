@@ -1,0 +1,1 @@
+"""Any model a user may have, as one typed object: `heedful.models.load`."""

@@ -1,1 +1,1 @@
-"""Drawing: the terminal, the report and the notebook, from a `Comparison` alone. No torch here."""
+"""Terminal, page and notebook views of results. No torch here."""

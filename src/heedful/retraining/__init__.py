@@ -1,0 +1,1 @@
+"""What explains and trains again: remove and retrain, gold features."""

@@ -1,1 +1,1 @@
-"""The mathematics behind the removal methods, in numpy alone: limits, exact games, sampling, adjustment."""
+"""Intervals, exact tests, mask sampling and closed forms: mathematics in numpy, without a model."""

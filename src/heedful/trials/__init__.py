@@ -1,0 +1,1 @@
+"""`heedful.trial`: is attention explanation, on this model?"""

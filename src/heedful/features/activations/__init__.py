@@ -1,0 +1,1 @@
+"""A model's activations: harvested, stored, streamed."""

@@ -1,0 +1,1 @@
+"""What features mean, in rules or words, and how far that predicts them."""

@@ -1,0 +1,1 @@
+"""What features fire on and do."""

@@ -1,0 +1,1 @@
+"""Sparse autoencoders: architectures, training, formats."""

@@ -1,0 +1,1 @@
+"""Set features while a model runs."""

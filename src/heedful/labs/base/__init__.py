@@ -1,0 +1,1 @@
+"""What every lab needs: registry, report, claims."""

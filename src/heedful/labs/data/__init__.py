@@ -1,0 +1,1 @@
+"""Texts and cases that labs run on."""

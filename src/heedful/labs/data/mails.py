@@ -32,7 +32,7 @@ class Mail:
 @cache
 def mails(part: str) -> tuple[Mail, ...]:
     """The mails of "train", "held" or "test"."""
-    packed = files("heedful.labs").joinpath("mails.jsonl.gz").read_bytes()
+    packed = files("heedful.labs.data").joinpath("mails.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return tuple(
         Mail(row["label"], "\n".join(row["head"]), f"{row['subject']}\n{row['body']}")

@@ -27,7 +27,7 @@ class Review:
 @cache
 def reviews(part: str) -> tuple[Review, ...]:
     """The sentences of "train" or "held"; in order of grade, so draw from them."""
-    packed = files("heedful.labs").joinpath("reviews.jsonl.gz").read_bytes()
+    packed = files("heedful.labs.data").joinpath("reviews.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     kept = [row for row in rows if row["part"] == part]
     return tuple(Review(row["text"], int(row["grade"] > 0), row["grade"]) for row in kept)

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    packed = files("heedful.labs").joinpath("speeches.jsonl.gz").read_bytes()
+    packed = files("heedful.labs.data").joinpath("speeches.jsonl.gz").read_bytes()
     return tuple(json.loads(line) for line in gzip.decompress(packed).decode().splitlines())
 
 

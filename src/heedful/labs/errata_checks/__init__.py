@@ -1,0 +1,1 @@
+"""Formulas that circulate in a wrong form, checked one by one."""

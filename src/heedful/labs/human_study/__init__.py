@@ -1,0 +1,1 @@
+"""The page on which people take the test of the lab choose-the-classifier."""

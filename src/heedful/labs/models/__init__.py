@@ -1,0 +1,1 @@
+"""Models that labs train or build."""

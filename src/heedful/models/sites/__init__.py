@@ -1,0 +1,1 @@
+"""Places of a model where activations are read and changed."""

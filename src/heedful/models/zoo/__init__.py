@@ -1,0 +1,1 @@
+"""Models that come with heedful or are pulled once and kept."""

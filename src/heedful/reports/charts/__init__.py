@@ -1,0 +1,1 @@
+"""Charts as inline SVG: no script, no library, colours from the page."""
