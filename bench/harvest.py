@@ -19,7 +19,7 @@ import heedful
 from bench.timing import Ratio, compare
 from heedful.features.activations.windows import Batch, Texts, batches, cut_for, open_texts, windows
 from heedful.labs.data.speeches import speeches
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
 TITLE = "Harvesting activations of zoo:lm, 40,000 tokens"

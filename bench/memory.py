@@ -39,7 +39,7 @@ def _ratio(rival: str, ours: float, theirs: float, at_most: float | None, note: 
 
 
 def _chunk() -> int:
-    from heedful.engine.perturbation import CHUNK_TOKENS
+    from heedful.models.passes import CHUNK_TOKENS
 
     return CHUNK_TOKENS // TOKENS
 

@@ -7,7 +7,7 @@ import torch
 
 from bench.models import question
 from bench.timing import Ratio, compare
-from heedful.engine.perturbation import removed
+from heedful.modalities.operators import removed
 
 TITLE = "The masked-rows engine"
 ROWS = 128

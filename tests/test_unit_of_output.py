@@ -26,10 +26,10 @@ from heedful.checks.conventions import FEW
 from heedful.checks.metrics import TEXT as LONGER
 from heedful.checks.metrics import Bench
 from heedful.core import registry
+from heedful.core.model import Model, missing
 from heedful.core.types import Attribution
 from heedful.explainers import lime as limes
 from heedful.metrics.score import weigh
-from heedful.models.protocol import Model, missing
 from heedful.nn.one_layer import OneLayerClassifier
 
 CLOSE, ROUNDINGS = 1e-9, 32

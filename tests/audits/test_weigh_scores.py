@@ -21,7 +21,7 @@ from heedful.audits.external_scores import Outside
 from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given
 from heedful.cli.main import main
-from heedful.engine.perturbation import OPERATORS
+from heedful.modalities.operators import OPERATORS
 
 DATA = Path(__file__).parents[1] / "data"
 WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0, "food": 0.25, "not": -0.5}

@@ -16,7 +16,7 @@ from heedful.cli.main import main
 from heedful.features.reading.captions import facts_of
 from heedful.features.sae.autoencoder import SAE, Config
 from heedful.features.steering.directions import difference
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
 SITE, WIDTH, D = "blocks.2.resid", 32, 192

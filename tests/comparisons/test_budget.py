@@ -8,7 +8,7 @@ import pytest
 from heedful.checks import linear_model
 from heedful.checks.conventions import question
 from heedful.comparisons.execute import Run
-from heedful.engine.perturbation import BudgetSpentError
+from heedful.models.passes import BudgetSpentError
 
 
 def test_rows_are_taken_off_until_nothing_is_left() -> None:

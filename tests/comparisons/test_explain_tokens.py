@@ -92,7 +92,7 @@ def test_given_tokens_are_read_and_not_explained(kind: str, shared: Any) -> None
 
 
 def _row(x: Any) -> Any:
-    from heedful.engine.perturbation import Row
+    from heedful.modalities.operators import Row
 
     return Row(x.ids, x.type_ids)
 

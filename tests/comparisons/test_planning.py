@@ -12,9 +12,9 @@ from heedful.comparisons import planning
 from heedful.comparisons.execute import Run
 from heedful.comparisons.planning import plan
 from heedful.core import registry
+from heedful.core.model import missing
 from heedful.core.types import Attribution
 from heedful.metrics.faithfulness import bin_counts
-from heedful.models.protocol import missing
 
 TEXTS = ("cat", "the cat sat", "the cat sat on the mat. hello world! don't stop, a dog ran")
 LONG = " ".join(["the cat sat on the mat. hello world! don't stop, a dog ran"] * 9)

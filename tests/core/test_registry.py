@@ -12,9 +12,9 @@ import pytest
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import require
 from heedful.core.types import Attribution
 from heedful.models.load import load
-from heedful.models.protocol import require
 
 
 @pytest.fixture

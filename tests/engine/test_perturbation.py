@@ -8,21 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heedful.core import removal_record
 from heedful.core.errors import HeedfulError
+from heedful.core.removal_record import recording
 from heedful.core.types import Encoded
-from heedful.engine import perturbation as engine
-from heedful.engine.perturbation import (
-    BudgetSpentError,
-    Memory,
-    Row,
-    checked,
-    chunks,
-    evaluate,
-    recording,
-    removed,
-    spread,
-    swapped,
-)
+from heedful.modalities import operators
+from heedful.modalities.operators import Row, checked, removed, spread, swapped
+from heedful.models.passes import BudgetSpentError, Memory, chunks, evaluate
 
 X = Encoded(
     "a b c", (1, 10, 11, 12, 2), ("[", "a", "b", "c", "]"), ((0, 0), (0, 1), (2, 3), (4, 5), (0, 0)),
@@ -79,13 +71,13 @@ def test_what_is_removed_is_recorded() -> None:
 
 def test_a_recording_inside_another_tells_both() -> None:
     with recording() as outer:
-        engine.record("mask")
+        removal_record.record("mask")
         with recording() as inner:
-            engine.record("delete")
+            removal_record.record("delete")
         with suppress(KeyError), recording() as broken:
-            engine.record("unk")
+            removal_record.record("unk")
             raise KeyError
-        engine.record("pad")
+        removal_record.record("pad")
     assert inner == {"delete"}
     assert broken == {"unk"}
     assert outer == {"mask", "delete", "unk", "pad"}
@@ -197,4 +189,4 @@ def test_spread_keeps_sums() -> None:
 
 
 def test_every_operator_is_described() -> None:
-    assert set(engine.OPERATORS) == {"mask", "unk", "delete", "swap", "pad", "mean"}
+    assert set(operators.OPERATORS) == {"mask", "unk", "delete", "swap", "pad", "mean"}

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import require
 from heedful.explainers.chefer_lrp import attention_relevances, cam, rolled
-from heedful.models.protocol import require
 from heedful.models.relevance_rules import RelevanceRules, safe_divide
 
 TEXT = "the cat sat on the mat"

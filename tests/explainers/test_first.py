@@ -11,7 +11,7 @@ import torch
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.engine.perturbation import spread
+from heedful.modalities.operators import spread
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -12,8 +12,8 @@ import torch
 from heedful.comparisons.execute import BudgetSpentError, Run
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import require
 from heedful.explainers.value_zeroing import mixing, shares
-from heedful.models.protocol import require
 from heedful.models.value_zeroing import NAME, value_maps
 
 TEXT = "the cat sat on the mat"

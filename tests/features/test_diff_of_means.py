@@ -17,7 +17,7 @@ from heedful.features.steering.diff_of_means import NONE, beside, contrast
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
 from heedful.features.steering.sweep import Writing, sweep
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 from heedful.reports.steer_page import sides_page
 

@@ -11,7 +11,7 @@ import torch
 from heedful.core.errors import HeedfulError
 from heedful.features.steering.directions import Direction, difference, random_direction
 from heedful.features.steering.steer import steer
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
 A, B = ["the cat sat on the mat", "a cat"], ["hello world!", "not bad at all", "the dog"]

@@ -21,7 +21,7 @@ from heedful import Acts, HeedfulError
 from heedful.features.activations import harvest as harvesting
 from heedful.features.activations import shuffle, windows
 from heedful.features.activations.windows import Texts, batches, cut_for, open_texts
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
 SCRIPT = Path(__file__).with_name("killed_harvest.py")

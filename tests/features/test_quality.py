@@ -21,7 +21,7 @@ from heedful.features.measures.loss_recovered import next_token_loss, replacing
 from heedful.features.measures.quality import measure, measure_seeds, noise
 from heedful.features.measures.sparsity import Counts
 from heedful.features.sae.autoencoder import SAE, Config
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
 SITE = "blocks.0.resid"

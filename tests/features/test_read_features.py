@@ -18,7 +18,7 @@ from heedful.features.reading.examples import Context, Snippet, pieces_of, spell
 from heedful.features.reading.read_features import Stream, cut_in, read_features
 from heedful.features.reading.reservoir import Best, Histograms
 from heedful.features.reading.select import Firing, among, parse
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading as looking
 
 SITE = "blocks.1.resid"

@@ -17,7 +17,7 @@ from heedful.features.sae.autoencoder import SAE, Config
 from heedful.features.sae.settings import KINDS
 from heedful.features.steering.directions import Direction, feature_maxima, with_maxima
 from heedful.features.steering.steer import steer
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading, width
 
 WIDTH, SITE = 24, "blocks.0.resid"

@@ -21,7 +21,7 @@ from heedful.features.steering.directions import difference
 from heedful.features.steering.results import Point, Sweep, Written, mean_of, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.sweep import Writing, perplexity, read_written, repetition, sweep
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 from heedful.reports.steer_page import fragment, page
 from heedful.reports.steer_terminal import render

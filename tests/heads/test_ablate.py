@@ -16,8 +16,8 @@ from heedful.heads.ablation import ablate
 from heedful.heads.ablation.ablate import Head
 from heedful.heads.capture import answer_ids
 from heedful.models.attention_hooks import Seen, Site
+from heedful.models.backend import Inputs
 from heedful.models.contexts import attention_of
-from heedful.models.protocol import Inputs
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 
 TEXT = "the cat sat on the mat. hello world"

@@ -110,7 +110,7 @@ class Circuit:
                 maps[1, b, 1, i, same[-1] if same else 0] = 1
                 if same:
                     logits[b, i, ids[b, same[-1] + 1]] = 20
-        from heedful.models.protocol import Output
+        from heedful.models.backend import Output
 
         return Output(logits, logits, attentions=tuple(maps))
 
@@ -122,7 +122,7 @@ class Toy:
     capabilities = frozenset({"attentions"})
 
     def __init__(self) -> None:
-        from heedful.models.protocol import Meter
+        from heedful.models.backend import Meter
 
         self.backend, self.meter, self.tokenizer = Circuit(), Meter(), self
         self.all_special_ids = [0]

@@ -247,7 +247,7 @@ def test_accuracy_by_hand_from_the_models_own_maps(shared: Callable[[str], Any],
 def _inputs(family: Any, x: Any) -> Any:
     import torch
 
-    from heedful.models.protocol import Inputs
+    from heedful.models.backend import Inputs
 
     ids = torch.tensor([x.ids])
     answer = torch.tensor([[0]]) if family.name == "t5" else None

@@ -16,9 +16,10 @@ import pytest
 import heedful
 from heedful.cli.main import main
 from heedful.core.types import Encoded, Target
-from heedful.engine.perturbation import Memory, Row
+from heedful.modalities.operators import Row
 from heedful.modalities.swap_words import WORDS, current_words, replacements, swap_words, words_of
 from heedful.models.load import load
+from heedful.models.passes import Memory
 
 TEXT = "the food is not bad, really"
 ZOO = ("zoo:sentiment", "zoo:one-layer", "zoo:lm")

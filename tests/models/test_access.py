@@ -11,7 +11,7 @@ from torch import nn
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites import access
 from heedful.models.sites.access import changing, place, read, reading, site_names, width
 

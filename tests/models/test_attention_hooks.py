@@ -12,8 +12,8 @@ import torch
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Seen, Site, uniform
+from heedful.models.backend import Inputs
 from heedful.models.contexts import attention_of
-from heedful.models.protocol import Inputs
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 
 TEXTS = ("the cat sat on the mat.", "hello world")

@@ -13,8 +13,9 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.core.types import Target
-from heedful.engine import perturbation as engine
+from heedful.modalities import operators
 from heedful.modalities.swap_words import swap_words
+from heedful.models import passes
 from heedful.models.load import load
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # float32 through two layers: sdpa against eager, padded against not
@@ -129,7 +130,7 @@ def test_text_pairs_reach_the_model_with_their_types(shared: Any) -> None:
 # --- removal, operator by operator --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operator", list(engine.OPERATORS))
+@pytest.mark.parametrize("operator", list(operators.OPERATORS))
 def test_each_operator_against_a_hand_built_input(family: Any, operator: str) -> None:
     if operator not in family.model.operators:
         pytest.skip("this tokenizer has no such token")
@@ -208,7 +209,7 @@ def test_rows_do_not_depend_on_their_batch(family: Any, monkeypatch: pytest.Monk
         )
         np.testing.assert_allclose(together, one_by_one, rtol=1e-4, atol=2e-5)
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "evaluate", partial(engine.evaluate, tokens=40))
+            patch.setattr(passes, "evaluate", partial(passes.evaluate, tokens=40))
             np.testing.assert_allclose(
                 family.model.rows(x, target, keep, operator), together, rtol=1e-4, atol=2e-5
             )

@@ -10,8 +10,10 @@ import pytest
 
 import heedful
 from heedful.comparisons.execute import Run
-from heedful.engine import perturbation as engine
-from heedful.engine.perturbation import Prefix, Row
+from heedful.modalities import operators
+from heedful.modalities.operators import Row
+from heedful.models import passes
+from heedful.models.passes import Prefix
 
 SENTENCE = "the cat sat on the mat. hello world! don't stop, a dog ran. the cat sat on a dog "
 WORDS = (SENTENCE * 4).split()
@@ -39,14 +41,16 @@ def both(model: Any, x: Any, target: Any, keep: Any, operator: str) -> tuple[Any
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("operator", list(engine.OPERATORS))
+@pytest.mark.parametrize("operator", list(operators.OPERATORS))
 @pytest.mark.parametrize("name", SHARERS)
 def test_values_are_those_of_whole_rows(
     name: str, operator: str, target: Any, shared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1e-5: keys and values are the same numbers, summed in another order in float32."""
     model = shared(name).model
-    monkeypatch.setitem(model.__dict__, "operators", tuple(engine.OPERATORS))  # any token will do for a mask
+    monkeypatch.setitem(
+        model.__dict__, "operators", tuple(operators.OPERATORS)
+    )  # any token will do for a mask
     monkeypatch.setattr(model, "_filler", lambda name: 9 if name in ("mask", "unk") else None)
     x = encoded(model)
     wanted = model.target(x, target)
@@ -66,7 +70,7 @@ def test_pairs_of_words_and_small_chunks(shared: Any, monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     for row in keep:
         row[rng.integers(d // 2, d, 2)] = False  # the first half is never removed, as a template is not
-    monkeypatch.setattr(engine, "evaluate", partial(engine.evaluate, tokens=40))
+    monkeypatch.setattr(passes, "evaluate", partial(passes.evaluate, tokens=40))
     found, plain, tokens, all_tokens = both(model, x, model.target(x), keep, "delete")
     np.testing.assert_allclose(found, plain, rtol=0, atol=1e-5)
     assert tokens < 0.75 * all_tokens
@@ -85,7 +89,7 @@ def test_what_is_shared() -> None:
     ids = tuple(range(100, 164))
     prefix = Prefix(ids)
     prefix.used = True
-    assert engine.BLOCK == 16
+    assert passes.BLOCK == 16
     assert prefix.of(Row(ids)) == 48  # never the last token: it is asked
     assert prefix.of(Row(ids[:48])) == 32
     assert prefix.of(Row(ids[:20] + ids[21:])) == 16
@@ -105,7 +109,7 @@ def test_a_chunk_shares_one_beginning() -> None:
     rows = [Row(ids[:j] + ids[j + 1 :]) for j in range(64)]
     prefix = Prefix(ids)
     prefix.choose(rows)
-    parts = engine.chunks(rows, 500, None, prefix)
+    parts = passes.chunks(rows, 500, None, prefix)
     assert sorted(row.ids for part in parts for row in part) == sorted(row.ids for row in rows)
     for part in parts:
         (shared,) = {prefix.of(row) for row in part}

@@ -12,11 +12,11 @@ from heedful.audits.score_formats import Given
 from heedful.audits.scores_file import read_scores_file
 from heedful.audits.settings import Settings
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.types import Attribution, Comparison, Encoded, Floats, Target
-from heedful.engine.perturbation import spread
 from heedful.io.datasets import Row
 from heedful.io.labels import label_index
-from heedful.models.protocol import Model
+from heedful.modalities.operators import spread
 
 NONE = "there are no scores for row {}"
 

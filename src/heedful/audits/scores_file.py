@@ -22,8 +22,8 @@ from heedful.audits.score_formats import (
 )
 from heedful.core.errors import HeedfulError
 from heedful.core.types import CONTROL
-from heedful.engine.perturbation import OPERATORS
 from heedful.io.datasets import LINE
+from heedful.modalities.operators import OPERATORS
 
 NAME = 100  # most characters of a method's name
 KEYS = ("text", "row", "method", "scores", "tokens", "spans", "target", "fitted_by")

@@ -10,11 +10,11 @@ import numpy as np
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, missing, require
 from heedful.core.types import CONTROL
-from heedful.engine.perturbation import checked_operator
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
-from heedful.models.protocol import Model, missing, require
+from heedful.modalities.operators import checked_operator
 
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
 COUNT = 2  # operators that judge by default: their spread is part of the answer

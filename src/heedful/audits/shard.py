@@ -24,13 +24,13 @@ from heedful.comparisons.execute import Run, carry_out
 from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.types import CONTROL, Attribution, Comparison, Floats
 from heedful.io.datasets import Row
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
 from heedful.metrics.score import Score, ceilings, weigh
 from heedful.modalities.swap_words import swap_words
-from heedful.models.protocol import Model
 from heedful.reports.columns import pieces
 
 Tables = dict[str, list[tuple[Any, ...]]]

@@ -20,8 +20,8 @@ from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
 from heedful.audits.settings import SHARD, settle
 from heedful.core.errors import HeedfulError
-from heedful.engine.perturbation import OPERATORS
 from heedful.io.datasets import in_random_order, open_source
+from heedful.modalities.operators import OPERATORS
 
 Scores = Any  # one entry per text, or a function text -> scores
 Fitted = dict[str, tuple[str, ...] | None]  # by method; None: not known

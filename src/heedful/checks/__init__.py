@@ -21,8 +21,8 @@ from heedful.checks.known_models import linear_model
 from heedful.checks.metrics import check_metric
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, missing
 from heedful.core.registry import Explainer
-from heedful.models.protocol import Model, missing
 
 Check = Callable[[Explainer, Model], None]
 

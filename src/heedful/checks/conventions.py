@@ -17,12 +17,11 @@ from heedful.checks.known_models import TEXT
 from heedful.checks.module_state import changes, global_seed, noticed
 from heedful.comparisons.execute import Run
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Masks, Model
 from heedful.core.registry import Explainer
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.engine import perturbation as engine
 from heedful.modalities import text_units as textlib
-from heedful.models import value_zeroing
-from heedful.models.protocol import Masks, Model
+from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
 ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each costs a step
@@ -178,8 +177,8 @@ class Backwards:
 def chunks_of(tokens: int) -> Iterator[None]:
     """Inside, rows are cut into chunks of so many tokens; one token makes every row a chunk."""
     with (
-        patch.object(engine, "CHUNK_TOKENS", tokens),
-        patch.object(engine, "evaluate", partial(engine.evaluate, tokens=tokens)),
+        patch.object(passes, "CHUNK_TOKENS", tokens),
+        patch.object(passes, "evaluate", partial(passes.evaluate, tokens=tokens)),
         patch.object(value_zeroing, "CHUNK_TOKENS", tokens),
     ):
         yield

@@ -20,8 +20,8 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers import models as tokenizer_models
 from torch import Tensor, nn
 
+from heedful.core.model import Model
 from heedful.models.load import load
-from heedful.models.protocol import Model
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 
 TEXT = "the cat sat on the mat"

@@ -29,9 +29,9 @@ from heedful.checks.known_models import linear_model, stack_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, missing
 from heedful.core.registry import Metric
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.models.protocol import Model, missing
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4

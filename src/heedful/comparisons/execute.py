@@ -28,6 +28,7 @@ from heedful.comparisons.internals import Asked, seen, with_features
 from heedful.comparisons.planning import Piece, Plan, plan, versions
 from heedful.comparisons.single_text import weighed
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Masks, Model
 from heedful.core.registry import Explainer
 from heedful.core.types import (  # fmt: skip
     Attribution,
@@ -42,9 +43,8 @@ from heedful.core.types import (  # fmt: skip
     Target,
     Trace,
 )
-from heedful.engine.perturbation import BudgetSpentError, Memory, check_budget
 from heedful.models.load import load
-from heedful.models.protocol import Masks, Model
+from heedful.models.passes import BudgetSpentError, Memory, check_budget
 
 if TYPE_CHECKING:
     from torch import Tensor

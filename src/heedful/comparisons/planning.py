@@ -24,14 +24,14 @@ import numpy as np
 from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, require
 from heedful.core.notebook import Shown
 from heedful.core.phrases import DEAR
 from heedful.core.registry import Explainer, Rows
 from heedful.core.types import Encoded, Target
-from heedful.engine.perturbation import checked_operator
 from heedful.modalities import text_units as textlib
+from heedful.modalities.operators import checked_operator
 from heedful.models.load import load
-from heedful.models.protocol import Model, require
 from heedful.models.targets import as_mapping
 
 GRADED = 3.0  # forwards that a forward and backward take

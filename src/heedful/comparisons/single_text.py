@@ -22,8 +22,8 @@ from heedful.core.phrases import listed
 from heedful.core.types import Evidence
 
 if TYPE_CHECKING:
+    from heedful.core.model import Model
     from heedful.core.types import Attribution
-    from heedful.models.protocol import Model
 
 METRICS = ("comprehensiveness", "sufficiency")
 DRAWS = 20  # random orders, unless a test can be had cheaply

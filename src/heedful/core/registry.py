@@ -23,10 +23,10 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, missing
 from heedful.core.notebook import Shown
+from heedful.core.removal_record import recording
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import recording
-from heedful.models.protocol import Model, missing
 
 PLUGINS = "heedful.plugins"
 LIES = "When it lies:"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import Settings
 from heedful.audits.shard import Shard, Tell, weigh_shard
-from heedful.models.protocol import Model
+from heedful.core.model import Model
 
 
 def run(model: Model, shards: Iterable[Shard], settings: Settings, folder: RunFolder, tell: Tell) -> None:

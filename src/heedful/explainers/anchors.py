@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import spread
-from heedful.models.protocol import Model
+from heedful.modalities.operators import spread
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target, Trace
 from heedful.explainers.attention_rollout import as_attribution, steps, text_columns, written_columns
-from heedful.models.protocol import Model
 from heedful.stats.rollout_math import max_flows
 
 

@@ -31,9 +31,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Floats, Target, Trace
-from heedful.models.protocol import Model
 from heedful.stats.rounding import merged, rounding_step
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused

@@ -27,9 +27,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target, Trace, Written
-from heedful.models.protocol import Model
 from heedful.stats.rollout_math import with_residual
 
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target, Trace
 from heedful.explainers.attention_rollout import as_attribution, head_mean, written_columns
-from heedful.models.protocol import Model
 
 
 def felt(maps: Tensor, grads: Tensor) -> Tensor:

@@ -24,11 +24,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import check_budget
 from heedful.explainers.attention_rollout import as_attribution
-from heedful.models.protocol import Model
+from heedful.models.passes import check_budget
 
 
 def cam(grad: Tensor, relevance: Tensor) -> Tensor:

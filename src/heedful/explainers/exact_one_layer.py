@@ -28,10 +28,11 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
+from heedful.core.removal_record import record
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import record, spread
-from heedful.models.protocol import Model
+from heedful.modalities.operators import spread
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.stats import lime_limit, ratio_game
 from heedful.stats.lime_limit import Floats

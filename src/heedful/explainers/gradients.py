@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Floats, Target, Trace, Written
-from heedful.models.protocol import Model
 
 
 def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:

@@ -29,9 +29,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.models.protocol import Model
 from heedful.stats.mask_sampling import student
 
 BASELINES = ("mask", "pad", "zero", "mean")

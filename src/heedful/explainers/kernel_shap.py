@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer, sampled, sampled_over
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import read, removable, spread
-from heedful.models.protocol import Model
+from heedful.modalities.operators import read, removable, spread
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.lime_limit import Floats, Masks
 from heedful.stats.mask_sampling import Estimate

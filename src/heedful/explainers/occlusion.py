@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target
-from heedful.engine.perturbation import read, removable, spread
-from heedful.models.protocol import Model
+from heedful.modalities.operators import read, removable, spread
 
 
 @explainer(

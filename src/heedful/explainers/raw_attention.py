@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Target, Trace, Written
-from heedful.models.protocol import Model
 
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.engine.perturbation import spread
-from heedful.models.protocol import Model
+from heedful.modalities.operators import spread
 from heedful.stats.rounding import merged, rounding_step
 
 

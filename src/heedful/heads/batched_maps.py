@@ -17,8 +17,9 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.types import Encoded, Progress
-from heedful.engine.perturbation import Row, halving
-from heedful.models.protocol import Inputs
+from heedful.modalities.operators import Row
+from heedful.models.backend import Inputs
+from heedful.models.passes import halving
 
 TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
 

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import missing
 from heedful.core.types import Encoded, Target
 from heedful.heads.maps import Maps, Side, Weights
 from heedful.heads.word_maps import reachable
 from heedful.modalities import text_units as textlib
 from heedful.models import targets
 from heedful.models.adapter import GENERATORS
-from heedful.models.protocol import missing
 from heedful.models.written_text import extended
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 
 from heedful.core import registry
+from heedful.core.model import missing
 from heedful.core.types import CONTROL, Floats
 from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case
-from heedful.models.protocol import missing
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import UNIT, mean_of
 

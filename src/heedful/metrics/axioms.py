@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core import registry
+from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.types import CONTROL, Floats
-from heedful.engine.perturbation import removable
 from heedful.metrics.metric_input import Subject
+from heedful.modalities.operators import removable
 from heedful.models.load import load
-from heedful.models.protocol import Model
 from heedful.stats.rounding import rounding_step
 
 ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.types import Encoded, Target
 from heedful.metrics.model_copies import bare
-from heedful.models.protocol import Model
 
 
 def token_table(model: Model) -> nn.Module | None:

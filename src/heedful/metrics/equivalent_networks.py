@@ -32,12 +32,12 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.types import Encoded, Floats, Target
 from heedful.metrics.metric_input import Subject, unit_scores
 from heedful.metrics.model_copies import bare, can_copy, copied
 from heedful.metrics.robustness import own_seed
-from heedful.models.protocol import Model
 from heedful.nn.one_layer import OneLayerClassifier
 
 CLOSE = 1e-5

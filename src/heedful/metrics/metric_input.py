@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.models.protocol import Model
 
 
 class CannotExplainAgainError(HeedfulError):

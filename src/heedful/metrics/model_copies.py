@@ -28,9 +28,10 @@ from torch.utils._pytree import tree_leaves
 
 from heedful.comparisons.execute import Run
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.models.adapter import TokenModel
+from heedful.models.backend import Inputs
 from heedful.models.hf import HFBackend
-from heedful.models.protocol import Inputs, Model
 from heedful.models.torch_module import TorchBackend
 
 

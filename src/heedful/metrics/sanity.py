@@ -42,6 +42,7 @@ from torch import Tensor, nn
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.notebook import Shown
 from heedful.core.registry import metric
 from heedful.core.types import Attribution, Floats
@@ -50,7 +51,6 @@ from heedful.metrics.model_copies import can_copy, copied
 from heedful.metrics.random_orders import merged_scores
 from heedful.metrics.robustness import own_seed
 from heedful.models.load import load
-from heedful.models.protocol import Model
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as train_on

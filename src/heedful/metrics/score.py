@@ -21,12 +21,12 @@ import numpy as np
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model, missing
 from heedful.core.notebook import Shown
 from heedful.core.registry import Metric
 from heedful.core.types import CONTROL, Attribution, Encoded, Floats, Target
 from heedful.metrics.faithfulness import Ends, Plan
 from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
-from heedful.models.protocol import Model, missing
 from heedful.stats.rounding import merged, rounding_step
 
 DRAWS = 20

@@ -16,17 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from heedful.core import removal_record
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Masks
 from heedful.core.types import Cost, Encoded, Floats, Progress, Target, Trace
-from heedful.engine import perturbation as engine
+from heedful.modalities import operators
 from heedful.modalities import text as encoding
 from heedful.modalities.swap_words import current_words
-from heedful.models import targets
+from heedful.models import passes, targets
 from heedful.models.attention_hooks import Edit
+from heedful.models.backend import Attended, Backend, Inputs, Meter
 from heedful.models.batch import batch, pick, tail_of
 from heedful.models.contrast_pass import joined
 from heedful.models.prefix_cache import Begun, after
-from heedful.models.protocol import Attended, Backend, Inputs, Masks, Meter
 from heedful.models.swap_tokens import fitted, swaps
 from heedful.models.tracing import alone, as_trace, gradients
 from heedful.models.written_text import written_text
@@ -35,7 +37,7 @@ GENERATORS = ("causal-lm", "encoder-decoder")
 
 
 class TokenModel:
-    """A transformer behind one door; see heedful.models.protocol.Model."""
+    """A transformer behind one door; see heedful.core.model.Model."""
 
     def __init__(self, backend: Backend, tokenizer: Any) -> None:
         encoding.require_fast(tokenizer)
@@ -65,7 +67,7 @@ class TokenModel:
         """What this tokenizer has a token for and the model a table for, the default first."""
         lacks = {name for name in ("mask", "unk") if self._filler(name) is None}
         lacks |= set() if self.backend.has_mean else {"mean"}
-        return tuple(name for name in engine.OPERATORS if name not in lacks)
+        return tuple(name for name in operators.OPERATORS if name not in lacks)
 
     def facts(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "labels": list(self.labels), "window": self.window} | (
@@ -159,7 +161,7 @@ class TokenModel:
         return self._next_logits(x, ())
 
     def _next_logits(self, x: Encoded | Sequence[int], given: Sequence[int]) -> Tensor:
-        row = engine.Row(x.ids, x.type_ids) if isinstance(x, Encoded) else engine.Row(tuple(x))
+        row = operators.Row(x.ids, x.type_ids) if isinstance(x, Encoded) else operators.Row(tuple(x))
         probe = Target(kind="token" if self.kind in GENERATORS else "class", given=tuple(given))
         return self._picked_logits([self._never_empty(row)], probe)[0]
 
@@ -178,12 +180,12 @@ class TokenModel:
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: engine.Memory | None = None,
+        memory: passes.Memory | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d), d = number of units of x, or of x and what was written;
         see heedful.engine.perturbation."""
         written = self.written(target)
-        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators, written)
+        keep, operator, groups = operators.checked(x, keep, operator, unit, self.operators, written)
         stop = len(x) if target.position is None else target.position
         remove = self._remover(x, stop, operator, partial(self._swaps, x, target, unit))
         inputs = [
@@ -200,7 +202,7 @@ class TokenModel:
                 for row, some in zip(inputs, gone, strict=True)
             ]
         prefix = self._prefix(x.ids[:stop])
-        values, _ = engine.evaluate(
+        values, _ = passes.evaluate(
             inputs,
             lambda chunk: self._run(chunk, target, prefix),
             memory=memory,
@@ -214,11 +216,11 @@ class TokenModel:
 
     def _remover(
         self, x: Encoded, stop: int, operator: str, new: Callable[[], dict[int, Sequence[int]]]
-    ) -> Callable[..., engine.Row]:
+    ) -> Callable[..., operators.Row]:
         """(gone=positions) -> the row without them; `new` gives the words of the operator "swap"."""
         if operator == "swap":
-            return partial(engine.swapped, x, stop, new=new())
-        return partial(engine.removed, x, stop, operator=operator, filler=self._filler(operator))
+            return partial(operators.swapped, x, stop, new=new())
+        return partial(operators.removed, x, stop, operator=operator, filler=self._filler(operator))
 
     def _written_swaps(self, written: Encoded, unit: str) -> dict[int, Sequence[int]]:
         """The same of what was written; none longer than its unit, so that there is room for it."""
@@ -241,23 +243,23 @@ class TokenModel:
             return None
         return self.backend.special_id(operator)
 
-    def _never_empty(self, row: engine.Row) -> engine.Row:
+    def _never_empty(self, row: operators.Row) -> operators.Row:
         """A model needs something to read: nothing left means its first token, else a blank one."""
         if len(row.hidden) < len(row):
             return row
         for name in ("bos", "eos", "mask", "unk", "pad"):
             if (begin := self.backend.special_id(name)) is not None:
-                return engine.Row((begin,), None if row.type_ids is None else (0,))
+                return operators.Row((begin,), None if row.type_ids is None else (0,))
         raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
 
     def _prefix(self, ids: Sequence[int]) -> Begun | None:
         """What rows that begin like the text need not read again; see heedful.models.prefix_cache."""
-        if self.kind != "causal-lm" or len(ids) < 2 * engine.BLOCK:
+        if self.kind != "causal-lm" or len(ids) < 2 * passes.BLOCK:
             return None
         able = getattr(self.backend, "shares_prefixes", False)
         return Begun(ids, self.backend, self.meter) if able else None
 
-    def _run(self, chunk: list[engine.Row], target: Target, prefix: Begun | None = None) -> Floats:
+    def _run(self, chunk: list[operators.Row], target: Target, prefix: Begun | None = None) -> Floats:
         """Counted as it is run, so that the count is right after an interruption, too."""
         logits = None
         if prefix is not None and (shared := prefix.of(chunk[0])):
@@ -270,12 +272,12 @@ class TokenModel:
         with self.meter.counted(unique=len(chunk)):
             return target.score(logits).double().cpu().numpy()
 
-    def _tokens(self, chunk: Sequence[engine.Row], target: Target, shared: int = 0) -> int:
+    def _tokens(self, chunk: Sequence[operators.Row], target: Target, shared: int = 0) -> int:
         """How many the model reads: of each row what is not `shared`, and what was written after it."""
         return sum(len(row) - shared + len(tail_of(row, side)) for row in chunk for side in target.sides)
 
     def _continued_logits(
-        self, chunk: list[engine.Row], target: Target, prefix: Begun, shared: int
+        self, chunk: list[operators.Row], target: Target, prefix: Begun, shared: int
     ) -> Tensor | None:
         """The logits the target reads, the first `shared` tokens read before; None if they hold a NaN."""
         inputs, places = after(*self._batch(chunk, target), shared)
@@ -283,7 +285,7 @@ class TokenModel:
             logits = wide(prefix.forward(inputs, shared))
             return None if bool(logits.isnan().any()) else self._pick(logits, places, inputs, target)
 
-    def _picked_logits(self, chunk: list[engine.Row], target: Target) -> Tensor:
+    def _picked_logits(self, chunk: list[operators.Row], target: Target) -> Tensor:
         """(n, C), (n, V) or (n, L, V): the logits the target reads."""
         inputs, places = self._batch(chunk, target)
         with torch.inference_mode():
@@ -291,7 +293,7 @@ class TokenModel:
             self.refuse_nan(logits, inputs)
             return self._pick(logits, places, inputs, target)
 
-    def _batch(self, chunk: list[engine.Row], target: Target) -> tuple[Inputs, Tensor | None]:
+    def _batch(self, chunk: list[operators.Row], target: Target) -> tuple[Inputs, Tensor | None]:
         special = self.backend.special_id
         start = special("decoder_start") if self.kind == "encoder-decoder" else None
         return batch(chunk, target, self.kind, special("pad") or 0, start)
@@ -312,14 +314,14 @@ class TokenModel:
     def inputs(self, x: Encoded, target: Target) -> Inputs:
         """What a trace reads: the text up to the target's position, and a continuation that is scored."""
         stop = len(x) if target.position is None else target.position
-        return self._batch([engine.removed(x, stop, set(), "delete", None)], target)[0]
+        return self._batch([operators.removed(x, stop, set(), "delete", None)], target)[0]
 
     # --- trace -------------------------------------------------------------------------------------
 
     def trace(self, x: Encoded, target: Target, hidden: bool = False) -> Trace:
         """One forward + backward. Scores of later tokens than the target's position are not in the graph."""
         stop = len(x) if target.position is None else target.position
-        row = engine.removed(x, stop, set(), "delete", None)
+        row = operators.removed(x, stop, set(), "delete", None)
         with self._counted_pass([row], target), torch.inference_mode(False), torch.enable_grad():
             inputs, places = self._batch([row], target)
             out = self.backend.traced(inputs, hidden=hidden)
@@ -337,7 +339,7 @@ class TokenModel:
     def attended(self, x: Encoded, target: Target | None = None) -> Attended:
         """Attention weights of the whole text, and of what the target says was written; no gradients."""
         probe = target or Target("token" if self.kind in GENERATORS else "class")
-        row = engine.removed(x, len(x), set(), "delete", None)
+        row = operators.removed(x, len(x), set(), "delete", None)
         with self.meter.counted(forwards=1, unique=1, tokens=self._tokens([row], probe)):
             inputs = self._batch([row], probe)[0]
             found = self.backend.attended(inputs)
@@ -365,13 +367,13 @@ class TokenModel:
         embeds: Tensor = self.backend.lookup_written(ids, blank)  # type: ignore[attr-defined]
         return embeds
 
-    def _replaced(self, x: Encoded, replaced: Sequence[int], by: str) -> engine.Row:
+    def _replaced(self, x: Encoded, replaced: Sequence[int], by: str) -> operators.Row:
         filler = None if by == "mean" or not replaced else self.backend.special_id(by)
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
         if replaced:
-            engine.record(by)
-        return engine.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
+            removal_record.record(by)
+        return operators.removed(x, len(x), set(replaced), "mean" if filler is None else "mask", filler)
 
     def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.
@@ -381,17 +383,17 @@ class TokenModel:
         that were written, (n, T + W, d); a continuation that is in no point keeps its own embeddings.
         """
         stop = len(x) if target.position is None else target.position
-        row = engine.removed(x, stop, set(), "delete", None)
+        row = operators.removed(x, stop, set(), "delete", None)
         if embeds.shape[1] > len(x):
             stop = embeds.shape[1]
-        fits = engine.CHUNK_TOKENS // (len(row) * len(target.sides))
+        fits = passes.CHUNK_TOKENS // (len(row) * len(target.sides))
         queue = torch.split(embeds[:, :stop], 1 if self.backend.one_row_at_a_time else max(1, fits))
-        parts = [found for _, found in engine.halving(queue, lambda part: self._graded(row, target, part))]
+        parts = [found for _, found in passes.halving(queue, lambda part: self._graded(row, target, part))]
         values = torch.cat([value for value, _ in parts])
         grads = torch.cat([grad for _, grad in parts])
         return values, torch.nn.functional.pad(grads, (0, 0, 0, max(0, len(x) - stop)))
 
-    def _graded(self, row: engine.Row, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+    def _graded(self, row: operators.Row, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """(n,) and (n, T, d) at the points (n, T, d) of one chunk; T counts what was written, if it is in."""
         rows, sides = [row] * len(embeds), len(target.sides)
         two_stacks = self.kind == "encoder-decoder"
@@ -414,7 +416,7 @@ class TokenModel:
         each = grads[:, : text.shape[1]].reshape(sides, *text.shape)  # one text, read by each side
         return values.detach().double(), torch.cat([each.sum(0), *more], 1)
 
-    def _counted_pass(self, rows: Sequence[engine.Row], target: Target) -> AbstractContextManager[None]:
+    def _counted_pass(self, rows: Sequence[operators.Row], target: Target) -> AbstractContextManager[None]:
         """A forward and backward of each row."""
         count, tokens = len(rows), self._tokens(rows, target)
         return self.meter.counted(forwards=count, backwards=count, unique=count, tokens=tokens)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.types import Target
-from heedful.engine.perturbation import Row
-from heedful.models.protocol import Inputs
+from heedful.modalities.operators import Row
+from heedful.models.backend import Inputs
 
 
 def tail_of(row: Row, side: Target) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heedful.models.protocol import Output
+from heedful.models.backend import Output
 
 
 def joined(out: Output, shared: int, lengths: Sequence[int], *, summed: bool) -> Output:

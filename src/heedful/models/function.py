@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Masks
 from heedful.core.types import Cost, Encoded, Floats, Progress, Target, Trace
-from heedful.engine import perturbation as engine
+from heedful.modalities import operators
 from heedful.modalities import text_units as textlib
 from heedful.modalities.swap_words import replacements
-from heedful.models import targets
-from heedful.models.protocol import Masks, Meter
+from heedful.models import passes, targets
+from heedful.models.backend import Meter
 
 Scores = Callable[[list[str]], Any]
 MASK = "[MASK]"
@@ -122,16 +123,16 @@ class FunctionModel:
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: engine.Memory | None = None,
+        memory: passes.Memory | None = None,
     ) -> Floats:
-        keep, operator, groups = engine.checked(x, keep, operator, unit, self.operators)
+        keep, operator, groups = operators.checked(x, keep, operator, unit, self.operators)
         new = _swaps(x, groups) if operator == "swap" else {}
         texts = [
             self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, new)
             for row in keep
         ]
-        values, _ = engine.evaluate(
-            [engine.Row(ids=(), text=text) for text in texts],
+        values, _ = passes.evaluate(
+            [operators.Row(ids=(), text=text) for text in texts],
             lambda chunk: self._targets([row.text for row in chunk], target),
             memory=memory,
             most=64,

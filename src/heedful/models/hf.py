@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
+from heedful.models.backend import Attended, Inputs, Output
 from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
 from heedful.models.generation_options import generation_settings
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.prefix_cache import after, first, plain
-from heedful.models.protocol import Attended, Inputs, Output
 from heedful.models.relevance_rules import RelevanceRules, relevances
 from heedful.models.value_zeroing import can_zero
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.models.protocol import Model
+from heedful.core.model import Model
 
 
 def load(

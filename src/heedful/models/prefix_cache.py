@@ -17,8 +17,8 @@ from typing import Any
 
 from torch import Tensor
 
-from heedful.engine.perturbation import Prefix
-from heedful.models.protocol import Inputs, Meter
+from heedful.models.backend import Inputs, Meter
+from heedful.models.passes import Prefix
 
 
 class Begun(Prefix):

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Seen, Site
+from heedful.models.backend import Attended, Inputs, Output
 from heedful.models.contexts import first_broken_layer, hooked, untouched
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import UNLIMITED, fingerprint
-from heedful.models.protocol import Attended, Inputs, Output
 from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.types import Encoded, Target, Trace
-from heedful.models.protocol import Attended, Output
+from heedful.models.backend import Attended, Output
 
 MAPS = ("attentions", "cross", "decoder_attentions")
 

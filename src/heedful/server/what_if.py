@@ -22,7 +22,7 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.types import CONTROL, Attribution, Comparison, Encoded, Target
-from heedful.engine.perturbation import checked_operator
+from heedful.modalities.operators import checked_operator
 from heedful.modalities.text_units import select
 from heedful.server import input_parts
 from heedful.server.live_explain import Memory, look, predicted

@@ -31,7 +31,7 @@ import numpy as np
 from scipy import special
 
 from heedful.core.errors import HeedfulError
-from heedful.models.protocol import Model
+from heedful.core.model import Model
 from heedful.stats import interval_reliability, lime_limit
 from heedful.stats.control_variates import SMALL, Controls, least_squares
 from heedful.stats.lime_limit import Floats, Indices, Masks

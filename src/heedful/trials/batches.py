@@ -22,7 +22,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.types import Encoded
 from heedful.io.rationales import Marked, by_unit
 from heedful.modalities.text import fit as shortened
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.trials.examples import Cases, label_of
 
 LENGTH = 128  # tokens

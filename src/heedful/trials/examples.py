@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import missing
 from heedful.core.types import Encoded, Floats, Progress
 from heedful.io.labels import is_missing, label_index
-from heedful.models.protocol import missing
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.types import Floats, Target
-from heedful.engine.perturbation import CHUNK_TOKENS, Row, chunks, halving, removed
+from heedful.modalities.operators import Row, removed
 from heedful.models.adapter import wide
 from heedful.models.attention_hooks import Seen
+from heedful.models.passes import CHUNK_TOKENS, chunks, halving
 from heedful.trials.examples import Case, Cases
 
 Change = Callable[[Seen, slice], Seen]  # what a layer shows, which of the copies -> what it shall show

@@ -26,12 +26,13 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import missing
 from heedful.core.types import Floats
 from heedful.models.adapter import TokenModel
 from heedful.models.attention_hooks import Seen, uniform
+from heedful.models.backend import Inputs
 from heedful.models.contexts import untouched
 from heedful.models.load import load
-from heedful.models.protocol import Inputs, missing
 from heedful.models.torch_module import TorchBackend
 from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier

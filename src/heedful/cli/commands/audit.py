@@ -173,8 +173,8 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
 def _dear(model: Any) -> str:
     """A line that names the methods that were not run because they are dear."""
     from heedful.core import registry
+    from heedful.core.model import missing
     from heedful.core.phrases import DEAR, left_out
-    from heedful.models.protocol import missing
 
     dear = [entry for entry in registry.explainers().values() if entry.dear]
     known = not isinstance(model, str)  # a name is loaded by the workers alone

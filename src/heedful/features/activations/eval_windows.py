@@ -30,7 +30,7 @@ from heedful.features.activations.windows import (
 )
 from heedful.io.datasets import Columns, open_source
 from heedful.io.labels import is_missing
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import read
 
 BATCH_TOKENS = 2048

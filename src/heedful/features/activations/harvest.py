@@ -41,7 +41,7 @@ from heedful.features.activations.windows import (
     open_texts,
     windows,
 )
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import read, width
 
 BATCH_TOKENS = 4096

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from heedful.features.reading.examples import Snippet, spelled
 from heedful.features.reading.read_features import Reading
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import changing, reading
 from heedful.stats.intervals import student
 

@@ -33,13 +33,14 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import require
 from heedful.core.notebook import Shown
 from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.engine import perturbation as engine
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import site_of
+from heedful.modalities import operators
+from heedful.models import passes
 from heedful.models.adapter import wide
-from heedful.models.protocol import require
 from heedful.models.sites.access import changing, reading, width
 
 DRAWS = 20  # random sets of features that are removed together
@@ -257,15 +258,15 @@ def _looked_at(model: Any, sae: SAE, x: Encoded, target: Target, site: str) -> t
         return float(value), codes, slopes.cpu().to(sae.W_dec) @ sae.W_dec.T
 
 
-def _row(x: Encoded, target: Target) -> engine.Row:
+def _row(x: Encoded, target: Target) -> operators.Row:
     stop = len(x) if target.position is None else target.position
-    return engine.removed(x, stop, set(), "delete", None)
+    return operators.removed(x, stop, set(), "delete", None)
 
 
 def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> Floats:
     """The target with each of `taken` (n, stop, d) subtracted at the text's places, one row each."""
     row = _row(x, target)
-    fits = max(1, engine.CHUNK_TOKENS // (max(len(row), 1) * len(target.sides)))
+    fits = max(1, passes.CHUNK_TOKENS // (max(len(row), 1) * len(target.sides)))
     queue = torch.split(taken, 1 if model.backend.one_row_at_a_time else fits)
 
     def run(part: Tensor) -> Floats:
@@ -280,7 +281,7 @@ def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> F
         with model.meter.counted(forwards=count, unique=count, tokens=tokens), changing(model, site, edit):
             return target.score(model._picked_logits(rows, target)).double().cpu().numpy()
 
-    return np.concatenate([found for _, found in engine.halving(queue, run)])
+    return np.concatenate([found for _, found in passes.halving(queue, run)])
 
 
 def _spread(share: Tensor, codes: Tensor, effects: Floats, length: int) -> Floats:

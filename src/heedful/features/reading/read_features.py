@@ -37,7 +37,7 @@ from heedful.features.activations.windows import (
 )
 from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
 from heedful.features.reading.select import Firing, among, parse
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import read, width
 
 BATCH_TOKENS = 2048

@@ -30,7 +30,7 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Alone, Crew
 from heedful.modalities import text as encoding
 from heedful.modalities.text_units import windows
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import read
 
 SHUFFLES = 100

@@ -40,7 +40,7 @@ from heedful.features.steering.directions import (
 from heedful.features.steering.results import BROKEN, Mean, Point, Sweep, Written, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.access import read, width
 
 __all__ = ["BROKEN", "Mean", "Point", "Sweep", "Writing", "Written", "sweep"]

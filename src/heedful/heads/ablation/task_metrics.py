@@ -23,14 +23,14 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.types import Encoded, Floats, Progress, Target
-from heedful.engine.perturbation import CHUNK_TOKENS, halving
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
+from heedful.models.passes import CHUNK_TOKENS, halving
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from heedful.models.protocol import Inputs
+    from heedful.models.backend import Inputs
 
 LOGITS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
 NAMES = {
@@ -220,7 +220,7 @@ def inputs_of(model: Any, cases: Sequence[Case]) -> Inputs:
     """Texts of equal length as one batch."""
     import torch
 
-    from heedful.models.protocol import Inputs
+    from heedful.models.backend import Inputs
 
     ids = torch.tensor([case.x.ids for case in cases])  # (n, T)
     types = cases[0].x.type_ids

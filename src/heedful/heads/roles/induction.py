@@ -127,8 +127,8 @@ def induction(
     progress: Progress | None = None,
 ) -> Induction:
     """Scores of every head on `draws` random repeated texts beside as many without repetition."""
-    from heedful.engine.perturbation import Row
     from heedful.heads.batched_maps import passes, require_causal
+    from heedful.modalities.operators import Row
 
     require_causal(model, "the search for induction heads")
     before = _prefix(model)

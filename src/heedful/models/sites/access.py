@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
-from heedful.models.protocol import Inputs
+from heedful.models.backend import Inputs
 from heedful.models.sites.names import Found, Place, find, run_pass
 from heedful.models.sites.stacks import first, taken_by
 

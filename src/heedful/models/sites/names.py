@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
+from heedful.models.backend import Inputs
 from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
-from heedful.models.protocol import Inputs
 from heedful.models.sites.residual import Added, Block, follow
 from heedful.models.sites.stacks import find_stacks
 

@@ -1,0 +1,137 @@
+"""The forward loop: rows in, values out.
+
+Duplicates are run once, rows are sorted by length so that almost nothing is padding, cut into chunks by a
+token budget, and remembered for as long as the caller keeps the memory. Out of memory halves the chunk and
+goes on. Every perturbation method and every deletion metric draws from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.core.types import Floats, Progress
+from heedful.modalities.operators import Row
+
+BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
+
+
+CHUNK_TOKENS = 2048  # fits a small machine; larger gains nothing on a CPU
+
+
+ENOUGH, RAGGED = 512, 0.85  # a chunk of so many tokens ends where rows get so much shorter than its first
+
+
+class BudgetSpentError(HeedfulError):
+    """A method asked for more rows than were left."""
+
+
+class Memory(dict[Row, float]):
+    """Values of the rows that were run, and how many more may be (None: as many as it takes)."""
+
+    allowed: int | None = None
+
+
+def check_budget(allowed: int | None, rows: int) -> None:
+    if allowed is not None and rows > allowed:
+        raise BudgetSpentError(f"the budget has {allowed:,} rows left and this method asks for {rows:,}")
+
+
+class Prefix:
+    """How far each row is the beginning of the text, in whole blocks, which a decoder need not read again."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids, self.used = tuple(ids), False
+
+    def choose(self, rows: Sequence[Row], allowed: int | None = None) -> None:
+        """Use it where it pays: it takes a pass over the text, and less than a quarter saved is not felt.
+        That pass is a model input, too: where the budget has none to spare, rows are run whole."""
+        self.used = True
+        saved = sum(map(self.of, rows))
+        pays = saved > SAVED * sum(map(len, rows)) + len(self.ids)
+        self.used = pays and (allowed is None or len(rows) < allowed)
+
+    def of(self, row: Row) -> int:
+        if not self.used or row.type_ids is not None:
+            return 0
+        most = min(len(row) - 1, len(self.ids), *row.hidden[:1], *row.blank[:1])  # the last token is asked
+        same = next((t for t in range(most) if row.ids[t] != self.ids[t]), most)
+        return max(same, 0) // BLOCK * BLOCK
+
+
+def chunks(
+    rows: Sequence[Row], tokens: int, most: int | None = None, prefix: Prefix | None = None
+) -> list[list[Row]]:
+    """Rows by length, longest first (so that running out of memory shows at once), cut so that
+    rows × longest row ≤ tokens, and before rows that would be mostly padding. What is shared counts as read;
+    rows that share more come later."""
+    shared = {row: 0 if prefix is None else prefix.of(row) for row in rows}
+    out: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: (shared[row], -len(row))):
+        width = max(len(out[-1][0]) - shared[row], 1) if out else 0
+        alike = bool(out) and shared[out[-1][0]] == shared[row]
+        count = len(out[-1]) if out else 0
+        ragged = count * width >= ENOUGH and len(row) - shared[row] < RAGGED * width
+        fits = (count + 1) * width <= tokens and (most is None or count < most)
+        if alike and fits and not ragged:
+            out[-1].append(row)
+        else:
+            out.append([row])
+    return out
+
+
+def evaluate(
+    rows: Sequence[Row],
+    run: Callable[[list[Row]], Floats],
+    *,
+    memory: Memory | None = None,
+    most: int | None = None,
+    progress: Progress | None = None,
+    tokens: int = CHUNK_TOKENS,
+    prefix: Prefix | None = None,
+    copies: int = 1,
+) -> tuple[Floats, list[Row]]:
+    """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`.
+
+    `copies` is how often the model reads each row: twice for "this continuation rather than that".
+    """
+    known = Memory() if memory is None else memory
+    fresh = [row for row in dict.fromkeys(rows) if row not in known]
+    check_budget(known.allowed, len(fresh))
+    if prefix is not None:
+        prefix.choose(fresh, known.allowed)
+    done = 0
+    for chunk, values in halving(chunks(fresh, tokens // copies, most, prefix), run):
+        known.update(zip(chunk, values.tolist(), strict=True))
+        done += len(chunk)
+        if progress is not None:
+            progress(done, len(fresh))
+    return np.array([known[row] for row in rows], dtype=np.float64), fresh
+
+
+def halving(queue: Iterable[Any], run: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+    """(chunk, what `run` made of it), in order; one that does not fit the memory is run in halves.
+
+    A chunk is anything with a length that can be sliced: a list of rows, a tensor.
+    """
+    left = list(queue)
+    while left:
+        chunk = left.pop(0)
+        try:
+            found = run(chunk)
+        except (MemoryError, RuntimeError) as error:
+            if len(chunk) == 1 or not out_of_memory(error):
+                raise
+            half = len(chunk) // 2
+            left[:0] = [chunk[:half], chunk[half:]]
+            continue
+        yield chunk, found
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """torch tells of memory in several ways; a CPU allocation failure is a plain RuntimeError."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
