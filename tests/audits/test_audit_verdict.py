@@ -177,10 +177,10 @@ def test_a_clear_case_stops_early_with_the_verdict_of_all(tmp_path: Path) -> Non
 def test_stopped_and_started_again_it_ends_with_the_same_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from heedful.engine import local
+    from heedful.audits import api
 
     whole = clear(tmp_path / "whole", until_decided=True)
-    real = local.weigh_shard
+    real = api.weigh_shard
 
     def interrupted(model: Any, shard: Any, *more: Any) -> Any:
         if shard.number == 13:
@@ -188,7 +188,7 @@ def test_stopped_and_started_again_it_ends_with_the_same_verdict(
         return real(model, shard, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(local, "weigh_shard", interrupted)
+        patched.setattr(api, "weigh_shard", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clear(tmp_path / "again", until_decided=True)
     again = clear(tmp_path / "again", until_decided=True)

@@ -143,10 +143,10 @@ def test_ctrl_c_says_how_to_go_on(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second shard is interrupted; the first is kept, and the next run makes only the others."""
-    from heedful.engine import local
+    from heedful.audits import api
 
     done: list[int] = []
-    real = local.weigh_shard
+    real = api.weigh_shard
 
     def interrupted(model: Any, shard: Any, *more: Any) -> Any:
         if len(done) == 1:
@@ -155,7 +155,7 @@ def test_ctrl_c_says_how_to_go_on(
         return real(model, shard, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(local, "weigh_shard", interrupted)
+        patched.setattr(api, "weigh_shard", interrupted)
         assert audit(data, "--shard", "3") == 130
     said = capsys.readouterr()
     assert said.out == ""

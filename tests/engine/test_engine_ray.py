@@ -12,15 +12,11 @@ from typing import Any
 
 import pytest
 
+import heedful
 from heedful import HeedfulError
-from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import Settings
-from heedful.audits.shard import Shard
 from heedful.engine import ray as engine
-from heedful.io.datasets import Row
 
 SCRIPT = Path(__file__).with_name("ray_audit.py")
-SETTINGS = Settings(("occlusion",), ("aopc",), ("delete",))
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'heedful[ray]'"
 )
@@ -49,50 +45,65 @@ def test_a_killed_worker_changes_no_byte(tmp_path: Path) -> None:
     assert all("raylet" in line or "worker" in line.lower() for line in told), "it tells of the death alone"
 
 
-def test_a_wrong_address_is_told_at_once(tmp_path: Path) -> None:
+def work(model: Any, item: Any) -> Any:
+    return item
+
+
+def test_a_wrong_address_is_told_at_once() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'heedful[ray]'")
-    shards, cluster = [Shard(0, (Row(0, "a"),))], engine.Cluster("127.0.0.1:1")
     with pytest.raises(HeedfulError, match=r"no Ray cluster at 127\.0\.0\.1:1"):
-        engine.run(len, {}, shards, SETTINGS, RunFolder(tmp_path), lambda rows: None, cluster)
+        list(engine.results(work, len, {}, ["a"], engine.Cluster("127.0.0.1:1")))
 
 
-def test_shards_that_are_done_need_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_items_need_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_connected", lambda cluster: pytest.fail("a cluster was started"))
-    engine.run(None, {}, [], SETTINGS, RunFolder(tmp_path), lambda rows: None, engine.Cluster())
+    assert list(engine.results(work, None, {}, [], engine.Cluster())) == []
 
 
-def test_without_ray_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    shards = [Shard(0, (Row(0, "a"),))]
     with pytest.raises(HeedfulError, match=r"heedful\[ray\]"):
-        engine.run(len, {}, shards, SETTINGS, RunFolder(tmp_path), lambda rows: None, engine.Cluster())
+        list(engine.results(work, len, {}, ["a"], engine.Cluster()))
 
 
-def test_waves_hold_no_more_than_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source is read as waves are worked off, and each shard is written once."""
+def test_waves_hold_no_more_than_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items are read as waves are worked off, and each result comes once."""
     from contextlib import nullcontext
 
     read: list[int] = []
     waves: list[tuple[int, int]] = []
 
-    def shards() -> Any:
+    def items() -> Any:
         for number in range(40):
             read.append(number)
-            yield Shard(number, (Row(number, "a"),))
+            yield number
 
-    def work(wave: list[Shard], given: dict[str, Any], workers: int) -> Any:
-        waves.append((len(wave), len(read)))
-        return [(shard.number, 1, {"shard.json": b"{}"}) for shard in wave]
+    def wave(items: list[int], given: dict[str, Any], workers: int) -> Any:
+        waves.append((len(items), len(read)))
+        return [-item for item in items]
 
     monkeypatch.setattr(engine, "WAVE", 10)
     monkeypatch.setattr(engine, "_connected", lambda cluster: nullcontext(2))
-    monkeypatch.setattr(engine, "_work", work)
-    folder, told = RunFolder(tmp_path), []
-    folder.shards.mkdir()
-    engine.run(len, {}, shards(), SETTINGS, folder, told.append, engine.Cluster())
+    monkeypatch.setattr(engine, "_wave", wave)
+    assert list(engine.results(work, len, {}, items(), engine.Cluster())) == [-n for n in range(40)]
     assert waves == [(16, 16), (16, 32), (8, 40)]
-    assert folder.numbers() == list(range(40))
-    assert sum(told) == 40
+
+
+def test_an_audit_puts_what_workers_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes of the local engine, whatever the order in which shards come back."""
+
+    def results(weigh: Any, source: Any, facts: Any, shards: Any, cluster: Any) -> Any:
+        model = heedful.load(source)
+        return reversed([weigh(model, shard) for shard in shards])
+
+    texts = ["good and kind", "bad and dull", "not bad", "slow but good"]
+    given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"], "shard": 2}
+    heedful.audit("zoo:one-layer", texts, out=tmp_path / "local", **given)
+    monkeypatch.setattr(engine, "results", results)
+    heedful.audit("zoo:one-layer", texts, out=tmp_path / "ray", engine="ray", **given)
+    one, other = (sorted((tmp_path / name / "shards").rglob("*.parquet")) for name in ("local", "ray"))
+    assert len(one) >= 2
+    assert [file.read_bytes() for file in one] == [file.read_bytes() for file in other]
 
 
 def test_a_worker_with_another_model_refuses() -> None:
@@ -100,6 +111,6 @@ def test_a_worker_with_another_model_refuses() -> None:
         return [0.0 for _ in texts]
 
     facts = {"name": "score", "labels": ["score 0"]}
-    assert engine.Worker(score, facts, SETTINGS).model.labels == ("score 0",)
+    assert engine.Worker(score, facts, work).model.labels == ("score 0",)
     with pytest.raises(HeedfulError, match="they differ in labels"):
-        engine.Worker(score, facts | {"labels": ["other"]}, SETTINGS)
+        engine.Worker(score, facts | {"labels": ["other"]}, work)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from heedful.audits.external_scores import Outside, check_usable, from_file
 from heedful.audits.result import Audit, collect, contents, load
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import SHARD, SWAP_ROWS, Settings, settle
-from heedful.audits.shard import Shard
+from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
 from heedful.core.errors import HeedfulError
-from heedful.engine import local, ray
+from heedful.engine import ray
 from heedful.io.datasets import Columns, Row, Source, in_random_order, open_source
 from heedful.modalities.swap_words import words_of
 
@@ -136,7 +137,7 @@ class Where:
 
     engine: str = "local"
     model: Any = None
-    cluster: Any = None  # heedful.engine.ray.Cluster, which cannot be named while that module is imported
+    cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
 def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
@@ -151,9 +152,14 @@ def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | Non
         whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
         todo = _todo(shards(whole, settings.shard), settings, run, told)
         if where.engine == "local":
-            local.run(work.model, todo, settings, run, told.more)
+            for shard in todo:
+                run.put(shard.number, weigh_shard(work.model, shard, settings, told.more))
         else:
-            ray.run(where.model, work.model.facts(), todo, settings, run, told.more, where.cluster)
+            weighed = partial(weigh_shard_far, settings=settings)
+            facts = work.model.facts()
+            for number, count, files in ray.results(weighed, where.model, facts, todo, where.cluster):
+                run.put(number, files)
+                told.more(count)
         told.check(run)
         found = collect(run)
         run.finish(contents(found))

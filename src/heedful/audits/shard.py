@@ -79,6 +79,11 @@ def weigh_shard(model: Model, shard: Shard, settings: Settings, tell: Tell | Non
     return files | {"shard.json": (json.dumps(facts, indent=1) + "\n").encode()}
 
 
+def weigh_shard_far(model: Model, shard: Shard, settings: Settings) -> tuple[int, int, dict[str, bytes]]:
+    """The same with its number and how many rows it has: what a worker sends back."""
+    return shard.number, len(shard.rows), weigh_shard(model, shard, settings)
+
+
 def weigh_row(model: Model, row: Row, settings: Settings) -> Tables:
     """The row's part of each table. Whatever is wrong with one row is told in `errors`, and stays there."""
     if why := row.broken or _unfit(row.text):

@@ -1,12 +1,12 @@
-"""Shards on a Ray cluster: the same work as `local`, as Ray Data jobs.
+"""Work on a Ray cluster: a function of the model and one item, for many items, as Ray Data jobs.
 
-    driver    reads the rows, hands out shards, writes what comes back; only it sees the source and the folder
-    worker    an actor that loads the model once and turns a shard into the bytes of its files, on one thread
+    driver    reads the items, hands them out, takes what comes back
+    worker    an actor that loads the model once and does one item at a time, on one thread
 
-Shards go out in waves, so that the driver holds no more of the source than one; within a wave Ray Data keeps
-as many in flight as there are workers for, and results wait in its store, not in the driver. A worker that
-dies is started again by Ray, and so is its shard: the bytes of a shard depend on nothing but its rows and the
-settings, so it does not show.
+Items go out in waves, so that the driver holds no more of them than one wave; within a wave Ray Data keeps as
+many in flight as there are workers for, and results wait in its store, not in the driver. A worker that dies
+is started again by Ray, and so is its item: work that depends on the model and the item alone shows nothing
+of it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import Settings
-from heedful.audits.shard import Shard, Tell, weigh_shard
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 
-WAVE = 256  # shards, or eight a worker if that is more: workers stay, and keep their model, for a wave
+WAVE = 256  # items, or eight per worker if that is more: workers stay, and keep their model, for a wave
+Work = Callable[[Model, Any], Any]  # (model, item) -> result; Ray pickles it
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,13 @@ class Cluster:
 class Worker:
     """Loads the model once, in its own process."""
 
-    def __init__(self, model: Any, facts: Mapping[str, Any], settings: Settings) -> None:
+    def __init__(self, source: Any, facts: Mapping[str, Any], work: Work) -> None:
         import torch
 
         from heedful.models.load import load
 
         torch.set_num_threads(1)  # workers share the cores
-        self.model, self.settings = load(model), settings
+        self.model, self.work = load(source), work
         here = self.model.facts()
         if differ := [name for name in facts if name != "name" and facts[name] != here.get(name)]:
             raise HeedfulError(
@@ -56,68 +55,52 @@ class Worker:
             )
 
     def __call__(self, batch: Any) -> Any:
-        """A table with one shard in, one with its files out."""
+        """A table with one item in, one with its result out."""
         import pyarrow as pa
 
-        shard: Shard = pickle.loads(batch.column("shard")[0].as_py())
-        files = pickle.dumps(weigh_shard(self.model, shard, self.settings))
-        return pa.table(
-            {
-                "number": [shard.number],
-                "rows": [len(shard.rows)],
-                "files": pa.array([files], pa.large_binary()),
-            }
-        )
+        result = self.work(self.model, pickle.loads(batch.column("item")[0].as_py()))
+        return pa.table({"result": pa.array([pickle.dumps(result)], pa.large_binary())})
 
 
-def run(
-    model: Any,
-    facts: Mapping[str, Any],
-    shards: Iterable[Shard],
-    settings: Settings,
-    folder: RunFolder,
-    tell: Tell,
-    cluster: Cluster,
-) -> None:
-    """`model` is what `heedful.load` takes, `facts` those of the model as loaded here."""
-    source = str(Path(model).resolve()) if isinstance(model, str | Path) and Path(model).exists() else model
-    left = iter(shards)
+def results(
+    work: Work, source: Any, facts: Mapping[str, Any], items: Iterable[Any], cluster: Cluster
+) -> Iterator[Any]:
+    """What `work` makes of each item, as they are done. `source` is what `heedful.load` takes, `facts` those
+    of the model as loaded here."""
+    source = (
+        str(Path(source).resolve()) if isinstance(source, str | Path) and Path(source).exists() else source
+    )
+    left = iter(items)
     first = next(left, None)
     if first is None:
         return  # everything is done: no cluster is needed
     with _connected(cluster) as workers:
         wave = [first, *islice(left, max(WAVE, 8 * workers) - 1)]
         while wave:
-            given = {"model": source, "facts": dict(facts), "settings": settings}
-            for number, rows, files in _work(wave, given, min(workers, len(wave))):
-                folder.put(number, files)
-                tell(rows)
+            yield from _wave(wave, {"source": source, "facts": dict(facts), "work": work}, workers)
             wave = list(islice(left, max(WAVE, 8 * workers)))
 
 
-def _work(
-    wave: list[Shard], given: dict[str, Any], workers: int
-) -> Iterator[tuple[int, int, dict[str, bytes]]]:
-    """(number, rows, files) of each shard, as they are done."""
+def _wave(wave: list[Any], given: dict[str, Any], workers: int) -> Iterator[Any]:
     import ray.data
 
-    items = [{"shard": pickle.dumps(shard)} for shard in wave]
+    items = [{"item": pickle.dumps(item)} for item in wave]
     done = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
         Worker,
         fn_constructor_kwargs=given,
         batch_size=1,
         batch_format="pyarrow",
         num_cpus=1,
-        concurrency=workers,
+        concurrency=min(workers, len(wave)),
     )
     try:
         for table in done.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             for row in table.to_pylist():
-                yield row["number"], row["rows"], pickle.loads(row["files"])
+                yield pickle.loads(row["result"])
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]
         raise HeedfulError(
-            "Ray could not go on", reason, "What is done is kept: start the audit again"
+            "Ray could not go on", reason, "What is done is kept: run the same command again"
         ) from error
 
 
