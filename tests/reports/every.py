@@ -173,12 +173,13 @@ def lab() -> Any:
 
 def pages() -> dict[str, Callable[[], str]]:
     """Kind of page -> how it is made."""
-    from heedful.reports import (  # fmt: skip
+    from heedful.reports import (
         atlas_page,
         audit_page,
         comparison_page,
         feature_page,
         lab_page,
+        sides_page,
         splitting_page,
         steer_page,
         trial_page,
@@ -191,7 +192,7 @@ def pages() -> dict[str, Callable[[], str]]:
         "atlas": lambda: atlas_page.page(atlas()),
         "features": lambda: feature_page.page(features()),
         "sweep": lambda: steer_page.page(sweep()),
-        "sides": lambda: steer_page.sides_page(sides()),
+        "sides": lambda: sides_page.page(sides()),
         "splitting": lambda: splitting_page.page(splitting(), [EVIL, "b"]),
         "lab": lambda: lab_page.page(lab()),
     }

@@ -13,7 +13,7 @@ import pytest
 from tests.server.serving import TEXTS, finished, random_dictionary
 
 import heedful
-from heedful.reports import steer_page
+from heedful.reports import sides_page
 from heedful.reports.comparison_sections import esc
 from heedful.server import app, saved_results
 
@@ -111,7 +111,7 @@ def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
     sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
     saved_results.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
     drawn = saved_results.steer(tmp_path)
-    assert drawn.whole() == steer_page.sides_page(sides)
+    assert drawn.whole() == sides_page.page(sides)
 
 
 def test_an_atlas_is_stored_and_drawn_the_same(client: httpx.Client, house: app.House, model: Any) -> None:

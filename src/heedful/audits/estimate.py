@@ -20,7 +20,7 @@ from heedful.audits.settings import Settings, settle
 from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.io.datasets import Row, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
 from heedful.metrics.verdict import MIN_TEXTS, visible_gap, visible_share
@@ -31,7 +31,7 @@ TRIED = 8  # texts that are planned
 
 
 @dataclass(frozen=True)
-class Foretold(Shown):
+class Foretold(NotebookRepr):
     """Of an audit that has not begun; `str()` says it in words."""
 
     texts: int | None  # None: only reading would tell

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from heedful.core.result import TextResult
 from heedful.audits.run_folder import RunFolder, to_json
 from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
@@ -36,8 +37,10 @@ KEPT = (  # fields of an Audit that stand in it as they are
 
 
 @dataclass(frozen=True, repr=False)
-class Audit:
+class Audit(TextResult):
     """The result of `heedful.audit`."""
+
+    kind: ClassVar[str] = "audit"
 
     folder: Path | None  # None: nothing was kept
     table: list[Evidence]
@@ -64,11 +67,6 @@ class Audit:
     def __repr__(self) -> str:
         where = f" in {str(self.folder)!r}" if self.folder else ""
         return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
-
-    def __str__(self) -> str:
-        from heedful.reports.audit_terminal import as_text
-
-        return as_text(self)
 
     def spread(self, metric: str, method: str) -> float:
         """Largest less smallest skill over operators: how much of the number is the removal itself."""
@@ -111,19 +109,6 @@ class Audit:
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found |= {"command": self.command} if self.command else {}
         return {name: plain(value) for name, value in found.items()}
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.audit_page import page
-
-        target = Path(path)
-        target.write_text(page(self), encoding="utf-8")
-        return target
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.audit_page import fragment
-
-        return fragment(self)
 
 
 def plain(value: Any) -> Any:
@@ -311,10 +296,8 @@ def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | Non
 
 def contents(found: Audit) -> dict[str, bytes]:
     """The files that stand beside the shards of a finished run."""
-    from heedful.reports.audit_page import page
-
     return {
         RESULT: to_json(found.to_dict()),
         "table.csv": found.to_csv().encode(),
-        "report.html": page(found).encode(),
+        "report.html": found.page().encode(),
     }

@@ -25,9 +25,9 @@ from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed,
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model, require
-from heedful.core.notebook import Shown
 from heedful.core.phrases import DEAR
 from heedful.core.registry import Explainer, Rows
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Encoded, Target
 from heedful.modalities import text_units as textlib
 from heedful.modalities.operators import checked_operator
@@ -41,7 +41,7 @@ Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens 
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Shown):
+class Plan(NotebookRepr):
     """The methods, the text in pieces, the target, and what each method may ask for."""
 
     model: Model

@@ -24,8 +24,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model, missing
-from heedful.core.notebook import Shown
 from heedful.core.removal_record import recording
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Attribution, Encoded, Target
 
 PLUGINS = "heedful.plugins"
@@ -63,7 +63,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class Explainer(Shown):
+class Explainer(NotebookRepr):
     """A registered method."""
 
     name: str
@@ -197,7 +197,7 @@ def _kinds(hint: Any) -> tuple[type, ...]:
 
 
 @dataclass(frozen=True)
-class Metric(Shown):
+class Metric(NotebookRepr):
     """A registered way to weigh an explanation; heedful.metrics.score runs it."""
 
     name: str

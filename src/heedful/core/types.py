@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr, StoredResult
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +27,7 @@ CONTROL = "random"  # the method that knows nothing, beside which the others sta
 
 
 @dataclass(frozen=True)
-class Encoded(Shown):
+class Encoded(NotebookRepr):
     """A text as the model sees it, with the way back to the characters.
 
     `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
@@ -63,7 +61,7 @@ class Encoded(Shown):
 
 
 @dataclass(frozen=True)
-class Target(Shown):
+class Target(NotebookRepr):
     """Which number is explained. `score` maps the model's logits to one scalar a row.
 
     kind        logits it reads     the number
@@ -130,7 +128,7 @@ class Target(Shown):
 
 
 @dataclass(frozen=True)
-class Trace(Shown):
+class Trace(NotebookRepr):
     """What one forward and backward of the user's own model shows.
 
     Q is T for self-attention; a single-query layer (one-layer classifier) has Q = 1.
@@ -158,7 +156,7 @@ class Trace(Shown):
 
 
 @dataclass(frozen=True)
-class Cost(Shown):
+class Cost(NotebookRepr):
     """What an explanation cost. Rows are model inputs: `forwards` asked for, `unique` really run after
     duplicates and remembered rows were taken out."""
 
@@ -176,7 +174,7 @@ class Cost(Shown):
 
 
 @dataclass(frozen=True)
-class Word(Shown):
+class Word(NotebookRepr):
     """A word of the text with its score: the sum of its tokens' scores."""
 
     text: str
@@ -187,7 +185,7 @@ class Word(Shown):
 
 
 @dataclass(frozen=True)
-class Written(Shown):
+class Written(NotebookRepr):
     """Scores of the tokens the model had already written before the one that is explained.
 
     An encoder-decoder's start token is none of them. `same_scale` is false where the scores cannot be
@@ -207,13 +205,16 @@ class Written(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Attribution:
+class Attribution(StoredResult):
     """One method's answer: signed scores, one a token, with standard errors where the method samples.
 
     `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
     unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
     `written` scores what the target says was already written; None where nothing was, or the method cannot.
     """
+
+    kind: ClassVar[str] = "attribution"
+    store: ClassVar[str] = "heedful.comparisons.run_folder"
 
     x: Encoded
     target: Target
@@ -298,14 +299,6 @@ class Attribution:
         total = float(np.abs(self.scores).sum())
         return float(np.abs(self.scores)[list(self.x.special)].sum()) / total if total else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        from heedful.io.run_folder import attribution_to_dict
-
-        return attribution_to_dict(self)
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
     def to_csv(self) -> str:
         """One line a word: method, word, start, end, score, stderr."""
         out = io.StringIO()
@@ -316,14 +309,9 @@ class Attribution:
             writer.writerow([self.method, word.text, word.start, word.end, repr(word.score), error])
         return out.getvalue()
 
-    def _repr_html_(self) -> str:
-        from heedful.reports.comparison_page import fragment
-
-        return fragment(Comparison((self,)))
-
 
 @dataclass(frozen=True)
-class Evidence(Shown):
+class Evidence(NotebookRepr):
     """What n texts say about one method by one metric, under one removal operator ("" where none is used)."""
 
     metric: str
@@ -381,7 +369,7 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Fired(Shown):
+class Fired(NotebookRepr):
     """The strongest features of a dictionary on this text."""
 
     site: str
@@ -395,7 +383,7 @@ class Fired(Shown):
 
 
 @dataclass(frozen=True)
-class Inside(Shown):
+class Inside(NotebookRepr):
     """What a run saw besides scores; see heedful.comparisons.internals."""
 
     removals: tuple[Removal, ...] = ()
@@ -404,8 +392,11 @@ class Inside(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Mapping[str, Attribution]):
+class Comparison(StoredResult, Mapping[str, Attribution]):
     """Several methods on one prediction: a mapping from method name to `Attribution`."""
+
+    kind: ClassVar[str] = "comparison"
+    store: ClassVar[str] = "heedful.comparisons.run_folder"
 
     attributions: tuple[Attribution, ...]
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction(_after)
@@ -417,12 +408,9 @@ class Comparison(Mapping[str, Attribution]):
     @property
     def verdict(self) -> str:
         """What the evidence of this one text allows to say, in words."""
-        from heedful.comparisons.single_text import said
-        from heedful.metrics import sensitivity_warning
-
         little = sensitivity_warning.of_one_text(self.inside.removals, str(self.model.get("kind")))
         units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
-        return said(self.evidence, self.attributions, little, units)
+        return single_text.said(self.evidence, self.attributions, little, units)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:
@@ -448,14 +436,10 @@ class Comparison(Mapping[str, Attribution]):
         """By method, how much of its scores lies on the text, the rest being on what was already written;
         None where the method cannot tell, {} where nothing was written. See
         heedful.comparisons.input_share."""
-        from heedful.comparisons.input_share import input_shares
-
         return input_shares(self)
 
     def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
         """(methods, matrix) of pairwise agreement over words: "kendall", "spearman" or "top-k"."""
-        from heedful.comparisons.agreement import matrix
-
         return matrix(self, measure, k)
 
     def __repr__(self) -> str:
@@ -466,38 +450,6 @@ class Comparison(Mapping[str, Attribution]):
         """One line a method and word, under one header."""
         tables = [attribution.to_csv() for attribution in self.attributions]
         return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
-
-    def to_dict(self) -> dict[str, Any]:
-        from heedful.io.run_folder import comparison_to_dict
-
-        return comparison_to_dict(self)
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.comparison_page import page
-
-        target = Path(path)
-        target.write_text(page(self), encoding="utf-8")
-        return target
-
-    def save(self, folder: str | Path) -> Path:
-        from heedful.io.run_folder import save
-
-        return save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Comparison:
-        from heedful.io.run_folder import load
-
-        return load(Path(folder))
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.comparison_page import fragment
-
-        return fragment(self)
 
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
@@ -523,21 +475,3 @@ class Step:
 
 
 Report = Callable[[Step], None]
-
-__all__ = [
-    "CONTROL",
-    "Attribution",
-    "Comparison",
-    "Cost",
-    "Encoded",
-    "Evidence",
-    "Floats",
-    "Progress",
-    "Report",
-    "Span",
-    "Step",
-    "Target",
-    "Trace",
-    "Word",
-    "Written",
-]

@@ -17,10 +17,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from heedful.core.result import Result, reports
 from heedful.core.errors import HeedfulError
 from heedful.core.types import Encoded, Floats, Target
 from heedful.heads import word_maps as wording
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Atlas:
+class Atlas(Result):
     """Attention of every layer and head on one text, between tokens or between words."""
+
+    kind: ClassVar[str] = "atlas"
 
     x: Encoded
     stacks: tuple[Maps, ...]  # "self" first; encoder-decoders: "self", "decoder", "cross"
@@ -127,12 +130,6 @@ class Atlas:
 
     # --- views -------------------------------------------------------------------------------------
 
-    def to_html(self, path: str | Path) -> None:
-        """A page with the head view, the grid of all heads and the matrices; everything inline."""
-        from heedful.reports.atlas_page import page
-
-        Path(path).write_text(page(self), encoding="utf-8")
-
     def to_figure(
         self,
         path: str | Path,
@@ -144,14 +141,7 @@ class Atlas:
     ) -> None:
         """A .png or .svg: "grid", all heads; "matrix" and "head", one as a map or lines; "layout", which
         heads look alike."""
-        from heedful.reports.atlas_figure import draw
-
-        draw(self, path, view=view, layer=layer, head=head, stack=stack)
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.atlas_page import fragment
-
-        return str(fragment(self))
+        reports("atlas_figure").draw(self, path, view=view, layer=layer, head=head, stack=stack)
 
     def to_dict(self, weights: bool = True) -> dict[str, Any]:
         """Everything; without `weights` the maps, which are most of it, are left out."""

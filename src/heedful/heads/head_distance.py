@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.heads.kinds import HasStacks
 from heedful.heads.maps import Maps
@@ -78,7 +78,7 @@ def head_distance(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self")
 
 
 @dataclass(frozen=True, eq=False)
-class Layout(Shown):
+class Layout(NotebookRepr):
     """Heads as points in the plane."""
 
     points: Floats  # (L H, 2)

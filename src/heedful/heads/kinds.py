@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.heads.maps import Flags, Maps, Side
 from heedful.heads.word_maps import asked, reachable
@@ -61,7 +61,7 @@ STOPS = frozenset([".", ",", "。", "，", "、", "．", "،", "۔", "।"])
 
 
 @dataclass(frozen=True)
-class HeadKind(Shown):
+class HeadKind(NotebookRepr):
     """What one head does. Over several texts, scores are means and have intervals."""
 
     layer: int

@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
 from heedful.core.registry import metric
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats, Span
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import Subject
@@ -148,7 +148,7 @@ def _share(part: int, whole: int) -> float:
 
 
 @dataclass(frozen=True)
-class Agreement(Shown):
+class Agreement(NotebookRepr):
     """One method on n texts, as ERASER reports it."""
 
     auprc: float

@@ -43,8 +43,8 @@ from torch import Tensor, nn
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.core.notebook import Shown
 from heedful.core.registry import metric
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Attribution, Floats
 from heedful.metrics.metric_input import Again, Subject, unit_scores
 from heedful.metrics.model_copies import can_copy, copied
@@ -151,7 +151,7 @@ Fit = Callable[[Sequence[str], Sequence[int], int], Model]  # (texts, labels, se
 
 
 @dataclass(frozen=True)
-class LabelTest(Shown):
+class LabelTest(NotebookRepr):
     """Explanations of a model with the true labels and one with shuffled labels, text by text."""
 
     stages: tuple[Stage, ...]  # one a text

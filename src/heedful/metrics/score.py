@@ -22,8 +22,8 @@ import numpy as np
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model, missing
-from heedful.core.notebook import Shown
 from heedful.core.registry import Metric
+from heedful.core.result import NotebookRepr
 from heedful.core.types import CONTROL, Attribution, Encoded, Floats, Target
 from heedful.metrics.faithfulness import Ends, Plan
 from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
@@ -40,7 +40,7 @@ ASKED = 8  # draws of the control where each explains again
 
 
 @dataclass(frozen=True)
-class Score(Shown):
+class Score(NotebookRepr):
     """One metric of one method under one operator ("" where nothing is removed), on one text."""
 
     metric: str

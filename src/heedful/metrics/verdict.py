@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import special
 
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
@@ -40,7 +40,7 @@ TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before
 
 
 @dataclass(frozen=True)
-class MethodVerdict(Shown):
+class MethodVerdict(NotebookRepr):
     """What the texts say of one method."""
 
     method: str
@@ -61,7 +61,7 @@ class MethodVerdict(Shown):
 
 
 @dataclass(frozen=True)
-class Verdict(Shown):
+class Verdict(NotebookRepr):
     """Which method to use, and what supports it. `str()` says it in words."""
 
     n: int  # texts

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from heedful.features.steering.results import BROKEN, Point, Side, Sides, Sweep
+from heedful.features.steering.results import BROKEN, Point, Sweep
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again, esc, part, table
-from heedful.reports.steer_terminal import row, short
+from heedful.reports.steer_terminal import row
 
 STYLE = (
     ".heedful .sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(16em,1fr));gap:1.5em}"
@@ -29,11 +29,6 @@ def page(sweep: Sweep) -> str:
 def fragment(sweep: Sweep) -> str:
     """The same body for a notebook cell."""
     return cell(body(sweep, 3), STYLE)
-
-
-def sides_page(sides: Sides) -> str:
-    title = f"{sides.model.get('name')}: before and after"
-    return document(title, sides_body(sides, 1), style=STYLE)
 
 
 def body(sweep: Sweep, size: int) -> str:
@@ -132,24 +127,4 @@ def _plain(name: str, value: Any) -> str:
         f"{value:,}"
         if isinstance(value, int) and not isinstance(value, bool) and name != "seed"
         else str(value)
-    )
-
-
-def sides_body(sides: Sides, size: int) -> str:
-    """Before beside after; `size` is the heading level of the headline."""
-    kicker = f'<p class="kicker"><b>{esc(sides.model.get("name"))}</b> after “{esc(sides.prompt)}”</p>'
-    notes = list(sides.notes) + (["The steer changed no token."] if sides.same else [])
-    lines = "".join(f"<li>{esc(line)}</li>" for line in notes)
-    title = f'<h{size} class="verdict">Before and after</h{size}>'
-    head = f'<header>{kicker}{title}<ul class="sentences">{lines}</ul></header>'
-    drawn = "".join(_side(name, side, size + 1) for name, side in sides.columns.items())
-    settings = {**sides.settings, "mean length of what was added to a position": short(sides.size)}
-    how = made(sides.model, settings, size + 1)
-    return f'{head}\n<div class="sides">{drawn}</div>\n{how}'
-
-
-def _side(name: str, side: Side, size: int) -> str:
-    lead = f"Perplexity under the unsteered model {short(side.perplexity)}, repeats {side.repetition:.0%}."
-    return part(
-        name.replace(" ", "-"), name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size
     )

@@ -28,7 +28,7 @@ import numpy as np
 
 from heedful.comparisons.execute import explain
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Attribution, Floats
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
@@ -46,7 +46,7 @@ BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": f
 
 
 @dataclass(frozen=True)
-class Recall(Shown):
+class Recall(NotebookRepr):
     """How much of what decided a method found, on n held-out texts."""
 
     method: str

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from heedful.core.notebook import Shown
 from heedful.core.phrases import listed
+from heedful.core.result import NotebookRepr
 from heedful.core.types import CONTROL
 
 LEVEL = 0.95
@@ -78,7 +78,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Roar(Shown):
+class Roar(NotebookRepr):
     """What retraining shows. `str()` says it in plain words, and no more than the intervals carry."""
 
     shares: tuple[float, ...]

@@ -26,7 +26,7 @@ from heedful.features.steering.results import Side, Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps
 from heedful.heads.maps import Side as Edge
-from heedful.reports import atlas_page, feature_page, steer_page
+from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.comparison_sections import esc
 from heedful.server.run_kinds import Drawn
@@ -191,7 +191,7 @@ def steer(folder: Path) -> Drawn:
     beside = {str(name): _side(side) for name, side in (data.get("beside") or {}).items()}
     told = {name: data[name] for name in ("size", "same", "model", "settings")}
     found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), beside=beside, **told)
-    return Drawn(lambda: steer_page.sides_body(found, 2), lambda: steer_page.sides_page(found), lambda: data)
+    return Drawn(lambda: sides_page.body(found, 2), lambda: sides_page.page(found), lambda: data)
 
 
 def _side(data: Mapping[str, Any]) -> Side:

@@ -12,8 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from heedful.core.result import TextResult
 from heedful.core.errors import HeedfulError
 from heedful.trials.rows import INTERRUPTED, Finding, plain
 
@@ -22,8 +23,10 @@ COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Trial:
+class Trial(TextResult):
     """The result of `heedful.trial`."""
+
+    kind: ClassVar[str] = "trial"
 
     findings: tuple[Finding, ...]
     texts: int
@@ -74,11 +77,6 @@ class Trial:
         tests = ", ".join(dict.fromkeys(found.test for found in self.findings))
         return f"<heedful.Trial of {self.model.get('name', 'a model')} on {self.texts} texts: {tests}>"
 
-    def __str__(self) -> str:
-        from heedful.reports.trial_terminal import as_text
-
-        return as_text(self)
-
     def to_csv(self) -> str:
         """One line a finding."""
         out = io.StringIO()
@@ -105,17 +103,6 @@ class Trial:
             "notes": list(self.notes),
         }
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.trial_page import page
-
-        target = Path(path)
-        target.write_text(page(self), encoding="utf-8")
-        return target
-
     def save(self, folder: str | Path) -> Path:
         """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
         target = Path(folder)
@@ -133,11 +120,6 @@ class Trial:
             raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
         except (KeyError, TypeError, ValueError) as error:
             raise HeedfulError(f"{path} is not a saved trial", str(error)) from None
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.trial_page import fragment
-
-        return fragment(self)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def page(
             loaded, dictionary, file, numbers, own=text or (), choose=choose, examples=examples,
             quantiles=quantiles, rows=rows, site=site, text_column=text_column, seed=seed, progress=say,
         )  # fmt: skip
-    write(html, found.to_html())
+    write(html, found.page())
     if as_json:
         put_json({"page": str(html), **found.to_dict()})
         return

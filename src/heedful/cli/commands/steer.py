@@ -94,9 +94,9 @@ def steer(
         found = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         found = _told(loaded, wish, found)
     if html:
-        from heedful.reports import steer_page
+        from heedful.reports import sides_page, steer_page
 
-        write(html, steer_page.page(found) if sweep else steer_page.sides_page(found))
+        write(html, steer_page.page(found) if sweep else sides_page.page(found))
     if as_json:
         put_json(found.to_dict())
     else:

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.io.run_folder import parse
 
 FORMAT = 1
@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Acts(Shown):
+class Acts(NotebookRepr):
     """A harvested store."""
 
     folder: Path

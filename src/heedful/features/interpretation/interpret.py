@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.interpretation.permuted_control import Places, flat, moved
 from heedful.features.interpretation.scores import Bools, Score, detection, pearson, spearman
 from heedful.features.reading.examples import Context, Snippet
@@ -77,7 +77,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Interpretation(Shown):
+class Interpretation(NotebookRepr):
     """A feature, what is said about it, and how well that predicts it beside the controls."""
 
     feature: int

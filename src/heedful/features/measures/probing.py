@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.features.activations.eval_windows import activations, corpus, site_of
 from heedful.features.measures.sparsity import Figure, ratio
@@ -38,7 +38,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Probed(Shown):
+class Probed(NotebookRepr):
     """Accuracies by k, with controls."""
 
     features: dict[int, Figure]

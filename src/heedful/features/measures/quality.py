@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
@@ -39,7 +39,7 @@ from heedful.models.sites.access import width
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(Shown):
+class Measured(NotebookRepr):
     """What was measured of one dictionary."""
 
     figures: dict[str, Figure]
@@ -125,7 +125,7 @@ def _loss_of(model: Any, found: Corpus) -> str | None:
 
 
 @dataclass(frozen=True)
-class Noise(Shown):
+class Noise(NotebookRepr):
     """One figure over dictionaries that differ in their seed alone."""
 
     values: tuple[float, ...]

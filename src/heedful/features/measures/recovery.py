@@ -24,7 +24,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.features.activations.stream import rows_of
 from heedful.features.measures.synthetic import Synthetic
@@ -44,7 +44,7 @@ class Matched:
 
 
 @dataclass(frozen=True, eq=False)
-class Recovery(Shown):
+class Recovery(NotebookRepr):
     """What a dictionary found, feature by feature."""
 
     latent: Tensor  # (N,)

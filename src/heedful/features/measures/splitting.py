@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.measures.sparsity import Figure, ratio
 from heedful.features.sae.autoencoder import SAE
 
@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Splitting(Shown):
+class Splitting(NotebookRepr):
     """A forest over widths."""
 
     widths: tuple[int, ...]

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
@@ -99,7 +99,7 @@ def likeness(correlations: Tensor) -> Likeness:
 
 
 @dataclass(frozen=True, eq=False)
-class Universality(Shown):
+class Universality(NotebookRepr):
     """Medians of the best correlation, each with its interval."""
 
     figures: dict[str, Figure]  # features, back, neurons, random, shuffled

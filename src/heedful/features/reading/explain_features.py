@@ -34,7 +34,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import require
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Attribution, Encoded, Floats, Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import site_of
@@ -74,7 +74,7 @@ class SpecialTokens:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureExplanation(Shown):
+class FeatureExplanation(NotebookRepr):
     """The features of one text, strongest first."""
 
     x: Encoded

@@ -10,16 +10,15 @@ own              their activations on texts of the reader
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr, Result
 from heedful.features.interpretation.interpret import Explainer, Interpretation, Simulator, interpret
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import Bools
@@ -31,7 +30,7 @@ from heedful.features.reading.similar_features import Neighbours, nearest
 
 
 @dataclass(frozen=True)
-class Page(Shown):
+class Page(NotebookRepr):
     """One feature."""
 
     reading: Reading
@@ -55,8 +54,10 @@ class Page(Shown):
 
 
 @dataclass(frozen=True)
-class FeaturePages:
+class FeaturePages(Result):
     """A few features of one autoencoder, and how they were chosen and read."""
+
+    kind: ClassVar[str] = "feature"
 
     pages: tuple[Page, ...]
     readings: Readings
@@ -74,23 +75,6 @@ class FeaturePages:
             "model": r.model, "site": r.site, "texts": r.texts, "chosen": r.chosen, "settings": r.settings,
             "notes": list(r.notes), "autoencoder": self.facts, "features": [p.to_dict() for p in self.pages],
         }  # fmt: skip
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """One file that needs nothing else; written to `path` if given."""
-        from heedful.reports import feature_page
-
-        text = feature_page.page(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
-
-    def _repr_html_(self) -> str:
-        from heedful.reports import feature_page
-
-        return feature_page.fragment(self)
 
 
 def feature_pages(

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.activations.windows import (
     Batch,
     Cut,
@@ -49,7 +49,7 @@ Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batc
 
 
 @dataclass(frozen=True)
-class Readings(Shown):
+class Readings(NotebookRepr):
     """Of several features, from one pass."""
 
     features: tuple[Reading, ...]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.activations import store_writer as whole
 from heedful.features.sae import architectures
 from heedful.features.sae.base import Memory, Params
@@ -55,7 +55,7 @@ class Config:
 
 
 @dataclass(frozen=True, eq=False)
-class SAE(Shown):
+class SAE(NotebookRepr):
     """A dictionary of F directions in activations of width d."""
 
     config: Config

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Encoded
 from heedful.features.activations.stream import Rows
 from heedful.features.sae.autoencoder import SAE
@@ -38,7 +38,7 @@ ENCODED = 1 << 23  # activations of all features held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Direction(Shown):
+class Direction(NotebookRepr):
     """A vector at a site."""
 
     vector: Tensor  # (d,)

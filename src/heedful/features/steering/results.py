@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr, Result
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
 LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
@@ -91,8 +89,10 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Result):
     """Points in the order of strength, the unsteered one first."""
+
+    kind: ClassVar[str] = "steer"
 
     points: tuple[Point, ...]
     prompts: tuple[str, ...]
@@ -146,22 +146,6 @@ class Sweep:
             "notes": list(self.notes),
         }
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.steer_page import page
-
-        target = Path(path)
-        target.write_text(page(self), encoding="utf-8")
-        return target
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.steer_page import fragment
-
-        return fragment(self)
-
     def __repr__(self) -> str:
         return f"<heedful.Sweep of {self.model.get('name')}: {' '.join(self.sentences())}>"
 
@@ -176,8 +160,10 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Sides(Shown):
+class Sides(Result):
     """Continuations of one prompt, drawn with the same seed."""
+
+    kind: ClassVar[str] = "sides"
 
     prompt: str
     before: Side
@@ -204,14 +190,6 @@ class Sides(Shown):
             **sides,
             **told,
         }
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.steer_page import sides_page
-
-        target = Path(path)
-        target.write_text(sides_page(self), encoding="utf-8")
-        return target
 
 
 def paired(base: Point, point: Point) -> Mean:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering import strength
 from heedful.features.steering.directions import Direction, feature_maxima, known_maxima, site_of
@@ -33,7 +33,7 @@ Push = Callable[[Tensor], Tensor]  # activations (n, d) -> what is added (n, d)
 
 
 @dataclass(eq=False)
-class Applied(Shown):
+class Applied(NotebookRepr):
     """What a steer did so far: how many positions it reached, and by how much it moved them."""
 
     positions: int = 0

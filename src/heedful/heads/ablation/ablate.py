@@ -22,7 +22,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,7 +59,7 @@ Anatomy = Mapping[str, tuple[int, ...]]  # stack -> number of heads of each of i
 
 
 @dataclass(frozen=True, eq=False)
-class Means(Shown):
+class Means(NotebookRepr):
     """Mean output of every head."""
 
     values: Mapping[Site, Tensor]  # (H, d) a layer

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Encoded
 from heedful.heads.ablation.ablate import (
     Anatomy,
@@ -38,7 +38,7 @@ Prediction = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Without(Shown):
+class Without(NotebookRepr):
     """What removing some heads did to one text."""
 
     heads: tuple[str, ...]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.stats.intervals import Interval
 
 SURE = 0.05
@@ -53,7 +53,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Importance(Shown):
+class Importance(NotebookRepr):
     """Every head's (or layer's) worth on these texts."""
 
     model: str

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats, Progress
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pruning(Shown):
+class Pruning(NotebookRepr):
     """The curve, on texts that had no part in the choice."""
 
     model: str

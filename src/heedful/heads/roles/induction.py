@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Floats, Progress
 from heedful.stats.intervals import Band, Interval, student
 
@@ -68,7 +68,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Induction(Shown):
+class Induction(NotebookRepr):
     """Every head's scores, layer by layer."""
 
     model: str

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Encoded, Floats, Progress, Span
 from heedful.heads.roles.bias_templates import Template, Variant, variant
 from heedful.stats.intervals import Interval, max_t, sign_flips
@@ -71,7 +71,7 @@ class Preference:
 
 
 @dataclass(frozen=True)
-class Bias(Shown):
+class Bias(NotebookRepr):
     model: str
     templates: int
     seed: int

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.notebook import Shown
+from heedful.core.result import NotebookRepr
 from heedful.core.types import Encoded, Floats, Progress, Span
 from heedful.heads.roles.conllu import Sentence
 from heedful.stats.intervals import Interval, bootstrap
@@ -73,7 +73,7 @@ class Relation:
 
 
 @dataclass(frozen=True, eq=False)
-class Syntax(Shown):
+class Syntax(NotebookRepr):
     """Accuracy of every head, and the best for each relation."""
 
     model: str

@@ -12,8 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from heedful.core.result import TextResult, reports
 from heedful.core.errors import HeedfulError
 
 FILE = "lab.json"
@@ -78,8 +79,10 @@ KINDS: dict[str, type[Part]] = {"said": Said, "table": Table, "figure": Figure, 
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class LabReport:
+class LabReport(TextResult):
     """The result of `heedful.run_lab`."""
+
+    kind: ClassVar[str] = "lab"
 
     lab: str
     title: str
@@ -115,11 +118,6 @@ class LabReport:
     def __repr__(self) -> str:
         return f"<heedful.LabReport of {self.lab}: {self.answer}>"
 
-    def __str__(self) -> str:
-        from heedful.reports.lab_terminal import as_text
-
-        return as_text(self)
-
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `claims` is a view of the parts for other readers."""
         names = {kind: name for name, kind in KINDS.items()}
@@ -134,22 +132,9 @@ class LabReport:
             "settings": dict(self.settings),
         }
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
-        from heedful.reports.lab_page import page
-
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page(self), encoding="utf-8")
-        return target
-
     def save(self, folder: str | Path) -> Path:
         """Write lab.json, report.html and every figure into a folder; `LabReport.load` opens it again."""
-        from heedful.reports.charts.export_svg import standalone
-
+        standalone = reports("charts.export_svg").standalone
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         (target / FILE).write_text(self.to_json(), encoding="utf-8")
@@ -168,11 +153,6 @@ class LabReport:
             raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
         except (KeyError, TypeError, ValueError) as error:
             raise HeedfulError(f"{path} is not a saved lab", str(error)) from None
-
-    def _repr_html_(self) -> str:
-        from heedful.reports.lab_page import fragment
-
-        return fragment(self)
 
 
 def _from_dict(data: Mapping[str, Any]) -> LabReport:
