@@ -10,7 +10,8 @@ from torch import Tensor
 from bench.models import classifier, question
 from bench.timing import Ratio, Rivals, compare_all
 from heedful.core import registry
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.explainers.integrated_gradients import baseline_embeds
 
 TITLE = "Integrated gradients to a 1e-3 completeness gap, 128 tokens"

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 import heedful
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.models.zoo import resolve
 
 # No word occurs twice and none has punctuation: the lime package takes equal words for one.

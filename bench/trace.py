@@ -10,8 +10,8 @@ from torch import Tensor
 from bench.models import classifier, question
 from bench.rivals import by_hand
 from bench.timing import Ratio, Work, compare
-from heedful.comparisons.execute import Run
 from heedful.core import registry
+from heedful.engine.cached_model import Run
 
 TITLE = "All trace methods together, 128 tokens"
 

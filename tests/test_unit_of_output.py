@@ -26,8 +26,8 @@ from heedful.checks.conventions import FEW
 from heedful.checks.metrics import TEXT as LONGER
 from heedful.checks.metrics import Bench
 from heedful.core import registry
+from heedful.core.attribution import Attribution
 from heedful.core.model import Model, missing
-from heedful.core.types import Attribution
 from heedful.explainers import lime as limes
 from heedful.metrics.score import weigh
 from heedful.nn.one_layer import OneLayerClassifier

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.stats.lime_limit import PUBLISHED
 
 BATCH = 64

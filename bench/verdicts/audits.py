@@ -24,7 +24,7 @@ from scipy import stats
 import heedful
 from bench.verdicts.models import Known
 from bench.verdicts.rates import EXCHANGES
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.metrics.faithfulness import bin_counts
 from heedful.metrics.random_orders import Cell, Pools
 from heedful.metrics.verdict import Verdict, judge

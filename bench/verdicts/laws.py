@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.metrics.random_orders import Cell, Pools
 
 SHARED = 0.6

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 WORDS = tuple(f"{a}{b}" for a in "bdfgklmnprstvz" for b in ("an", "el", "im"))  # 42
 LENGTH = 12

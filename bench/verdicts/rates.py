@@ -20,7 +20,7 @@ from scipy import stats
 
 from bench.verdicts.laws import CELLS, LAWS, pools
 from heedful.audits.stopping import decided
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.metrics.random_orders import Cell, Pools, by_family, standard
 from heedful.metrics.verdict import Facts, Verdict, judge
 

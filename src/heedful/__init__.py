@@ -22,17 +22,13 @@ if TYPE_CHECKING:
     from heedful.comparisons.execute import explain
     from heedful.comparisons.explain_tokens import explain_each
     from heedful.comparisons.planning import plan
-    from heedful.core.types import (
-        Attribution,
-        Comparison,
-        Cost,
-        Encoded,
-        Evidence,
-        Target,
-        Trace,
-        Word,
-        Written,
-    )
+    from heedful.comparisons.result import Comparison
+    from heedful.core.attribution import Attribution, Cost, Word, Written
+    from heedful.core.evidence import Evidence
+    from heedful.core.input import Encoded
+    from heedful.core.lab_report import LabReport
+    from heedful.core.target import Target
+    from heedful.core.trace import Trace
     from heedful.features.activations.harvest import harvest
     from heedful.features.activations.store import Acts
     from heedful.features.reading.feature_pages import FeaturePages, feature_pages
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.heads.atlas import Atlas, attention
     from heedful.labs.base.registry import run_lab
-    from heedful.labs.base.report import LabReport
     from heedful.metrics.verdict import Verdict
     from heedful.models.load import load
     from heedful.server.app import serve

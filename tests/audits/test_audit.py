@@ -20,8 +20,8 @@ from heedful.audits.result import verdict_of
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import Settings, settle
 from heedful.audits.shard import Shard, weigh_shard
-from heedful.comparisons.execute import Run
 from heedful.core import registry
+from heedful.engine.cached_model import Run
 from heedful.io.datasets import Row
 from heedful.metrics.score import Score, weigh
 from heedful.metrics.summary import pools_of, summarise

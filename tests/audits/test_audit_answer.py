@@ -11,7 +11,7 @@ import pytest
 from bench.verdicts.laws import LAWS, pools
 
 import heedful
-from heedful.core.types import Evidence
+from heedful.core.evidence import Evidence
 from heedful.metrics.verdict import Facts, Verdict, judge
 from heedful.metrics.verdict_sentences import PROMISE
 from heedful.reports.audit_page import page

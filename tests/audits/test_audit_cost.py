@@ -11,7 +11,7 @@ import pytest
 import heedful
 from heedful.audits.api import PROBES
 from heedful.audits.settings import METRICS, Settings
-from heedful.comparisons.execute import Run
+from heedful.engine.cached_model import Run
 from heedful.metrics.score import weigh
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]

@@ -16,7 +16,7 @@ from bench.verdicts.models import noise, planted, shortcut
 import heedful
 from heedful.audits.estimate import foretell
 from heedful.cli.main import main
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
 from heedful.io.datasets import Columns, in_random_order, open_source
 from heedful.metrics.random_orders import beaten, by_family
 from heedful.metrics.score import weigh

@@ -21,8 +21,8 @@ from heedful import checks
 from heedful.checks import conventions, properties
 from heedful.checks import known_models as known
 from heedful.core import registry
+from heedful.core.attribution import Attribution
 from heedful.core.model import missing
-from heedful.core.types import Attribution
 from heedful.models.zoo import catalog
 
 NAMES = list(registry.explainers())

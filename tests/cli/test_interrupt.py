@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.comparisons import execute as running
-from heedful.comparisons.execute import Run
-from heedful.core.types import Comparison, Step
+from heedful.comparisons.result import Comparison
+from heedful.core.progress import Step
+from heedful.engine.cached_model import Run
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran"
 METHODS = ["grad-l2", "occlusion", "lime", "kernel-shap"]
@@ -27,7 +27,7 @@ EXACT = {
 
 @pytest.fixture(autouse=True)
 def _no_earlier_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_interrupted_at", float("-inf"))
+    monkeypatch.setattr("heedful.comparisons.execute._interrupted_at", float("-inf"))
 
 
 def at(method: str, rows: int) -> Any:

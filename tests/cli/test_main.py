@@ -16,8 +16,8 @@ import pytest
 
 import heedful
 from heedful.cli.main import app, main
+from heedful.comparisons.result import Comparison
 from heedful.core import registry
-from heedful.core.types import Comparison
 
 TEXT = "the service is not bad and the food is great"
 COMMANDS = [
@@ -628,10 +628,9 @@ def test_generate_says_what_a_long_run_will_cost(
 def test_generate_keeps_the_tokens_that_are_finished(
     as_json: bool, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from heedful.comparisons import execute as running
     from heedful.comparisons import explain_tokens
 
-    monkeypatch.setattr(running, "_interrupted_at", float("-inf"))
+    monkeypatch.setattr("heedful.comparisons.execute._interrupted_at", float("-inf"))
     explain, calls = explain_tokens.explain, []
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import heedful
 from heedful.cli.main import app, main
 from heedful.cli.typed_command import OUTPUTS, typed
+from heedful.comparisons.result import Comparison
 from heedful.core.command_line import LONGEST, command_line, param_text, param_value, quoted
-from heedful.core.types import Comparison
 from heedful.reports import reproduce
 
 TEXT = "the service is not bad and the food is great"

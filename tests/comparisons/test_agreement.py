@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from heedful.comparisons.agreement import MEASURES, chance, chance_band, matrix
+from heedful.comparisons.agreement import MEASURES, chance, chance_band
+from heedful.comparisons.result import Comparison, matrix
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution, Comparison, Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 
 
 def compare(*methods: tuple[list[float], bool]) -> Comparison:
@@ -125,7 +128,7 @@ def test_chance_band_is_withheld_for_a_handful_of_words() -> None:
 
 def test_sentences_are_ranked_as_sentences(shared: Any) -> None:
     import heedful
-    from heedful.comparisons.agreement import ranked_count
+    from heedful.comparisons.result import ranked_count
 
     text = "the cat sat. a dog ran to the low house! hello world."
     found = heedful.explain(shared("bert").model, text, ["occlusion", "grad-l2"], unit="sentence")

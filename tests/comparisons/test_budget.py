@@ -7,7 +7,7 @@ import pytest
 
 from heedful.checks import linear_model
 from heedful.checks.conventions import question
-from heedful.comparisons.execute import Run
+from heedful.engine.cached_model import Run
 from heedful.models.passes import BudgetSpentError
 
 

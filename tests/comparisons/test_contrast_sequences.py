@@ -15,7 +15,7 @@ import torch
 import heedful
 from heedful.core import registry
 from heedful.core.model import missing
-from heedful.core.types import Target
+from heedful.core.target import Target
 
 TEXT = "the cat sat on the mat. hello world!"
 LONG = " ".join([TEXT] * 3)  # long enough for rows to share their beginning

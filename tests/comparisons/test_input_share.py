@@ -15,10 +15,12 @@ import torch
 from rich.console import Console
 
 import heedful
-from heedful.comparisons.input_share import input_share, share_by_count
+from heedful.comparisons.input_share import input_share
+from heedful.comparisons.result import Comparison, share_by_count
+from heedful.comparisons.run_folder import comparison_from_dict, comparison_to_dict
+from heedful.core.attribution import Attribution, Written
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution, Comparison, Target, Written
-from heedful.io.run_folder import comparison_from_dict, comparison_to_dict
+from heedful.core.target import Target
 from heedful.models.written_text import written_text
 from heedful.reports import comparison_terminal
 from heedful.reports.columns import visible

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.comparisons.execute import Run
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison
+from heedful.engine.cached_model import Run
 from heedful.reports.charts.sparkline import sparkline
 from heedful.reports.comparison_page import page
 from heedful.reports.comparison_terminal import render
@@ -72,7 +72,7 @@ def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
         run = Run(model)
         with monkeypatch.context() as patch:
             if blind:
-                patch.setattr("heedful.comparisons.execute.seen", lambda *_: heedful.core.types.Inside())
+                patch.setattr("heedful.comparisons.execute.seen", lambda *_: heedful.core.internals.Inside())
             before = model.spent.unique
             heedful.explain(run, TEXT, ["occlusion", "attention-avg"], evidence=True)
             spent.append(model.spent.unique - before)
@@ -104,7 +104,7 @@ def test_it_comes_back_from_disk(seen: Comparison, tmp_path: Path) -> None:
     assert repr(again.inside) == repr(seen.inside)
     old = seen.to_dict()
     del old["inside"]  # a run of before
-    from heedful.io.run_folder import comparison_from_dict
+    from heedful.comparisons.run_folder import comparison_from_dict
 
     assert comparison_from_dict(old).inside.removals == ()
 
@@ -163,7 +163,7 @@ def test_sparklines_of_the_terminal(seen: Comparison) -> None:
     assert len(drawn) == len(removal.curves) + 1
     assert {len(line) for line in drawn} == {len(removal.band)}
     assert not any(
-        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.types.Inside()).verdict)
+        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.internals.Inside()).verdict)
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 
 import heedful
 from heedful.comparisons import planning
-from heedful.comparisons.execute import Run
 from heedful.comparisons.planning import plan
 from heedful.core import registry
+from heedful.core.attribution import Attribution
 from heedful.core.model import missing
-from heedful.core.types import Attribution
+from heedful.engine.cached_model import Run
 from heedful.metrics.faithfulness import bin_counts
 
 TEXTS = ("cat", "the cat sat", "the cat sat on the mat. hello world! don't stop, a dog ran")

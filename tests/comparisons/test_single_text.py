@@ -14,7 +14,8 @@ import heedful
 from heedful import checks
 from heedful.comparisons.single_text import METRICS, draws_needed, operator_of, rows_of, said, standings
 from heedful.core import registry
-from heedful.core.types import Evidence, Removal
+from heedful.core.evidence import Evidence
+from heedful.core.internals import Removal
 from heedful.metrics import sensitivity_warning
 from heedful.reports.comparison_page import page
 from heedful.reports.reproduce import command, python

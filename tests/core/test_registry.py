@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from heedful.core import registry
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.model import require
-from heedful.core.types import Attribution
 from heedful.models.load import load
 
 

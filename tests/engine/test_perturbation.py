@@ -10,8 +10,8 @@ import pytest
 
 from heedful.core import removal_record
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.removal_record import recording
-from heedful.core.types import Encoded
 from heedful.modalities import operators
 from heedful.modalities.operators import Row, checked, removed, spread, swapped
 from heedful.models.passes import BudgetSpentError, Memory, chunks, evaluate

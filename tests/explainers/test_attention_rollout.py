@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Target, Trace
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.explainers.attention_rollout import roll, steps
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.core.types import Encoded, Target, Trace
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.explainers.attention_flow import flow
 
 

@@ -10,8 +10,8 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful.comparisons.execute import Run
 from heedful.core import registry
+from heedful.engine.cached_model import Run
 from heedful.explainers.integrated_gradients import Path, baseline_embeds, integrated_gradients, smoothgrad
 
 TEXT = "the cat sat on the mat"

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.comparisons.execute import BudgetSpentError, Run
+from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import require
+from heedful.engine.cached_model import Run
 from heedful.explainers.value_zeroing import mixing, shares
 from heedful.models.value_zeroing import NAME, value_maps
 

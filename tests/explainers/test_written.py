@@ -15,7 +15,8 @@ from captum.attr import IntegratedGradients
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Attribution, Target
+from heedful.core.attribution import Attribution
+from heedful.core.target import Target
 from heedful.explainers.attention_rollout import rolled, written_columns
 from heedful.explainers.chefer import relevances
 from heedful.models.written_text import extended, written_text

@@ -14,8 +14,8 @@ from torch import nn
 import heedful
 from heedful.comparisons.single_text import weighed
 from heedful.core import registry
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution
 from heedful.features.reading.explain_features import DRAWS, explain_features, feature_attribution
 from heedful.features.sae.autoencoder import SAE, Config
 from heedful.features.steering.steer import steer

@@ -131,7 +131,7 @@ class Toy:
         return 60
 
     def encode(self, text: str) -> Any:
-        from heedful.core.types import Encoded
+        from heedful.core.input import Encoded
 
         spans = ((0, 0), (0, 1))
         return Encoded("a", (0, 5), ("s", "a"), spans, (True, False), (-1, 0), ((0, 1),), (-1, 0))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded
+from heedful.core.input import Encoded
 from heedful.heads.roles.conllu import Sentence, parse, read
 from heedful.heads.roles.syntax import (
     ALL,

@@ -17,9 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution, Comparison, Cost, Encoded, Target
-from heedful.io.run_folder import (
+from heedful.comparisons.result import Comparison
+from heedful.comparisons.run_folder import (
     FILES,
     attribution_to_dict,
     comparison_from_dict,
@@ -27,6 +26,10 @@ from heedful.io.run_folder import (
     load,
     save,
 )
+from heedful.core.attribution import Attribution, Cost
+from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 
 # sums of a few of them stay finite: overflow is not what these tests are about
 floats = st.floats(-1e300, 1e300) | st.just(float("nan"))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.lab_report import Claim
 from heedful.labs import alignment
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data import toy_language as toy
 from heedful.labs.measures import alignment_scores
 from heedful.nn import Maps, Transformer, TransformerConfig, generate

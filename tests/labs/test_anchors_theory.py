@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs import anchors_theory as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data import anchor_cases
 from heedful.labs.data.anchor_cases import Case
 from heedful.labs.data.reviews import reviews

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from heedful.core.lab_report import Claim
 from heedful.heads.roles.bias_templates import read
 from heedful.heads.roles.pronoun_bias import Bias, Effect, HeadBias, Preference
 from heedful.labs import bias as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 
 STILL = Effect(0.0, (-0.01, 0.01), 1.0)
 PLACE = Effect(-0.2, (-0.25, -0.15), 0.001)

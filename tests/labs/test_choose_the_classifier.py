@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs import choose_the_classifier as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.mails import Mail, mails
 from heedful.labs.human_study import study_trials
 from heedful.labs.human_study.study_trials import (

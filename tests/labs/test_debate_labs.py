@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.core.types import Cost
+from heedful.core.attribution import Cost
+from heedful.core.lab_report import Claim
 from heedful.labs import not_explanation as first
 from heedful.labs import not_not_explanation as second
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.reviews import reviews
 from heedful.labs.models.attention_setup import stage
 from heedful.nn.train import TrainConfig

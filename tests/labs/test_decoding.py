@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs import decoding as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.nn import GPT2
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 import heedful
+from heedful.core.lab_report import Claim, Figure
 from heedful.labs import disagreement as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim, Figure
 
 
 @pytest.fixture(scope="module")

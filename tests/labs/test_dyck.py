@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.lab_report import Claim
 from heedful.labs import dyck as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.brackets import (
     Grammar,
     accuracy,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs import exact_shapley as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.stats import enumeration, ratio_game
 
 

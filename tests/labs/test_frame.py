@@ -17,9 +17,9 @@ import pytest
 
 import heedful
 from heedful.core.errors import HeedfulError
+from heedful.core.lab_report import Claim, LabReport
 from heedful.labs.base import registry
 from heedful.labs.base.registry import LabRun, lab, labs, run_lab
-from heedful.labs.base.report import Claim, LabReport
 from heedful.reports import lab_page, lab_terminal
 from heedful.reports.charts.export_svg import standalone
 from heedful.reports.charts.forest_scatter import Line, forest

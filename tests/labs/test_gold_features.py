@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from heedful.core.lab_report import Claim
 from heedful.labs import gold_features as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.retraining.glassbox_models import Logistic, Tree
 
 

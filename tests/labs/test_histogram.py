@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.lab_report import Claim
 from heedful.labs import histogram as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.measures import counting_explained as asking
 from heedful.labs.models.counting import (
     CountConfig,

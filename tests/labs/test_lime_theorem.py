@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs import lime_theorem as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.one_layer_cases import Case, case, documents, error, fresh
 from heedful.stats import lime_first_order, ratio_game
 from heedful.stats.lime_limit import row_weights

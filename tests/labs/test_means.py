@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from heedful.core.lab_report import Claim
 from heedful.labs.base.claims import claim_all, claim_mean
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 
 
 def claimed(values: list[float], **bounds: float) -> Claim:

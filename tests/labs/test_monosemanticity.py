@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.lab_report import Claim, Said
 from heedful.features.activations.eval_windows import activations, corpus
 from heedful.features.measures.quality import Measured
 from heedful.features.measures.sparsity import Figure
@@ -16,7 +17,6 @@ from heedful.features.measures.universality import Likeness, Universality
 from heedful.features.sae.autoencoder import SAE, Config
 from heedful.labs import LabRun
 from heedful.labs import monosemanticity as lab
-from heedful.labs.base.report import Claim, Said
 
 D = 64
 

@@ -10,8 +10,8 @@ import pytest
 import heedful
 from heedful.comparisons.agreement import unit_scores
 from heedful.core import registry
+from heedful.core.lab_report import Claim
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.measures import positive_scores as lab
 from heedful.models.zoo import resolve
 

@@ -9,9 +9,9 @@ import pytest
 
 import heedful
 from heedful.core import registry
+from heedful.core.lab_report import Claim
 from heedful.labs import sanity_checks as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.reviews import reviews
 from heedful.labs.models.relu_net import relu_net
 from heedful.metrics.metric_input import Subject

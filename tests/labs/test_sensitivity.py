@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from heedful.core.lab_report import Claim
 from heedful.labs import sensitivity as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 
 
 def test_integrated_gradients_of_the_unit() -> None:

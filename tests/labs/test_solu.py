@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
+from heedful.core.lab_report import Claim, Table
 from heedful.labs import LabRun
 from heedful.labs import solu as lab
-from heedful.labs.base.report import Claim, Table
 from heedful.labs.models.small_lm import losses
 from heedful.nn import GPT2, GPT2Config
 

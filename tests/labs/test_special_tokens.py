@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import heedful
+from heedful.core.lab_report import Claim
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.measures import special_tokens as lab
 from heedful.models.zoo import resolve
 

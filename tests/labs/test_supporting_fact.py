@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.lab_report import Claim
 from heedful.labs import supporting_fact as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.base.report import Claim
 from heedful.labs.data.stories import (
     ID,
     PEOPLE,

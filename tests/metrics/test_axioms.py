@@ -12,7 +12,7 @@ import torch
 import heedful
 from heedful import checks
 from heedful.core import registry
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
 from heedful.metrics import axioms as a
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heedful import checks
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
 from heedful.metrics.compactness import gini
 from heedful.metrics.score import weigh
 

@@ -10,9 +10,9 @@ import pytest
 
 import heedful
 from heedful import checks
-from heedful.comparisons.execute import Run
 from heedful.core import registry
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
+from heedful.engine.cached_model import Run
 from heedful.metrics import consistency as c
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh

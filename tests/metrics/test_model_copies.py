@@ -14,7 +14,7 @@ import heedful
 from heedful import checks
 from heedful.checks.known_models import reader_model, textbook_model
 from heedful.checks.module_state import changes, noticed
-from heedful.comparisons.execute import Run
+from heedful.engine.cached_model import Run
 from heedful.metrics.model_copies import bare, can_copy, copied
 
 TEXT = "the cat sat on the mat"

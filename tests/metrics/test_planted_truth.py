@@ -14,7 +14,7 @@ import pytest
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
 from heedful.metrics.score import Score, default_metrics, weigh
 from heedful.metrics.summary import pools_of
 from heedful.metrics.verdict import Verdict, judge

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score
 
 from heedful import checks
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import get_metric
-from heedful.core.types import Attribution
 from heedful.metrics import plausibility as p
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh

@@ -12,9 +12,9 @@ import torch
 
 import heedful
 from heedful import checks
-from heedful.comparisons.execute import Run
 from heedful.core import registry
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
+from heedful.engine.cached_model import Run
 from heedful.metrics import robustness as r
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh

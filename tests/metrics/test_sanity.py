@@ -17,7 +17,7 @@ import heedful
 from heedful import checks
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
-from heedful.core.types import Attribution
+from heedful.core.attribution import Attribution
 from heedful.metrics import sanity as s
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh

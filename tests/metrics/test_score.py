@@ -11,9 +11,9 @@ import pytest
 import heedful
 from heedful import checks
 from heedful.checks.known_models import WEIGHTS
-from heedful.comparisons.execute import Run
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution
+from heedful.engine.cached_model import Run
 from heedful.metrics.score import Score, default_metrics, weigh
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge

@@ -11,7 +11,7 @@ from bench.verdicts import rates
 from bench.verdicts.laws import CELLS, LAWS, pools
 from scipy import stats
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.metrics.random_orders import (
     Cell,
     Pools,

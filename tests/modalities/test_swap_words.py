@@ -15,7 +15,8 @@ import pytest
 
 import heedful
 from heedful.cli.main import main
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.modalities.operators import Row
 from heedful.modalities.swap_words import WORDS, current_words, replacements, swap_words, words_of
 from heedful.models.load import load

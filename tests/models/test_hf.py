@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Target
+from heedful.core.target import Target
 from heedful.modalities import operators
 from heedful.modalities.swap_words import swap_words
 from heedful.models import passes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.comparisons.execute import Run
+from heedful.engine.cached_model import Run
 from heedful.modalities import operators
 from heedful.modalities.operators import Row
 from heedful.models import passes

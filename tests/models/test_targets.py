@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.models import targets
 
 LABELS = ["negative", "positive", "Mixed", "mixed"]

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.core.types import Attribution, Comparison, Cost, Encoded, Target
+from heedful.comparisons.result import Comparison
+from heedful.core.attribution import Attribution, Cost
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps, Side
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from tests.reports.conftest import chart, compare
 
-from heedful.core.types import Evidence, Fired, Firing, Inside, Looked, Removal
+from heedful.core.evidence import Evidence
+from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
 
 # run, each of these would leave a mark on the page's window
 EVIL = (
@@ -151,7 +152,7 @@ def splitting() -> Any:
 
 
 def lab() -> Any:
-    from heedful.labs.base.report import Claim, Figure, LabReport, Said, Table
+    from heedful.core.lab_report import Claim, Figure, LabReport, Said, Table
     from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
     from heedful.reports.charts.panels import Panel, arrows, heat
 

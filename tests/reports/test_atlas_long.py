@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.core.types import Encoded
+from heedful.core.input import Encoded
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps, Side
 from heedful.reports.atlas_page import page

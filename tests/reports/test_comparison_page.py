@@ -14,8 +14,9 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from heedful.core.types import Comparison, Target
-from heedful.io.run_folder import comparison_from_dict
+from heedful.comparisons.result import Comparison
+from heedful.comparisons.run_folder import comparison_from_dict
+from heedful.core.target import Target
 from heedful.reports.comparison_page import fragment, page, scripts
 from heedful.reports.comparison_summary import explained, percent, sentences
 

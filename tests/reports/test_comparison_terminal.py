@@ -13,7 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from heedful.cli.console import console, counted
-from heedful.core.types import Attribution, Comparison, Evidence, Target
+from heedful.comparisons.result import Comparison
+from heedful.core.attribution import Attribution
+from heedful.core.evidence import Evidence
+from heedful.core.target import Target
 from heedful.reports.columns import column, visible
 from heedful.reports.comparison_terminal import bar, render, show
 

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison
 from heedful.reports.columns import columns
 from heedful.reports.generation_table import TOP, show
 

@@ -13,8 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from scipy import stats
 
-from heedful.comparisons.agreement import matrix
-from heedful.core.types import Comparison, Encoded, Target, Written
+from heedful.comparisons.result import Comparison, matrix
+from heedful.core.attribution import Written
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.reports import comparison_terminal, generation_table
 from heedful.reports.columns import columns, written_columns
 from heedful.reports.comparison_page import page

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import heedful
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution
 from heedful.retraining import glassbox_models
 from heedful.retraining.gold_features import Recall, function_of, gold_recall, interval, recall, words_of
 

@@ -14,8 +14,8 @@ from tests.server.chromium import visits
 from tests.server.serving import finished, listening
 
 import heedful
-from heedful.core.types import Comparison
-from heedful.modalities.text_units import select
+from heedful.comparisons.result import Comparison
+from heedful.core.text_units import select
 from heedful.server import app, input_parts
 
 PAIR = ("the cat sat on the mat", "a dog ran")

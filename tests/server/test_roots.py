@@ -47,7 +47,7 @@ def test_damaged_runs_are_told(client: httpx.Client, house: app.House) -> None:
 
 
 def test_audits_labs_and_trials_are_drawn(client: httpx.Client, house: app.House, model: Any) -> None:
-    from heedful.labs.base.report import Claim, LabReport
+    from heedful.core.lab_report import Claim, LabReport
 
     heedful.audit(
         model, ["not bad", "very good", "a mess"], methods=["grad-l2"], out=house.runs.root / "an-audit"

@@ -12,7 +12,7 @@ import numpy as np
 from tests.server.serving import finished
 
 import heedful
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison
 from heedful.server import app
 
 TEXT = "the service is not bad"

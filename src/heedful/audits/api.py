@@ -186,7 +186,7 @@ def _made(work: Work, settings: Settings) -> dict[str, Any]:
 
     A model whose weights are known is known by them, whatever its path; another by its outputs on some texts.
     """
-    from heedful.comparisons.planning import versions
+    from heedful.core.versions import versions
 
     facts = work.model.facts()
     if "fingerprint" in facts:

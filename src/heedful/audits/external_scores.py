@@ -11,9 +11,13 @@ from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given
 from heedful.audits.scores_file import read_scores_file
 from heedful.audits.settings import Settings
+from heedful.comparisons.result import Comparison
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
-from heedful.core.types import Attribution, Comparison, Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.io.datasets import Row
 from heedful.io.labels import label_index
 from heedful.modalities.operators import spread

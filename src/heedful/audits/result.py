@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.result import TextResult
 from heedful.audits.run_folder import RunFolder, to_json
 from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Evidence
-from heedful.io.run_folder import parse
+from heedful.core.evidence import Evidence
+from heedful.core.result import TextResult
+from heedful.io.json_codec import parse
 from heedful.metrics.random_orders import Cell, Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise

@@ -25,7 +25,7 @@ from heedful._version import __version__
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import GOES_ON
-from heedful.io.run_folder import parse
+from heedful.io.json_codec import parse
 
 FORMAT = 2
 KIND = "audit"

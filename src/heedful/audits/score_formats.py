@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats
 
 Cut = tuple[int, int]
 

@@ -20,8 +20,8 @@ from heedful.audits.score_formats import (
     made_given,
     real_number,
 )
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.types import CONTROL
 from heedful.io.datasets import LINE
 from heedful.modalities.operators import OPERATORS
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from heedful.core import registry
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model, missing, require
-from heedful.core.types import CONTROL
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.operators import checked_operator

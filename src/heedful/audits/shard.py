@@ -20,12 +20,16 @@ import numpy as np
 from heedful.audits.external_scores import aligned
 from heedful.audits.schemas import KINDS, to_parquet
 from heedful.audits.settings import Settings
-from heedful.comparisons.execute import Run, carry_out
+from heedful.comparisons.execute import carry_out
 from heedful.comparisons.planning import plan
+from heedful.comparisons.result import Comparison
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.core.types import CONTROL, Attribution, Comparison, Floats
+from heedful.engine.cached_model import Run
 from heedful.io.datasets import Row
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of

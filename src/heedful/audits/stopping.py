@@ -16,7 +16,7 @@ import numpy as np
 from heedful.audits.result import Texts
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import Settings
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.metrics.random_orders import Pools, by_family, standard
 from heedful.metrics.verdict import DELTA, MIN_TEXTS, Facts, Verdict, judge
 from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, decide, differences, sparse_low

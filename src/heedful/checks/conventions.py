@@ -15,12 +15,15 @@ import torch
 
 from heedful.checks.known_models import TEXT
 from heedful.checks.module_state import changes, global_seed, noticed
-from heedful.comparisons.execute import Run
+from heedful.core import text_units
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Masks, Model
 from heedful.core.registry import Explainer
-from heedful.core.types import Attribution, Encoded, Floats, Target
-from heedful.modalities import text_units as textlib
+from heedful.core.target import Target
+from heedful.engine.cached_model import Run
 from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
@@ -81,7 +84,7 @@ def odd_inputs(model: Model) -> dict[str, Encoded]:
     """Text of a single token between special ones, and text of special tokens alone (a chat's frame)."""
     x = model.encode(TEXT.split()[1])
     first = x.special.index(False)
-    one = textlib.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
+    one = text_units.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
     size = len(x)
     bare = replace(
         x,

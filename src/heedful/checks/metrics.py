@@ -28,10 +28,13 @@ import numpy as np
 from heedful.checks.known_models import linear_model, stack_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model, missing
 from heedful.core.registry import Metric
-from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.core.target import Target
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4

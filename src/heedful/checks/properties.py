@@ -31,9 +31,9 @@ from heedful.checks.known_models import (
     stack_model,
     textbook_model,
 )
+from heedful.core.attribution import Attribution
 from heedful.core.model import Model, missing
 from heedful.core.registry import Explainer
-from heedful.core.types import Attribution
 
 # what the scores are of the gradient g (T, d) at the embeddings e (T, d)
 READINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -17,63 +17,13 @@ Kendall 1938, 1945 (tau-b); Neely et al. 2021 on why low agreement does not say 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from heedful.core.errors import HeedfulError
-from heedful.core.types import Attribution, Comparison, Floats
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 
 MEASURES = ("kendall", "spearman", "top-k")
-
-
-def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
-    """(methods, (m, m) agreement); the diagonal is 1, or nan for a method without a ranking."""
-    if measure not in MEASURES:
-        raise HeedfulError(f"No agreement measure {measure!r}", fix=f"Choose from: {', '.join(MEASURES)}")
-    if k < 1:
-        raise HeedfulError(f"top-k needs k of at least 1, not {k}")
-    methods = list(comparison)
-    unit = ranked_unit(comparison)
-    parts = [[item] for item in comparison.attributions]
-    if with_written(comparison):
-        parts = [[item, part] for [item] in parts if (part := item.of_written()) is not None]
-    scores = [np.concatenate([unit_scores(part, unit) for part in each]) for each in parts]  # m times (n,)
-    signed = [item.signed for item in comparison.attributions]
-    values = np.full((len(methods), len(methods)), math.nan)
-    for i in range(len(methods)):
-        for j in range(i, len(methods)):
-            keep_sign = signed[i] and signed[j] and measure != "top-k"
-            a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
-            values[i, j] = values[j, i] = _agree(a, b, measure, k)
-    return methods, values
-
-
-def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
-    """Every measure at once, with what it ranks."""
-    found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
-    written = {"written": True} if with_written(comparison) else {}
-    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **found}
-
-
-def ranked_unit(comparison: Comparison) -> str:
-    """What is ranked: words, or the tokens or sentences that were scored as one."""
-    unit = comparison.settings.get("unit", "word")
-    return unit if unit in ("token", "sentence") else "word"
-
-
-def ranked_count(comparison: Comparison) -> int:
-    """How many units are ranked."""
-    unit, texts = ranked_unit(comparison), [comparison.x]
-    if with_written(comparison) and (written := comparison.attributions[0].written) is not None:
-        texts.append(written.x)
-    return sum(len(x.word_spans) if unit == "word" else len(x.units(unit)) for x in texts)
-
-
-def with_written(comparison: Comparison) -> bool:
-    """Every method scores what was already written on the scale of the text: both are ranked together."""
-    items = comparison.attributions
-    return bool(items) and all(item.written is not None and item.written.same_scale for item in items)
 
 
 def unit_scores(item: Attribution, unit: str = "word") -> Floats:
@@ -84,10 +34,10 @@ def unit_scores(item: Attribution, unit: str = "word") -> Floats:
 
 def kendall(a: Floats, b: Floats) -> float:
     """Of two rankings of the same things; nan where one has no ranking."""
-    return _agree(a, b, "kendall", 1)
+    return pair_agreement(a, b, "kendall", 1)
 
 
-def _agree(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar
+def pair_agreement(a: Floats, b: Floats, measure: str, k: int) -> float:  # (n,), (n,) -> scalar
     if len(a) < 2 or any(not np.isfinite(v).all() or v.min() == v.max() for v in (a, b)):
         return math.nan
     if measure == "top-k":

@@ -16,139 +16,33 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from heedful.comparisons.internals import Asked, seen, with_features
-from heedful.comparisons.planning import Piece, Plan, plan, versions
+from heedful.comparisons.planning import Piece, Plan, plan
+from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Masks, Model
+from heedful.core.evidence import Evidence
+from heedful.core.input import Encoded
+from heedful.core.internals import Inside
+from heedful.core.progress import Report, Step
 from heedful.core.registry import Explainer
-from heedful.core.types import (  # fmt: skip
-    Attribution,
-    Comparison,
-    Cost,
-    Encoded,
-    Evidence,
-    Floats,
-    Inside,
-    Report,
-    Step,
-    Target,
-    Trace,
-)
+from heedful.core.versions import versions
+from heedful.engine.cached_model import Run
 from heedful.models.load import load
-from heedful.models.passes import BudgetSpentError, Memory, check_budget
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from heedful.models.passes import BudgetSpentError, check_budget
 
 AGAIN = 2.0  # seconds within which a second Ctrl-C means: stop everything
+
+
 _interrupted_at = float("-inf")
-
-
-class Run:
-    """A model that remembers: each trace and each row is computed once, whoever asks.
-
-    `heedful.explain` takes one in place of a model, and what was run before need not be run again.
-    """
-
-    def __init__(self, model: Model, budget: int | None = None, progress: Report | None = None) -> None:
-        self.model, self.progress = model, progress
-        self.step = Step("", 1, 1)
-        self.asked, self.began = 0, Cost()  # rows of finished calls since the step began, and cost until then
-        self.intended = 0  # rows an interrupted method had set out to run: what it drew depends on it
-        self._until = None if budget is None else model.spent.unique + budget
-        self._traces: dict[tuple[Encoded, Target], Trace] = {}
-        self._rows: dict[tuple[Encoded, Target], Memory] = {}
-        self._remembered = Cost()  # asked for and found in memory
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    @property
-    def spent(self) -> Cost:
-        """A remembered pass counts as asked for (forwards, backwards), not as run (unique)."""
-        return self.model.spent + self._remembered
-
-    @property
-    def budget(self) -> int | None:
-        """Model inputs that may still be run; None: as many as it takes."""
-        return None if self._until is None else self._until - self.model.spent.unique
-
-    @contextmanager
-    def at_most(self, rows: int | None) -> Iterator[None]:
-        """For a while, a smaller budget."""
-        before = self._until
-        if rows is not None:
-            until = self.model.spent.unique + rows
-            self._until = until if before is None else min(before, until)
-        try:
-            yield
-        finally:
-            self._until = before
-
-    def begin(self, step: Step) -> None:
-        self.step, self.asked, self.began = step, 0, self.spent
-        self._tell(0, 0)
-
-    def _tell(self, done: int, total: int) -> None:
-        if self.progress is not None:
-            done += self.asked
-            self.progress(replace(self.step, done=done, total=max(self.step.total, total + self.asked)))
-
-    def trace(self, x: Encoded, target: Target) -> Trace:
-        if (x, target) in self._traces:
-            self._remembered += Cost(forwards=1, backwards=1)
-        else:
-            check_budget(self.budget, 1)
-            self._traces[x, target] = self.model.trace(x, target)
-        return self._traces[x, target]
-
-    def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        check_budget(self.budget, len(embeds))
-        found = self.model.gradients(x, target, embeds)
-        self.asked += len(embeds)
-        self._tell(0, 0)
-        return found
-
-    def rows(
-        self, x: Encoded, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
-    ) -> Floats:
-        memory = self._rows.setdefault((x, target), Memory())
-        memory.allowed = self.budget
-        values = self.model.rows(x, target, keep, operator, unit, self._tell, memory)
-        self.asked += len(keep)
-        self._tell(0, 0)
-        return values
-
-    def remembered(
-        self, x: Encoded, target: Target, keep: Masks, operator: str, unit: str = "word"
-    ) -> list[float]:
-        """Values of rows that were run before, nan for the others; nothing is run, told or counted."""
-        told, asked, spent = self.progress, self.asked, self.spent
-        self.progress, values = None, []
-        try:
-            with self.at_most(0):
-                for row in keep:
-                    try:
-                        values.append(float(self.rows(x, target, row[None], operator, unit)[0]))
-                    except BudgetSpentError:
-                        values.append(float("nan"))
-        finally:
-            self.progress, self.asked = told, asked
-            self._remembered -= self.spent - spent
-        return values
-
-    def trace_of(self, x: Encoded, target: Target) -> Trace | None:
-        """A pass that was made before, or None."""
-        return self._traces.get((x, target))
 
 
 def explain(
@@ -182,7 +76,7 @@ def explain(
     draws     random orders beside which the methods are weighed; None: as many as a test of all of them takes
               if that costs at most a third of what they ask for, else 20
     features  a heedful.SAE of the model: its features that are active on the text, with their effects
-    progress  called with a heedful.core.types.Step as rows are run
+    progress  called with a heedful.core.progress.Step as rows are run
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
@@ -326,9 +220,6 @@ def _joined_notes(parts: list[Attribution]) -> tuple[str, ...]:
         if note not in every
     ]
     return (*every, *own)
-
-
-# --- Ctrl-C ---------------------------------------------------------------------------------------------
 
 
 def _twice() -> bool:

@@ -13,8 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from heedful.comparisons.execute import _twice, explain
+from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Comparison, Encoded, Report, Target, Trace
+from heedful.core.input import Encoded
+from heedful.core.progress import Report
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.models.adapter import GENERATORS, TokenModel
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.load import load

@@ -12,44 +12,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from heedful.core.types import Attribution, Comparison, Encoded, Floats
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 
 
 def input_share(item: Attribution, prompt_tokens: int | None = None) -> float | None:
     """The text's share, from 0 to 1; None where nothing was written, where the method does not score what was
     written, or not on the same scale. `prompt_tokens` is how many of item.x are the text; None: all."""
-    if not _anything_written(item, prompt_tokens):
+    if not anything_written(item, prompt_tokens):
         return None
     if item.target.given and (item.written is None or not item.written.same_scale):
         return None
     behind = None if item.written is None else np.abs(item.written.scores)
-    return _share(item, np.abs(item.scores), behind, prompt_tokens)
+    return share_of(item, np.abs(item.scores), behind, prompt_tokens)
 
 
-def input_shares(comparison: Comparison) -> dict[str, float | None]:
-    """`input_share` of every method; empty where nothing was written."""
-    prompt = comparison.settings.get("prompt_tokens")
-    items = comparison.attributions
-    if not items or not _anything_written(items[0], prompt):
-        return {}
-    return {item.method: input_share(item, prompt) for item in items}
-
-
-def share_by_count(comparison: Comparison) -> float | None:
-    """The text's share of the tokens, the control; None where nothing was written or no method scores it."""
-    prompt = comparison.settings.get("prompt_tokens")
-    for item in comparison.attributions:
-        if _anything_written(item, prompt) and (item.written is not None or not item.target.given):
-            behind = None if item.written is None else np.ones(len(item.written.x))
-            return _share(item, np.ones(len(item.x)), behind, prompt)
-    return None
-
-
-def _anything_written(item: Attribution, prompt_tokens: int | None) -> bool:
+def anything_written(item: Attribution, prompt_tokens: int | None) -> bool:
     return bool(item.target.given) or (prompt_tokens is not None and prompt_tokens < len(item.x))
 
 
-def _share(
+def share_of(
     item: Attribution, sizes: Floats, behind: Floats | None, prompt_tokens: int | None
 ) -> float | None:
     ordinary = _ordinary(item.x) * sizes

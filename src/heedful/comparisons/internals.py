@@ -17,21 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.core.types import (
-    CONTROL,
-    Attribution,
-    Comparison,
-    Encoded,
-    Fired,
-    Firing,
-    Inside,
-    Looked,
-    Removal,
-)
+from heedful.comparisons.result import Comparison
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
+from heedful.core.input import Encoded
+from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
 
 if TYPE_CHECKING:
-    from heedful.comparisons.execute import Run
-    from heedful.core.types import Trace
+    from heedful.core.trace import Trace
+    from heedful.engine.cached_model import Run
     from heedful.features.reading.explain_features import FeatureExplanation
     from heedful.features.sae.autoencoder import SAE
 

@@ -10,33 +10,38 @@ quicker than one alone. What is not the model's (maximum flows, fits) is not cou
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
-from heedful.core import registry
+from heedful.core import registry, text_units
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model, require
 from heedful.core.phrases import DEAR
 from heedful.core.registry import Explainer, Rows
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Encoded, Target
-from heedful.modalities import text_units as textlib
+from heedful.core.target import Target
+from heedful.core.versions import versions
 from heedful.modalities.operators import checked_operator
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
 
 GRADED = 3.0  # forwards that a forward and backward take
+
+
 LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the rows that are run for it
+
+
 LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
+
+
 Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
 
 
@@ -267,7 +272,7 @@ def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
 
 
 def _pieces(x: Encoded, window: int | None) -> list[Piece]:
-    return textlib.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+    return text_units.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
 
 
 def _check_params(
@@ -305,20 +310,3 @@ def _predict(model: Model, pieces: list[Encoded], given: Sequence[int] = ()) -> 
         for label, share in model.predict(piece, every if len(pieces) > 1 else min(every, 5), given):
             shares[label] = shares.get(label, 0.0) + share / len(pieces)
     return sorted(shares.items(), key=lambda item: -item[1])[:5]
-
-
-@cache
-def _version(package: str) -> str:
-    """A look into the file system, which takes milliseconds."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def versions() -> dict[str, str]:
-    """What a reader needs to make it again."""
-    found = {"python": platform.python_version()}
-    for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
-        found[package] = _version(package)
-    return found

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from heedful.core.evidence import Evidence
 from heedful.core.phrases import listed
-from heedful.core.types import Evidence
 
 if TYPE_CHECKING:
+    from heedful.core.attribution import Attribution
     from heedful.core.model import Model
-    from heedful.core.types import Attribution
 
 METRICS = ("comprehensiveness", "sufficiency")
 DRAWS = 20  # random orders, unless a test can be had cheaply

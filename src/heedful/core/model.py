@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Cost, Encoded, Floats, Progress, Target, Trace
+from heedful.core.input import Encoded
+from heedful.core.progress import Progress
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

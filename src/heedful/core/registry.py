@@ -22,11 +22,13 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model, missing
 from heedful.core.removal_record import recording
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 
 PLUGINS = "heedful.plugins"
 LIES = "When it lies:"

@@ -28,10 +28,12 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.modalities.operators import spread
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further

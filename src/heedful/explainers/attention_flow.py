@@ -23,10 +23,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target, Trace
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.explainers.attention_rollout import as_attribution, steps, text_columns, written_columns
 from heedful.stats.rollout_math import max_flows
 

@@ -31,9 +31,13 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Floats, Target, Trace
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.stats.rounding import merged, rounding_step
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused

@@ -26,10 +26,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heedful.core.attribution import Attribution, Written
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target, Trace, Written
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.stats.rollout_math import with_residual
 
 

@@ -24,9 +24,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target, Trace
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.explainers.attention_rollout import as_attribution, head_mean, written_columns
 
 

@@ -27,11 +27,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.removal_record import record
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.modalities.operators import spread
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.stats import lime_limit, ratio_game

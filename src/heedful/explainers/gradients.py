@@ -18,9 +18,13 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution, Written
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Floats, Target, Trace, Written
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 
 
 def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:

@@ -11,9 +11,11 @@ Cost: one forward + backward. Needs: gradients and ReLUs. Springenberg et al. 20
 
 from __future__ import annotations
 
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.explainers.integrated_gradients import embeds_read
 from heedful.models.guided_relu import GuidedRelu
 

@@ -28,10 +28,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.stats.mask_sampling import student
 
 BASELINES = ("mask", "pad", "zero", "mean")

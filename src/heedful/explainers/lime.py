@@ -25,10 +25,12 @@ from functools import partial
 
 import numpy as np
 
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer, sampled, sampled_over
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.modalities.operators import read, removable, spread
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.lime_limit import Floats, Masks

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.modalities.operators import read, removable, spread
 
 

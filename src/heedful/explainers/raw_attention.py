@@ -16,10 +16,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from heedful.core.attribution import Attribution, Written
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target, Trace, Written
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:

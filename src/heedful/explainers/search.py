@@ -18,10 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.modalities.operators import spread
 from heedful.stats.rounding import merged, rounding_step
 

@@ -22,9 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.types import Attribution, Encoded, Target
+from heedful.core.target import Target
 from heedful.explainers.attention_rollout import as_attribution, written_columns
 from heedful.models.contrast_pass import tree
 from heedful.models.passes import check_budget

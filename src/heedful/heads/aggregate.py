@@ -26,8 +26,8 @@ from functools import reduce
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats
 from heedful.heads.maps import Maps
 from heedful.stats.rollout_math import max_flows, with_residual
 

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from heedful.core.result import Result, reports
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Floats, Target
+from heedful.core.input import Encoded
+from heedful.core.result import Result, reports
+from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Progress
+from heedful.core.input import Encoded
+from heedful.core.progress import Progress
 from heedful.modalities.operators import Row
 from heedful.models.backend import Inputs
 from heedful.models.passes import halving

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heedful.core import text_units
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import missing
-from heedful.core.types import Encoded, Target
+from heedful.core.target import Target
 from heedful.heads.maps import Maps, Side, Weights
 from heedful.heads.word_maps import reachable
-from heedful.modalities import text_units as textlib
 from heedful.models import targets
 from heedful.models.adapter import GENERATORS
 from heedful.models.written_text import extended
@@ -263,7 +264,7 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
         (0, 0),
         *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),
     )
-    words, word_spans = textlib.align_words(text, spans, special)
+    words, word_spans = text_units.align_words(text, spans, special)
     return Encoded(
         text=text,
         ids=tuple(ids),

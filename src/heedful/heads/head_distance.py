@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.heads.kinds import HasStacks
 from heedful.heads.maps import Maps
 

@@ -40,9 +40,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.heads.maps import Flags, Maps, Side
 from heedful.heads.word_maps import asked, reachable
 

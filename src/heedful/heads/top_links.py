@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.heads.maps import Maps
 from heedful.heads.word_maps import reachable
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.heads.maps import Flags, Maps, Side, Weights
 
 

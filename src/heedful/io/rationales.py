@@ -28,9 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Span
-from heedful.modalities.text_units import split_sentences, split_words
+from heedful.core.input import Encoded
+from heedful.core.text_units import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
 PASSAGE = 100  # words: what a person marks is about a sentence or two, and methods that remove stay quick

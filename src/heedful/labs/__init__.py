@@ -3,7 +3,7 @@
 One file a lab. `heedful lab list`, `heedful lab run NAME`; in Python `heedful.run_lab(name)`.
 """
 
+from heedful.core.lab_report import Claim, Figure, LabReport, Said, Table
 from heedful.labs.base.registry import Lab, LabRun, lab, labs, run_lab
-from heedful.labs.base.report import Claim, Figure, LabReport, Said, Table
 
 __all__ = ["Claim", "Figure", "Lab", "LabReport", "LabRun", "Said", "Table", "lab", "labs", "run_lab"]

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.toy_language import Language, Pair, language, rows, sentences

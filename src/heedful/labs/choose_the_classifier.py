@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
 from heedful.reports.charts.curves_boxes_bars import Curve, curves

@@ -26,8 +26,9 @@ import numpy as np
 
 import heedful
 from heedful.comparisons import agreement
+from heedful.comparisons.result import Comparison
+from heedful.core.arrays import Floats
 from heedful.core.phrases import listed
-from heedful.core.types import Comparison, Floats
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews

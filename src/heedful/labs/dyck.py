@@ -31,7 +31,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.brackets import (
     Grammar,

@@ -29,7 +29,10 @@ import numpy as np
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.explainers.exact_one_layer import games
 from heedful.explainers.kernel_shap import shapley_law
 from heedful.labs.base.registry import LabRun, lab

@@ -34,7 +34,8 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.core.types import Floats, Target
+from heedful.core.arrays import Floats
+from heedful.core.target import Target
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.heads.ablation.importance import differences, units_of
 from heedful.heads.ablation.pruning import Pruning
 from heedful.heads.ablation.task_metrics import measure, prepare

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.measures.counting_explained import KINDS, explaining
 from heedful.labs.models.counting import (

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import Stage, stage
 from heedful.reports.charts.curves_boxes_bars import Box, boxes

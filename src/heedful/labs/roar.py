@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.comparisons.execute import Run
 from heedful.core import registry
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
+from heedful.engine.cached_model import Run
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.tfidf import Bag, fit_tfidf

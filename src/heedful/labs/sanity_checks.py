@@ -25,7 +25,7 @@ import torch
 
 import heedful
 from heedful.comparisons.agreement import unit_scores
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews

@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.defaults import CONTROL
 from heedful.core.model import missing
-from heedful.core.types import CONTROL, Floats
 from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case

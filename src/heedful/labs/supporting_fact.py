@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.stories import ENCODERS, Reader, ReaderConfig, Stories, stories
 from heedful.labs.measures.story_measures import Other, other, pointed, removed, right

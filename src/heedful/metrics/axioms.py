@@ -28,9 +28,10 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.defaults import CONTROL
 from heedful.core.model import Model
 from heedful.core.registry import metric
-from heedful.core.types import CONTROL, Floats
 from heedful.metrics.metric_input import Subject
 from heedful.modalities.operators import removable
 from heedful.models.load import load

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.registry import metric
-from heedful.core.types import Floats
 from heedful.metrics.metric_input import Subject
 
 

@@ -28,8 +28,9 @@ from itertools import combinations
 
 import numpy as np
 
+from heedful.core.arrays import Floats
+from heedful.core.defaults import CONTROL
 from heedful.core.registry import metric
-from heedful.core.types import CONTROL, Floats
 from heedful.metrics.metric_input import Subject, unit_scores
 from heedful.stats.lime_limit import Indices
 

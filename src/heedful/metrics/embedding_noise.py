@@ -22,8 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
-from heedful.core.types import Encoded, Target
+from heedful.core.target import Target
 from heedful.metrics.model_copies import bare
 
 

@@ -31,10 +31,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import metric
-from heedful.core.types import Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.metrics.metric_input import Subject, unit_scores
 from heedful.metrics.model_copies import bare, can_copy, copied
 from heedful.metrics.robustness import own_seed

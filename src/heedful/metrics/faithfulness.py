@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from heedful.core.arrays import Floats
 from heedful.core.model import Masks
 from heedful.core.registry import metric
-from heedful.core.types import Floats
 from heedful.metrics.random_orders import merged_scores
 from heedful.stats.lime_limit import Indices
 from heedful.stats.rounding import merged

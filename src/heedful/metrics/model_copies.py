@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from heedful.comparisons.execute import Run
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.engine.cached_model import Run
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.hf import HFBackend

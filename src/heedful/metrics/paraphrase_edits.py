@@ -31,8 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful.core.arrays import Floats, Span
+from heedful.core.input import Encoded
 from heedful.core.registry import metric
-from heedful.core.types import Encoded, Floats, Span
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.robustness import own_seed
 

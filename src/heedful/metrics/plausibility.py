@@ -30,10 +30,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats, Span
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.random_orders import merged_scores

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.stats.rounding import merged
 
 SCORE_STEP = 1e-6  # of the largest score: smaller differences are none

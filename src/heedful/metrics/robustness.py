@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.registry import metric
-from heedful.core.types import Floats
 from heedful.metrics.embedding_noise import movable, nudged
 from heedful.metrics.metric_input import Subject, unit_scores
 from heedful.metrics.model_copies import bare

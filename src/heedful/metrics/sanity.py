@@ -41,11 +41,12 @@ from scipy import stats
 from torch import Tensor, nn
 
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Attribution, Floats
 from heedful.metrics.metric_input import Again, Subject, unit_scores
 from heedful.metrics.model_copies import can_copy, copied
 from heedful.metrics.random_orders import merged_scores

@@ -20,11 +20,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heedful.core import registry
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Model, missing
 from heedful.core.registry import Metric
 from heedful.core.result import NotebookRepr
-from heedful.core.types import CONTROL, Attribution, Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.metrics.faithfulness import Ends, Plan
 from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
 from heedful.stats.rounding import merged, rounding_step

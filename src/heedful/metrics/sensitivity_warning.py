@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from heedful.core.types import Evidence, Removal
+from heedful.core.evidence import Evidence
+from heedful.core.internals import Removal
 
 LOGITS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
 LEAST, SHARE = 0.01, 0.001

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from heedful.core import registry
-from heedful.core.types import Evidence
+from heedful.core.evidence import Evidence
 from heedful.metrics.random_orders import Cell, Pools
 from heedful.metrics.score import Score
 

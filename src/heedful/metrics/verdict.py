@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import special
 
+from heedful.core.arrays import Floats
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
 from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, Best, best_methods

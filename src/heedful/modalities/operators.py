@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.removal_record import record
-from heedful.core.types import Encoded, Floats
 
 OPERATORS = {
     "mask": "replaced by the mask token",

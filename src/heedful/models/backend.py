@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from heedful.core.types import Cost
+from heedful.core.attribution import Cost
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heedful.core.types import Target
+from heedful.core.target import Target
 from heedful.modalities.operators import Row
 from heedful.models.backend import Inputs
 

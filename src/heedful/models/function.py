@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core import text_units
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import Masks
-from heedful.core.types import Cost, Encoded, Floats, Progress, Target, Trace
+from heedful.core.progress import Progress
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.modalities import operators
-from heedful.modalities import text_units as textlib
 from heedful.modalities.swap_words import replacements
 from heedful.models import passes, targets
 from heedful.models.backend import Meter
@@ -70,7 +75,7 @@ class FunctionModel:
             raise HeedfulError(
                 "a function explains single texts", f"not a {type(text).__name__}", "Give a string"
             )
-        spans = textlib.split_words(text)
+        spans = text_units.split_words(text)
         if not spans:
             raise HeedfulError("the text is empty", fix="Give at least one word")
         count = len(spans)

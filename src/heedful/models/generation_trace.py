@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 import torch
 
-from heedful.core.types import Encoded, Target, Trace
-from heedful.modalities import text_units as textlib
+from heedful.core import text_units
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.models.adapter import TokenModel, wide
 from heedful.models.tracing import as_trace, gradients, until
 from heedful.models.written_text import extended
@@ -30,7 +32,7 @@ def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
         ]
     whole = extended(model.tokenizer, x, answer)
     return [
-        (textlib.select(whole, range(len(x) + k)), Target("token", token, names[k]))
+        (text_units.select(whole, range(len(x) + k)), Target("token", token, names[k]))
         for k, token in enumerate(answer)
     ]
 

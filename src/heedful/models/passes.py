@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats, Progress
+from heedful.core.progress import Progress
 from heedful.modalities.operators import Row
 
 BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from heedful.core.types import Encoded
+from heedful.core.input import Encoded
 from heedful.modalities.swap_words import replacements, swap_words
 
 Ids = tuple[int, ...]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.io.labels import label_index
 
 KEYS = {"label", "contrast", "position", "given", "sequence"}

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.core.types import Encoded, Target, Trace
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.models.backend import Attended, Output
 
 MAPS = ("attentions", "cross", "decoder_attentions")

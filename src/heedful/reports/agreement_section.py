@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from heedful.comparisons.agreement import MEASURES, chance, matrix, ranked_count, ranked_unit, with_written
-from heedful.core.types import CONTROL, Comparison
+from heedful.comparisons.agreement import MEASURES, chance
+from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
+from heedful.core.defaults import CONTROL
 from heedful.reports.comparison_sections import esc, hue, level, part, table
 from heedful.reports.comparison_summary import measured, signed
 

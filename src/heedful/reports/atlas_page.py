@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from heedful.core.types import Comparison, Floats
+from heedful.comparisons.result import Comparison
+from heedful.core.arrays import Floats
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import HeadKind
 from heedful.heads.maps import Maps, Side

@@ -17,7 +17,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.top_links import Link

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from heedful.audits.result import TOLD, Audit
-from heedful.core.types import Evidence
+from heedful.core.evidence import Evidence
 from heedful.reports.audit_summary import (
     CIRCULAR,
     HEADS,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.audits.result import Audit
-from heedful.core.types import Evidence
+from heedful.core.evidence import Evidence
 from heedful.io.labels import SHOWN
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict

@@ -14,8 +14,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.comparisons.agreement import ranked_unit
-from heedful.core.types import CONTROL, Attribution, Comparison, Word
+from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.core.attribution import Attribution, Word
+from heedful.core.defaults import CONTROL
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from heedful._version import __version__
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison
 from heedful.reports import comparison_sections, internals_sections
 from heedful.reports.agreement_section import agreement
 from heedful.reports.comparison_summary import predictions

@@ -11,8 +11,10 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from heedful.comparisons.agreement import ranked_unit
-from heedful.core.types import CONTROL, Comparison, Evidence, Word
+from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.core.attribution import Word
+from heedful.core.defaults import CONTROL
+from heedful.core.evidence import Evidence
 from heedful.reports import reproduce
 from heedful.reports.columns import Column, columns, visible, written_columns, written_words
 from heedful.reports.comparison_summary import after_written, explained, notes, predictions, sentences, signed

@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import combinations
 from statistics import median
 
-from heedful.comparisons.agreement import chance_band, matrix, ranked_count, ranked_unit, with_written
+from heedful.comparisons.agreement import chance_band
+from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
+from heedful.core.defaults import CONTROL
 from heedful.core.phrases import listed
-from heedful.core.types import CONTROL, Comparison
 from heedful.reports.columns import Column, columns, every_word, visible
 
 PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")

@@ -20,9 +20,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heedful.comparisons.agreement import matrix, ranked_unit
+from heedful.comparisons.result import Comparison, matrix, ranked_unit
+from heedful.core.attribution import Word
+from heedful.core.defaults import CONTROL
 from heedful.core.phrases import DEAR, left_out
-from heedful.core.types import CONTROL, Comparison, Word
 from heedful.reports.charts.sparkline import reach, sparkline
 from heedful.reports.columns import Column, columns, visible, written_columns, written_words
 from heedful.reports.comparison_summary import (

@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from heedful.comparisons.input_share import share_by_count
-from heedful.core.types import Comparison
+from heedful.comparisons.result import Comparison, share_by_count
 from heedful.reports.columns import Column, columns, every_word, visible
 from heedful.reports.comparison_terminal import MARKS, STYLES
 from heedful.reports.input_share import percent

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from heedful.comparisons.input_share import share_by_count
-from heedful.core.types import CONTROL, Comparison
+from heedful.comparisons.result import Comparison, share_by_count
+from heedful.core.defaults import CONTROL
 
 WHAT = "How much of a method's scores (signs aside) lies on the text, the rest being on what was written"
 CANNOT = "– : the method does not score what was written, or not on the scale of the text."

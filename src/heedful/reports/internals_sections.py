@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from heedful.comparisons.agreement import kendall, ranked_unit
+from heedful.comparisons.agreement import kendall
+from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.core.internals import Fired, Firing, Looked
 from heedful.core.phrases import listed
-from heedful.core.types import Comparison, Fired, Firing, Looked
 from heedful.reports.charts.panels import Curve, curves
 from heedful.reports.columns import Column, columns
 from heedful.reports.comparison_sections import esc, hue, level, number_cell, part, table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from heedful.labs.base.report import Claim, Figure, LabReport, Part, Said, Table
+from heedful.core.lab_report import Claim, Figure, LabReport, Part, Said, Table
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import esc, part, table
 from heedful.reports.lab_terminal import FAILED, HELD, number, shown

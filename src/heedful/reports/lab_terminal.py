@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from heedful.labs.base.report import Cell, Claim, Figure, LabReport, Said, Table
+from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Said, Table
 from heedful.reports.columns import visible
 
 HELD, FAILED = "✓", "✗"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import METRICS
 from heedful.core.command_line import command_line, param_text
-from heedful.core.types import Comparison
 
 DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": None, "long": "error"}
 EVERY = ["all"]  # methods of a command, where none is named in Python

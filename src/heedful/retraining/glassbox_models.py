@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.stats.lime_limit import Indices
 
 RIDGE = 1.0

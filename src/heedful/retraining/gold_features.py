@@ -27,12 +27,13 @@ from typing import Any
 import numpy as np
 
 from heedful.comparisons.execute import explain
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Attribution, Floats
+from heedful.core.text_units import split_words
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
-from heedful.modalities.text_units import split_words
 from heedful.models.load import load
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats
 
 Gone = npt.NDArray[np.bool_]  # (T,) True where something was removed
 NOISE = 0.01

@@ -35,8 +35,9 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.comparisons.execute import explain
+from heedful.core.arrays import Floats
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.types import CONTROL, Floats
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
 from heedful.retraining.impute import Gone, Imputer, masked, mean_embedding, mean_vector, noisy_linear

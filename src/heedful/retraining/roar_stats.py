@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from heedful.core.defaults import CONTROL
 from heedful.core.phrases import listed
 from heedful.core.result import NotebookRepr
-from heedful.core.types import CONTROL
 
 LEVEL = 0.95
 Interval = tuple[float, float]

@@ -11,11 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heedful.comparisons.execute import Run
 from heedful.comparisons.internals import Asked, seen
 from heedful.comparisons.planning import Plan
+from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
-from heedful.core.types import CONTROL, Attribution, Comparison, Evidence, Step
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
+from heedful.core.evidence import Evidence
+from heedful.core.progress import Step
+from heedful.engine.cached_model import Run
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import Memory, compared, costs, parts, planned, predicted, run_some
 from heedful.server.schemas import requests

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded
+from heedful.core.input import Encoded
 
 Span = tuple[int, int]
 Place = tuple[int, int, int]  # part, start, end

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Comparison
 from heedful.heads.atlas import Atlas
 from heedful.server import saved_results
 from heedful.server.feature_cache import Codes, read_codes

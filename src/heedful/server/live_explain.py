@@ -17,12 +17,14 @@ from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from heedful.cli.commands.explain import FEW
-from heedful.comparisons.execute import Run, run_methods
+from heedful.comparisons.execute import run_methods
 from heedful.comparisons.planning import Plan, plan
+from heedful.comparisons.result import Comparison
 from heedful.core import registry
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL, FEW
 from heedful.core.errors import HeedfulError
-from heedful.core.types import CONTROL, Attribution, Comparison
+from heedful.engine.cached_model import Run
 from heedful.reports import comparison_sections, internals_sections
 from heedful.reports.agreement_section import agreement as _agreement
 from heedful.reports.comparison_page import weighed

@@ -64,7 +64,7 @@ def drawn(kind: str, folder: Path) -> Drawn:
 
 
 def _explanation(path: Path) -> Drawn:
-    from heedful.core.types import Comparison
+    from heedful.comparisons.result import Comparison
     from heedful.reports import comparison_page
 
     found = Comparison.load(path)
@@ -113,7 +113,7 @@ def _trial(path: Path) -> Drawn:
 
 
 def _lab(path: Path) -> Drawn:
-    from heedful.labs.base.report import LabReport
+    from heedful.core.lab_report import LabReport
     from heedful.reports import lab_page
 
     found = LabReport.load(path)

@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.features.reading.feature_pages import Page
 from heedful.features.steering.results import Side, Sides
 from heedful.heads.atlas import Atlas

@@ -20,10 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from heedful.comparisons.result import Comparison
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.types import CONTROL, Attribution, Comparison, Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.text_units import select
 from heedful.modalities.operators import checked_operator
-from heedful.modalities.text_units import select
 from heedful.server import input_parts
 from heedful.server.live_explain import Memory, look, predicted
 from heedful.server.schemas import requests, responses

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 MIN_COMPARED = 20
 LEVEL = 0.025

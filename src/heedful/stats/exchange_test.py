@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 DRAWS = 20_000
 WORK = 20_000_000  # draws × texts; beyond it the normal law is as good

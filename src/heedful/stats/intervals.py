@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 LEVEL = 0.95
 DRAWS, CHUNK = 2000, 200  # a chunk at a time: many units would need a lot of memory

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 SCALE = 2**30  # the largest power of two for which a capacity of one fits scipy's 32-bit integers
 

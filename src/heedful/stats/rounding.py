@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.model import Model
-from heedful.core.types import Floats
 
 VALUE_STEP = 1e-9  # of the range of a text's values: smaller differences are none
 ROUNDING = 32  # rounding steps by which equal outputs may differ, as batches of other shapes give them

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.stats.best_comparison import LEVEL, Best, decide, differences, sparse_low
 
 MOST_BET = 0.9  # of what is there: a bet of everything can be lost for ever

@@ -55,7 +55,7 @@ def trial(
     improve    terms to train with, measured before and after: sharper, flatter, diverse, rationales
     options    `Options`; its fields can be given by name, too: permutations=20, seed=1
     """
-    from heedful.comparisons.planning import versions
+    from heedful.core.versions import versions
     from heedful.models.load import load
 
     door: Any = load(model)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.explainers.attention_rollout import roll
 from heedful.explainers.raw_attention import answer_rows
 from heedful.trials.examples import Case, Cases

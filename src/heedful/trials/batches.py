@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded
+from heedful.core.input import Encoded
 from heedful.io.rationales import Marked, by_unit
 from heedful.modalities.text import fit as shortened
 from heedful.models.backend import Inputs

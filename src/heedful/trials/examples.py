@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import missing
-from heedful.core.types import Encoded, Floats, Progress
+from heedful.core.progress import Progress
 from heedful.io.labels import is_missing, label_index
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats, Target
+from heedful.core.arrays import Floats
+from heedful.core.target import Target
 from heedful.modalities.operators import Row, removed
 from heedful.models.adapter import wide
 from heedful.models.attention_hooks import Seen

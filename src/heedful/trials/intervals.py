@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.stats.intervals import WHOLE, Interval, share_of, student
 
 __all__ = ["limit", "mean_of", "share_of"]

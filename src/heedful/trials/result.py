@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.result import TextResult
 from heedful.core.errors import HeedfulError
+from heedful.core.result import TextResult
 from heedful.trials.rows import INTERRUPTED, Finding, plain
 
 FILE = "trial.json"

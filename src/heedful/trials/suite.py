@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats, Progress
+from heedful.core.progress import Progress
 from heedful.trials.examples import Cases
 from heedful.trials.read_texts import Texts
 

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import missing
-from heedful.core.types import Floats
 from heedful.models.adapter import TokenModel
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.models.backend import Inputs

@@ -14,7 +14,7 @@ from heedful.cli.console import calm, console, form, note, put_json, read_input,
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
-    from heedful.core.types import Floats
+    from heedful.core.arrays import Floats
     from heedful.heads.atlas import Atlas
     from heedful.heads.top_links import Link
 

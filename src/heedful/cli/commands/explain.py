@@ -15,22 +15,13 @@ from heedful.cli.threads import fit_threads
 from heedful.comparisons.execute import carry_out
 from heedful.comparisons.internals import with_features
 from heedful.comparisons.planning import Plan, plan
+from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
+from heedful.core.defaults import FEW
 from heedful.core.errors import HeedfulError
 from heedful.core.phrases import left_out
-from heedful.core.types import Comparison, Step
-
-# What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
-FEW = (
-    "grad-l2",
-    "grad-x-input",
-    "integrated-gradients",
-    "attention-avg",
-    "attention-rollout",
-    "occlusion",
-    "lime",
-)
+from heedful.core.progress import Step
 
 
 @dataclass(frozen=True)

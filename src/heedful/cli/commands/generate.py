@@ -12,9 +12,10 @@ import heedful
 from heedful.cli.commands.explain import removing
 from heedful.cli.console import announce, console, note, put_json, reproduce, working
 from heedful.comparisons.planning import plan
+from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Comparison, Step
+from heedful.core.progress import Step
 from heedful.models.generation_trace import steps
 from heedful.reports.columns import visible
 

@@ -163,7 +163,7 @@ def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> Settin
 
 def _made(model: Any, settings: Settings, texts: Texts) -> dict[str, Any]:
     """What a harvest must share with the one it goes on with."""
-    from heedful.comparisons.planning import versions
+    from heedful.core.versions import versions
 
     facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares prefixes")}
     software = {name: version for name, version in versions().items() if name != "python"}

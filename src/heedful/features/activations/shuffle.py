@@ -26,7 +26,7 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import Array, header
 from heedful.features.activations.store_writer import PART, replace, sync, to_json, writing
-from heedful.io.run_folder import parse
+from heedful.io.json_codec import parse
 
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26

@@ -31,7 +31,7 @@ from torch import Tensor
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.io.run_folder import parse
+from heedful.io.json_codec import parse
 
 FORMAT = 1
 KIND = "activations"

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, inputs_of
 from heedful.features.activations.windows import Batch
 from heedful.features.measures.sparsity import Figure, ratio

@@ -23,9 +23,9 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.features.activations.eval_windows import activations, corpus, site_of
 from heedful.features.measures.sparsity import Figure, ratio
 from heedful.features.sae.autoencoder import SAE

@@ -23,9 +23,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.features.activations.stream import rows_of
 from heedful.features.measures.synthetic import Synthetic
 from heedful.features.sae.autoencoder import SAE, Config

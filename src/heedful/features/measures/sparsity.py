@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, activations
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE

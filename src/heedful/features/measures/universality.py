@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import Figure

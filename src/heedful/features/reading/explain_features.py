@@ -32,10 +32,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.model import require
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Attribution, Encoded, Floats, Target
+from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import site_of
 from heedful.modalities import operators

@@ -23,13 +23,13 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Encoded
+from heedful.core.text_units import windows
 from heedful.features.activations.stream import Rows
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Alone, Crew
 from heedful.modalities import text as encoding
-from heedful.modalities.text_units import windows
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import read
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from heedful.core.result import NotebookRepr, Result
+from heedful.core.result import Result
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
 LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles

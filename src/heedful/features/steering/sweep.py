@@ -27,7 +27,8 @@ import numpy as np
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Target
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.diff_of_means import Texts, beside
 from heedful.features.steering.directions import (

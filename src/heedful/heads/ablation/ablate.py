@@ -27,7 +27,7 @@ from heedful.core.result import NotebookRepr
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from heedful.core.types import Progress
+    from heedful.core.progress import Progress
     from heedful.models.attention_hooks import Edit, Seen, Site
 
 HOWS = {

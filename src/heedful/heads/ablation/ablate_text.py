@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Encoded
 from heedful.heads.ablation.ablate import (
     Anatomy,
     Means,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, masks, replacing
 from heedful.heads.ablation.task_metrics import Case, Heads, Task, inputs_of, score
 

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats, Progress
+from heedful.core.progress import Progress
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, anatomy, check_how, every_head, layer_name
 from heedful.heads.ablation.gradient_importance import estimates, has_slope
 from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit

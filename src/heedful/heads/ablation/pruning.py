@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats, Progress
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
 from heedful.heads.ablation.importance_results import plain

@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Floats, Progress, Target
+from heedful.core.input import Encoded
+from heedful.core.progress import Progress
+from heedful.core.target import Target
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.models.passes import CHUNK_TOKENS, halving

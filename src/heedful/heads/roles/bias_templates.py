@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Span
 
 COLUMNS = ("template", "a", "b", "pronoun_1", "pronoun_2")
 SLOT = re.compile(r"\{(a|b|pronoun)\}")

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Span
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 SPACED = {1, 2, 9}  # columns that may hold spaces

@@ -27,9 +27,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Floats, Progress
 from heedful.stats.intervals import Band, Interval, student
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition

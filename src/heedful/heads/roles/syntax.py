@@ -32,9 +32,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Encoded
+from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
-from heedful.core.types import Encoded, Floats, Progress, Span
 from heedful.heads.roles.conllu import Sentence
 from heedful.stats.intervals import Interval, bootstrap
 

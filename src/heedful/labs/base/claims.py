@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun
 from heedful.stats.intervals import WHOLE, Interval, mean_of
 

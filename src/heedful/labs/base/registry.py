@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.labs.base.report import Cell, Claim, Figure, LabReport, Part, Said, Table
+from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Part, Said, Table
 
 PLUGINS = "heedful.plugins"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -172,7 +172,7 @@ def run_lab(
     progress   called with what is being done, how much of it and of how much
     """
     entry, work = _work(name)
-    from heedful.comparisons.planning import versions
+    from heedful.core.versions import versions
 
     run, began = LabRun(fast, seed, progress), time.perf_counter()
     with own_randomness(seed):

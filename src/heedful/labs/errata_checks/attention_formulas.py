@@ -13,7 +13,8 @@ from torch import Tensor
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Floats, Trace
+from heedful.core.arrays import Floats
+from heedful.core.trace import Trace
 from heedful.explainers.chefer import relevance
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 

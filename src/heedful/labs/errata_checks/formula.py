@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.data.reviews import reviews
 
 ROUNDING = 1e-9  # float64, after some arithmetic

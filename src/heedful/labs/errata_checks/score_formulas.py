@@ -11,7 +11,7 @@ from torch import Tensor
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 from heedful.labs.gradient_theorem import drawn as drawn_gradients

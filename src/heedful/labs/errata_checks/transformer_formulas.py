@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy.integrate import quad
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.errata_checks.formula import Misprint, distance
 from heedful.nn import GPT2, GPT2Config, attention, causal, causal_mask, gelu, solu
 

@@ -26,7 +26,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import Headers
 
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Progress
+from heedful.core.progress import Progress
 from heedful.labs.human_study import pages
 from heedful.labs.human_study.answers import SEES, Answers, Asked
 from heedful.labs.human_study.study_trials import Round, play

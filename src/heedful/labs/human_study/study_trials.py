@@ -23,7 +23,8 @@ from scipy import optimize, sparse
 
 import heedful
 from heedful.core import registry
-from heedful.core.types import Attribution, Floats
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
 from heedful.labs.data.mails import Mail, mails
 
 LABELS = ("good", "spam")

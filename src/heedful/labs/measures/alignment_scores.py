@@ -29,7 +29,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Encoded, Floats, Target, Trace
+from heedful.core.arrays import Floats
+from heedful.core.input import Encoded
+from heedful.core.target import Target
+from heedful.core.trace import Trace
 from heedful.explainers.attention_rollout import roll
 from heedful.explainers.chefer import relevance
 from heedful.labs.data.toy_language import PAD, Language, Pair, rows

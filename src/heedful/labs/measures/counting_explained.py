@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun
 from heedful.labs.models.counting import CountConfig, Counter, answers
 from heedful.reports.charts.curves_boxes_bars import Group, bars

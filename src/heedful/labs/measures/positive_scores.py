@@ -24,7 +24,9 @@ import numpy as np
 import heedful
 from heedful.comparisons.agreement import unit_scores
 from heedful.core import registry
-from heedful.core.types import Encoded, Floats, Target
+from heedful.core.arrays import Floats
+from heedful.core.input import Encoded
+from heedful.core.target import Target
 from heedful.labs.base.registry import LabRun
 from heedful.labs.errata_checks.formula import texts
 from heedful.stats.intervals import Interval, bootstrap, share_of

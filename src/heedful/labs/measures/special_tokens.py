@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 import heedful
-from heedful.core.types import Encoded, Floats
+from heedful.core.arrays import Floats
+from heedful.core.input import Encoded
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data.reviews import reviews
 from heedful.labs.errata_checks.formula import texts

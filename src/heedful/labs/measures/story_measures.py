@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.data.stories import Reader, Stories, uniform, without
 from heedful.trials.permute_attention import permuted
 

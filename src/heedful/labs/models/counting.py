@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 
 SOFT = 0.2  # of Q and K as drawn: attention that starts peaked on a few letters stays there for long
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
 from heedful.labs.data.speeches import speeches
 from heedful.models.zoo import resolve
 from heedful.nn import GPT2

@@ -17,9 +17,9 @@ from scipy import optimize, sparse
 from scipy.special import expit
 
 import heedful
-from heedful.core.types import Floats
+from heedful.core.arrays import Floats
+from heedful.core.text_units import split_words
 from heedful.labs.data.reviews import Review
-from heedful.modalities.text_units import split_words
 
 
 @dataclass(frozen=True)

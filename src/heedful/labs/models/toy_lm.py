@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.text_units import split_words
 from heedful.labs.data.speeches import speeches
-from heedful.modalities.text_units import split_words
 from heedful.nn import GPT2
 
 

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from heedful._version import __version__
-from heedful.cli.commands.explain import FEW
 from heedful.core import registry
+from heedful.core.defaults import FEW
 from heedful.core.errors import HeedfulError
 from heedful.server import internals, live_explain, run_list, what_if
 from heedful.server.model_pool import Stock

@@ -14,8 +14,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
+from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Comparison
 from heedful.server import explain_job, internals, run_list, saved_results
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.schemas import requests, responses

@@ -37,7 +37,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from heedful.core.types import Cost, Floats, Progress
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
+from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen
 from heedful.stats.divergence import LN2, jsd
 from heedful.trials.adversary_refine import follow

@@ -23,8 +23,10 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Cost, Floats, Progress
+from heedful.core.progress import Progress
 from heedful.models.adapter import wide
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Case, Cases

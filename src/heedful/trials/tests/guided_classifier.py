@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.core.types import Progress
+from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig, fit
 from heedful.trials.batches import Rows
 from heedful.trials.rows import Finding

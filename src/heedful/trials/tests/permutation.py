@@ -24,7 +24,9 @@ import numpy as np
 import torch
 from scipy import stats
 
-from heedful.core.types import Cost, Floats, Progress
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
+from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.trials.attention_scores import ALL, Shown, layer_name, shown
 from heedful.trials.examples import Case, Cases

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats, Progress
+from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from heedful.core.types import Floats, Progress
+from heedful.core.arrays import Floats
+from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval, drawn
 from heedful.trials.batches import Rows

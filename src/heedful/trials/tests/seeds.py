@@ -28,7 +28,8 @@ import torch
 from scipy import special
 from torch import Tensor
 
-from heedful.core.types import Floats, Progress
+from heedful.core.arrays import Floats
+from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval

@@ -30,8 +30,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Floats, Progress
+from heedful.core.progress import Progress
 from heedful.models.contexts import untouched
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd

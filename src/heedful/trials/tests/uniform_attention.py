@@ -23,7 +23,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from heedful.core.types import Cost, Floats, Progress
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Cost
+from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Case, Cases

@@ -14,11 +14,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.result import TextResult, reports
 from heedful.core.errors import HeedfulError
+from heedful.core.result import TextResult, reports
 
 FILE = "lab.json"
+
+
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
+
+
 Cell = str | int | float | None
 
 
@@ -75,6 +79,8 @@ class Claim:
 
 
 Part = Said | Table | Figure | Claim
+
+
 KINDS: dict[str, type[Part]] = {"said": Said, "table": Table, "figure": Figure, "claim": Claim}
 
 

@@ -14,65 +14,27 @@ it, the manifest last, so a folder is either whole or is refused when opened.
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from heedful._version import __version__
-from heedful.comparisons.agreement import matrices
-from heedful.comparisons.input_share import share_by_count
+from heedful.comparisons.result import Comparison, matrices, share_by_count
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution, Cost, Written
 from heedful.core.errors import HeedfulError
-from heedful.core.types import (
-    Attribution,
-    Comparison,
-    Cost,
-    Encoded,
-    Evidence,
-    Fired,
-    Firing,
-    Floats,
-    Inside,
-    Looked,
-    Removal,
-    Target,
-    Written,
-)
+from heedful.core.evidence import Evidence
+from heedful.core.input import Encoded
+from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
+from heedful.core.target import Target
+from heedful.io.files import read_file, write_atomic
+from heedful.io.json_codec import floats_from_json, json_bytes, json_number, parse, to_jsonable
 
 FORMAT = 1
+
+
 FILES = ("comparison.json", "scores.parquet")
-
-
-def _number(value: float) -> float | str | None:
-    if math.isfinite(value):
-        return float(value)
-    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-
-
-def _plain(value: Any) -> Any:
-    """Any setting as JSON can hold it: tuples become lists, numpy numbers plain ones, the rest its text."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item) for item in value), key=str)
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    return str(value)
-
-
-def _floats(values: list[float | str | None]) -> Floats:
-    return np.array([float("nan") if value is None else float(value) for value in values], dtype=np.float64)
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:
@@ -81,13 +43,13 @@ def _scores_to_dict(item: Attribution) -> dict[str, Any]:
     return {
         "method": item.method,
         "signed": item.signed,
-        "output": _number(item.output),
-        "base": None if item.base is None else _number(item.base),
-        "scores": [_number(value) for value in item.scores.tolist()],
-        "stderr": None if item.stderr is None else [_number(value) for value in item.stderr.tolist()],
-        "words": [_plain(word) for word in words],
-        "special_mass": _number(item.special_mass),
-        "params": _plain(item.params),
+        "output": json_number(item.output),
+        "base": None if item.base is None else json_number(item.base),
+        "scores": [json_number(value) for value in item.scores.tolist()],
+        "stderr": None if item.stderr is None else [json_number(value) for value in item.stderr.tolist()],
+        "words": [to_jsonable(word) for word in words],
+        "special_mass": json_number(item.special_mass),
+        "params": to_jsonable(item.params),
         "cost": asdict(item.cost),
         "notes": list(item.notes),
         "fitted_by": None if item.fitted_by is None else list(item.fitted_by),
@@ -99,15 +61,15 @@ def _written_to_dict(item: Attribution, part: Attribution) -> dict[str, Any]:
     """Scores of what was written, without its text, which all methods of a comparison share."""
     assert item.written is not None
     return {
-        "scores": [_number(value) for value in part.scores.tolist()],
-        "stderr": None if part.stderr is None else [_number(value) for value in part.stderr.tolist()],
+        "scores": [json_number(value) for value in part.scores.tolist()],
+        "stderr": None if part.stderr is None else [json_number(value) for value in part.stderr.tolist()],
         "same_scale": item.written.same_scale,
-        "words": [_plain(asdict(word)) for word in part.words()],
+        "words": [to_jsonable(asdict(word)) for word in part.words()],
     }
 
 
 def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
-    found = [_plain(asdict(item.written.x)) for item in items if item.written is not None]
+    found = [to_jsonable(asdict(item.written.x)) for item in items if item.written is not None]
     return found[0] if found else None
 
 
@@ -116,8 +78,8 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": _plain(asdict(item.x)),
-        "target": {**_plain(asdict(item.target)), "name": item.target.name},
+        "x": to_jsonable(asdict(item.x)),
+        "target": {**to_jsonable(asdict(item.target)), "name": item.target.name},
         "written_x": _written_x([item]),
         **_scores_to_dict(item),
     }
@@ -131,19 +93,19 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": _plain(asdict(first.x)) if first else None,
-        "target": {**_plain(asdict(first.target)), "name": first.target.name} if first else None,
+        "x": to_jsonable(asdict(first.x)) if first else None,
+        "target": {**to_jsonable(asdict(first.target)), "name": first.target.name} if first else None,
         "written_x": _written_x(comparison.attributions),
-        "input_shares": _plain(comparison.input_shares()),
+        "input_shares": to_jsonable(comparison.input_shares()),
         "input_share_by_count": share_by_count(comparison),
-        "model": _plain(comparison.model),
-        "settings": _plain(comparison.settings),
-        "refused": _plain(comparison.refused),
-        "evidence": [_plain(asdict(found)) for found in comparison.evidence],
-        "inside": _plain(asdict(comparison.inside)),
+        "model": to_jsonable(comparison.model),
+        "settings": to_jsonable(comparison.settings),
+        "refused": to_jsonable(comparison.refused),
+        "evidence": [to_jsonable(asdict(found)) for found in comparison.evidence],
+        "inside": to_jsonable(asdict(comparison.inside)),
         "verdict": comparison.verdict if comparison.evidence else None,
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
-        "agreement": _plain(matrices(comparison)) if first else None,
+        "agreement": to_jsonable(matrices(comparison)) if first else None,
     }
 
 
@@ -182,7 +144,7 @@ def _target(data: Mapping[str, Any]) -> Target:
 
 
 def _errors(data: Mapping[str, Any], x: Encoded, method: str) -> Floats | None:
-    stderr = None if data["stderr"] is None else _floats(data["stderr"])
+    stderr = None if data["stderr"] is None else floats_from_json(data["stderr"])
     if stderr is not None and len(stderr) != len(x):
         raise ValueError(f"{method}: {len(stderr)} standard errors for {len(x)} tokens")
     return stderr
@@ -195,18 +157,18 @@ def _written(data: Mapping[str, Any], x: Encoded | None) -> Written | None:
         return None
     if x is None:
         raise ValueError("there are scores of what was written, but not what it was")
-    return Written(x, _floats(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
+    return Written(x, floats_from_json(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
 
 
 def _attribution(data: Mapping[str, Any], x: Encoded, target: Target, written: Encoded | None) -> Attribution:
     return Attribution(
         x=x,
         target=target,
-        scores=_floats(data["scores"]),
+        scores=floats_from_json(data["scores"]),
         method=data["method"],
         params=data["params"],
         stderr=_errors(data, x, data["method"]),
-        output=float(_floats([data["output"]])[0]),
+        output=float(floats_from_json([data["output"]])[0]),
         base=None if data["base"] is None else float(data["base"]),
         signed=data["signed"],
         cost=Cost(**data["cost"]),
@@ -217,8 +179,10 @@ def _attribution(data: Mapping[str, Any], x: Encoded, target: Target, written: E
 
 
 def _evidence(data: Mapping[str, Any]) -> Evidence:
-    numbers = {name: float(_floats([data[name]])[0]) for name in ("value", "control", "best", "skill")}
-    pairs = {name: tuple(_floats(data[name]).tolist()) for name in ("interval", "chance")}
+    numbers = {
+        name: float(floats_from_json([data[name]])[0]) for name in ("value", "control", "best", "skill")
+    }
+    pairs = {name: tuple(floats_from_json(data[name]).tolist()) for name in ("interval", "chance")}
     return Evidence(**{**data, **numbers, **pairs, "orders": _row(data.get("orders", ()))})
 
 
@@ -252,7 +216,7 @@ def _firing(data: Mapping[str, Any]) -> Firing:
 
 
 def _row(values: Any) -> Any:
-    return tuple(_floats(values).tolist())
+    return tuple(floats_from_json(values).tolist())
 
 
 def _rows(values: Any) -> Any:
@@ -307,28 +271,11 @@ def _parquet(comparison: Comparison) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed into it: a reader never sees half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _json(data: Mapping[str, Any]) -> bytes:
-    return (json.dumps(data, allow_nan=False, indent=1) + "\n").encode("ascii")
-
-
 def save(comparison: Comparison, folder: Path) -> Path:
     """Write a run folder. Other files in the folder are left alone."""
     folder = Path(folder)
     data = comparison_to_dict(comparison)
-    contents = dict(zip(FILES, (_json(data), _parquet(comparison)), strict=True))
+    contents = dict(zip(FILES, (json_bytes(data), _parquet(comparison)), strict=True))
     manifest = {
         "heedful": __version__,
         "format": FORMAT,
@@ -340,8 +287,8 @@ def save(comparison: Comparison, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            _write(folder / name, content)
-        _write(folder / "manifest.json", _json(manifest))
+            write_atomic(folder / name, content)
+        write_atomic(folder / "manifest.json", json_bytes(manifest))
     except OSError as error:
         raise HeedfulError(
             f"Cannot write the run to {folder}", error.strerror or str(error), "Name another folder"
@@ -349,33 +296,12 @@ def save(comparison: Comparison, folder: Path) -> Path:
     return folder
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise HeedfulError(
-            f"{path.parent} is not a whole run folder",
-            f"cannot read {path.name}: {error.strerror or error}",
-            "A run folder is written by: heedful explain TEXT --save FOLDER",
-        ) from error
-
-
-def parse(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise HeedfulError(f"{path} is damaged", f"not JSON: {error}", "Make the run again") from error
-    if not isinstance(data, dict):
-        raise HeedfulError(f"{path} is damaged", "it should hold a JSON object", "Make the run again")
-    return data
-
-
 def load(folder: Path) -> Comparison:
     """Open a run folder, after comparing every file with the manifest's checksum."""
     folder = Path(folder)
-    manifest = parse(_read(folder / "manifest.json"), folder / "manifest.json")
+    manifest = parse(read_file(folder / "manifest.json"), folder / "manifest.json")
     sums = manifest.get("files")
-    contents = {name: _read(folder / name) for name in FILES}
+    contents = {name: read_file(folder / name) for name in FILES}
     for name, content in contents.items():
         if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
             raise HeedfulError(

@@ -17,14 +17,20 @@ from itertools import pairwise
 
 import regex
 
+from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.types import Encoded, Span
+from heedful.core.input import Encoded
 
 _WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
+
+
 # A sentence ends at . ! ? (or their CJK, Arabic and Devanagari kin) with closing marks, or at a line break.
 _SENTENCE_END = regex.compile(r"[.!?…。！？؟۔।]+[\p{Pe}\p{Pf}\"']*(?=\s|$)|[。！？]+|\n+")
 
+
 Unit = str  # "token", "word" or "sentence"
+
+
 UNITS = ("token", "word", "sentence")
 
 

@@ -1,0 +1,155 @@
+"""Several methods on one prediction. Needs neither torch nor the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from heedful.comparisons.agreement import MEASURES, pair_agreement, unit_scores
+from heedful.comparisons.input_share import anything_written, share_of
+from heedful.core.arrays import Floats
+from heedful.core.attribution import Attribution
+from heedful.core.errors import HeedfulError
+from heedful.core.evidence import Evidence
+from heedful.core.input import Encoded
+from heedful.core.internals import Inside
+from heedful.core.result import StoredResult
+from heedful.core.target import Target
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(StoredResult, Mapping[str, Attribution]):
+    """Several methods on one prediction: a mapping from method name to `Attribution`."""
+
+    kind: ClassVar[str] = "comparison"
+    store: ClassVar[str] = "heedful.comparisons.run_folder"
+
+    attributions: tuple[Attribution, ...]
+    model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction(_after)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
+    refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
+    evidence: tuple[Evidence, ...] = ()  # how far the model does what the methods say, on this text
+    inside: Inside = field(
+        default_factory=Inside
+    )  # what removing words did, where the model looked, which features fired
+
+    @property
+    def verdict(self) -> str:
+        """What the evidence of this one text allows to say, in words."""
+        from heedful.comparisons.single_text import said
+        from heedful.metrics import sensitivity_warning
+
+        little = sensitivity_warning.of_one_text(self.inside.removals, str(self.model.get("kind")))
+        units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
+        return said(self.evidence, self.attributions, little, units)
+
+    def __getitem__(self, method: str) -> Attribution:
+        for attribution in self.attributions:
+            if attribution.method == method:
+                return attribution
+        raise KeyError(f"{method!r} is not in this comparison, which has: {', '.join(self)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return (attribution.method for attribution in self.attributions)
+
+    def __len__(self) -> int:
+        return len(self.attributions)
+
+    @property
+    def x(self) -> Encoded:
+        return self.attributions[0].x
+
+    @property
+    def target(self) -> Target:
+        return self.attributions[0].target
+
+    def input_shares(self) -> dict[str, float | None]:
+        """By method, how much of its scores lies on the text, the rest being on what was already written;
+        None where the method cannot tell, {} where nothing was written. See
+        heedful.comparisons.input_share."""
+        return input_shares(self)
+
+    def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
+        """(methods, matrix) of pairwise agreement over words: "kendall", "spearman" or "top-k"."""
+        return matrix(self, measure, k)
+
+    def __repr__(self) -> str:
+        methods = ", ".join(self)
+        return f"<heedful.Comparison of {self.target.name!r} for {self.x.text[:60]!r}: {methods}>"
+
+    def to_csv(self) -> str:
+        """One line a method and word, under one header."""
+        tables = [attribution.to_csv() for attribution in self.attributions]
+        return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
+
+
+def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
+    """(methods, (m, m) agreement); the diagonal is 1, or nan for a method without a ranking."""
+    if measure not in MEASURES:
+        raise HeedfulError(f"No agreement measure {measure!r}", fix=f"Choose from: {', '.join(MEASURES)}")
+    if k < 1:
+        raise HeedfulError(f"top-k needs k of at least 1, not {k}")
+    methods = list(comparison)
+    unit = ranked_unit(comparison)
+    parts = [[item] for item in comparison.attributions]
+    if with_written(comparison):
+        parts = [[item, part] for [item] in parts if (part := item.of_written()) is not None]
+    scores = [np.concatenate([unit_scores(part, unit) for part in each]) for each in parts]  # m times (n,)
+    signed = [item.signed for item in comparison.attributions]
+    values = np.full((len(methods), len(methods)), math.nan)
+    for i in range(len(methods)):
+        for j in range(i, len(methods)):
+            keep_sign = signed[i] and signed[j] and measure != "top-k"
+            a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
+            values[i, j] = values[j, i] = pair_agreement(a, b, measure, k)
+    return methods, values
+
+
+def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
+    """Every measure at once, with what it ranks."""
+    found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
+    written = {"written": True} if with_written(comparison) else {}
+    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **found}
+
+
+def ranked_unit(comparison: Comparison) -> str:
+    """What is ranked: words, or the tokens or sentences that were scored as one."""
+    unit = comparison.settings.get("unit", "word")
+    return unit if unit in ("token", "sentence") else "word"
+
+
+def ranked_count(comparison: Comparison) -> int:
+    """How many units are ranked."""
+    unit, texts = ranked_unit(comparison), [comparison.x]
+    if with_written(comparison) and (written := comparison.attributions[0].written) is not None:
+        texts.append(written.x)
+    return sum(len(x.word_spans) if unit == "word" else len(x.units(unit)) for x in texts)
+
+
+def with_written(comparison: Comparison) -> bool:
+    """Every method scores what was already written on the scale of the text: both are ranked together."""
+    items = comparison.attributions
+    return bool(items) and all(item.written is not None and item.written.same_scale for item in items)
+
+
+def input_shares(comparison: Comparison) -> dict[str, float | None]:
+    """`input_share` of every method; empty where nothing was written."""
+    prompt = comparison.settings.get("prompt_tokens")
+    items = comparison.attributions
+    if not items or not anything_written(items[0], prompt):
+        return {}
+    return {item.method: input_share(item, prompt) for item in items}
+
+
+def share_by_count(comparison: Comparison) -> float | None:
+    """The text's share of the tokens, the control; None where nothing was written or no method scores it."""
+    prompt = comparison.settings.get("prompt_tokens")
+    for item in comparison.attributions:
+        if anything_written(item, prompt) and (item.written is not None or not item.target.given):
+            behind = None if item.written is None else np.ones(len(item.written.x))
+            return share_of(item, np.ones(len(item.x)), behind, prompt)
+    return None

@@ -1,0 +1,35 @@
+"""How far the model does what a method says, beside random scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heedful.core.result import NotebookRepr
+
+
+@dataclass(frozen=True)
+class Evidence(NotebookRepr):
+    """What n texts say about one method by one metric, under one removal operator ("" where none is used)."""
+
+    metric: str
+    operator: str
+    method: str
+    value: float  # means over texts: of the method,
+    control: float  # of random scores,
+    best: float  # and of the best found
+    skill: float  # (value - control) / (best - control): 0 is chance, 1 the best found
+    interval: tuple[float, float]  # 95 %, of skill, over texts; (nan, nan) for a single text
+    n: int
+    chance: tuple[
+        float, float
+    ]  # the least and the most that random scores reached on a text, means over texts
+    circular: bool = False  # the method was fitted by the operator that removes words here
+    orders: tuple[float, ...] = ()  # of a single text: the values of the random scores
+    better: str = "high"  # or "low": which values are good
+    family: str = ""  # the metric's voice in a verdict; "": it has none
+
+    @property
+    def beat(self) -> int:
+        """Of a single text: how many random orders it beat."""
+        up = self.better == "high"
+        return sum(bool(self.value > order if up else self.value < order) for order in self.orders)

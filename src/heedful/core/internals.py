@@ -1,0 +1,61 @@
+"""What removing words did, where the model looked, which features were active."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heedful.core.result import NotebookRepr
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What the model did when units were really removed by one operator; nan where that row was never run."""
+
+    operator: str
+    alone: tuple[float, ...]  # f(x) - f(x less the unit), a unit each
+    curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # (share gone, f)
+    band: tuple[tuple[float, float, float], ...] = ()  # of random orders: (share gone, least f, most f)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Where each layer looked from where the answer was read, mean over heads."""
+
+    weights: tuple[tuple[float, ...], ...]  # (layers, units)
+    special: tuple[float, ...]  # (layers,) on special tokens
+    cross: bool = False  # of an encoder-decoder: from what it writes to what it reads
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One feature of a dictionary on this text."""
+
+    feature: int
+    effect: float  # f(x) - f(x with it set to zero), measured
+    estimate: float  # of the effect, by gradient times activation
+    strength: float
+    words: tuple[str, ...]  # where it is strongest
+
+
+@dataclass(frozen=True)
+class Fired(NotebookRepr):
+    """The strongest features of a dictionary on this text."""
+
+    site: str
+    features: tuple[Firing, ...]
+    active: int  # features that fire anywhere in the text
+    together: float  # effect of removing these at once
+    everything: float  # effect of removing all
+    band: tuple[float, float]  # 95 % of as many random active features, removed at once, lie between
+    control: tuple[float, ...]  # effects of other active features, drawn at random
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inside(NotebookRepr):
+    """What a run saw besides scores; see heedful.comparisons.internals."""
+
+    removals: tuple[Removal, ...] = ()
+    looked: Looked | None = None
+    fired: Fired | None = None
