@@ -27,7 +27,7 @@ import heedful
 from heedful.features.activations.eval_windows import corpus
 from heedful.features.activations.stream import rows_of
 from heedful.features.measures.quality import measure, noise
-from heedful.features.steering.directions import row_maxima, with_maxima
+from heedful.features.sae.maxima import row_maxima, with_maxima
 from heedful.models.zoo import resolve
 
 SLICE = 12_000  # about so many tokens of the test part are measured again by the tests

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 import heedful
-from heedful.features.measures.quality import Measured
+from heedful.features.measures.quality import Measured, measure
 from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.features.steering.results import Mean, Point, Sweep
 from heedful.features.steering.sweep import Writing, sweep
@@ -172,7 +172,7 @@ def main() -> None:
     texts = resolve.held_out(args.texts) if args.texts.startswith("zoo:") else Path(args.texts)
     lines = ["## On held-out texts", ""]
     for name in filter(None, (texts, args.more)):
-        lines += [f"`{Path(name).name}`:", "", *measured(sae.measure(model, name, rows=args.measured)), ""]
+        lines += [f"`{Path(name).name}`:", "", *measured(measure(sae, model, name, rows=args.measured)), ""]
     pages = heedful.feature_pages(model, sae, texts, choose="random:10", rows=args.rows)
     pages.to_html(args.html)
     lines += ["## Ten features by rule", "", *features(pages), ""]

@@ -28,7 +28,7 @@ from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given, read_given
 from heedful.audits.scores_file import read_scores_file
 from heedful.core.input import Encoded
-from heedful.core.text_units import select
+from heedful.core.windows import select
 
 DATA = Path(__file__).parents[1] / "data"
 PROMPT = "The café 😀 was not bad"  # what the files in DATA explain

@@ -11,6 +11,7 @@ import torch
 
 import heedful
 from heedful.cli.main import main
+from heedful.features.measures.quality import measure
 
 TEXT = "The state of the union is strong. We are here to work, and we will work together.\n" * 12
 SITE = "blocks.1.resid"
@@ -19,7 +20,8 @@ SITE = "blocks.1.resid"
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """texts.txt, texts.csv, and four dictionaries: b has another seed, wide another width, lost no site."""
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
     folder = tmp_path_factory.mktemp("measure")
     (folder / "texts.txt").write_text(TEXT)
@@ -49,7 +51,7 @@ def test_measure_as_json_is_what_python_gives(place: Path, capfd: Any):
     code, out, err = _run(capfd, "measure", place / "a", place / "texts.txt", "--reseed", place / "b", *words)
     assert (code, err) == (0, "")
     found = json.loads(out)
-    ours = heedful.SAE.load(place / "a").measure("zoo:lm", place / "texts.txt", context=32)
+    ours = measure(heedful.SAE.load(place / "a"), "zoo:lm", place / "texts.txt", context=32)
     assert found["figures"] == ours.to_dict()["figures"]
     assert found["about"]["site"] == SITE
     assert set(found["controls"]) == {"identity", "mean", "random dictionary"}
@@ -126,7 +128,8 @@ def test_mistakes_are_one_line(place: Path, capfd: Any, words: list[str], said: 
 
 
 def test_labels_of_a_classifier(place: Path, capfd: Any):
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
     from heedful.models.sites.access import width
 
     d = width(heedful.load("zoo:sentiment"), "blocks.0.mlp")

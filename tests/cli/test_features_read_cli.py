@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from heedful.cli.main import main
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 SAID = (
     "The people of the United States have a government of laws. We ask the Congress to act on the budget. "

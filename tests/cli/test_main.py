@@ -136,7 +136,8 @@ def dictionary(folder: Path) -> None:
     """The files that the examples of `heedful steer` name; every feature fires."""
     import torch
 
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
     weights = (torch.zeros(32, 300), torch.ones(300), torch.ones(300, 32), torch.zeros(32))
     SAE(Config("relu", 32, 300, source={"site": "blocks.1.resid"}), *weights).save(folder / "sae")

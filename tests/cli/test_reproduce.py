@@ -343,7 +343,8 @@ def test_trial_says_how_to_make_it_again(asked: Asked, toy: None, place: Path, c
 def test_steer_says_how_to_make_it_again(
     asked: Asked, toy: None, place: Path, shared: Any, capsys: Any
 ) -> None:
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
     dec = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
     config = Config("topk", 32, 8, 2, source={"site": "blocks.1.resid"})

@@ -14,7 +14,8 @@ import torch
 import heedful
 from heedful.cli.main import main
 from heedful.features.reading.captions import facts_of
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.features.steering.directions import difference
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading

@@ -9,7 +9,7 @@ import pytest
 
 import heedful
 from heedful.comparisons.execute import BudgetSpentError
-from heedful.core import registry, text_units
+from heedful.core import registry, windows
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
 from heedful.engine.cached_model import Run
@@ -221,7 +221,7 @@ def test_windows_are_the_mean_of_their_pieces(shared: Any) -> None:
     cmp = heedful.explain(
         model, LONG, ["grad-x-input", "occlusion", "attention-avg"], target=0, long="window"
     )
-    pieces = text_units.windows(model.encode(LONG, "window"), 64)
+    pieces = windows.windows(model.encode(LONG, "window"), 64)
     assert len(pieces) >= 3
     target = model.target(pieces[0][0], 0)
     gradient, removal = np.zeros(len(cmp.x)), np.zeros(len(cmp.x))
@@ -246,7 +246,7 @@ def test_windows_are_the_mean_of_their_pieces(shared: Any) -> None:
 def test_the_default_target_of_windows_is_the_label_with_the_highest_mean(shared: Any) -> None:
     model = shared("mean-pool").model
     cmp = heedful.explain(model, LONG, "grad-l2", long="window")
-    pieces = [piece for piece, _ in text_units.windows(model.encode(LONG, "window"), 64)]
+    pieces = [piece for piece, _ in windows.windows(model.encode(LONG, "window"), 64)]
     mean = np.mean([model.logits(piece).softmax(-1).numpy() for piece in pieces], axis=0)
     assert cmp.target.index == int(mean.argmax())
     assert dict(map(tuple, cmp.model["prediction"]))[cmp.target.label] == pytest.approx(mean.max(), abs=1e-6)
@@ -301,7 +301,7 @@ def test_windows_keep_standard_errors(shared: Any) -> None:
     model = shared("roberta").model
     text = " ".join(["the cat sat on the mat."] * 30)
     found = heedful.explain(model, text, ["smoothgrad"], long="window", params={"smoothgrad": {"samples": 4}})
-    pieces = text_units.windows(model.encode(text, "window"), model.window)
+    pieces = windows.windows(model.encode(text, "window"), model.window)
     target = found.target
     parts = [registry.get("smoothgrad")(model, piece, target, samples=4, seed=0) for piece, _ in pieces]
     first = pieces[0][1][3]
@@ -318,7 +318,7 @@ def test_windows_keep_the_base_and_what_each_part_says(shared: Any) -> None:
     assert found.base is not None
     rise = found.output - found.base
     assert abs(found.scores.sum() - rise) <= 3e-2 * np.abs(found.scores).sum()  # a part may not converge
-    parts = len(text_units.windows(model.encode(text, "window"), model.window))
+    parts = len(windows.windows(model.encode(text, "window"), model.window))
     assert parts > 1
     for number in range(1, parts + 1):
         assert any(f"part {number}: " in note and "completeness gap" in note for note in found.notes)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.core import text_units
+from heedful.core import windows
 from heedful.core.target import Target
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.written_text import extended
@@ -119,7 +119,7 @@ def test_the_extended_text_reads_as_it_was_written(tokenizer: str, shared: Any) 
     assert whole.ids == (*x.ids, *more)
     assert whole.text.endswith("sat on 你 mat")
     assert [whole.word_text(w) for w in range(len(whole.word_spans))][-3:] == ["on", "你", "mat"]
-    assert text_units.select(whole, range(len(x))).ids == x.ids
+    assert windows.select(whole, range(len(x))).ids == x.ids
 
 
 def test_a_classifier_is_refused(shared: Any) -> None:

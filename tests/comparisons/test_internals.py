@@ -134,7 +134,8 @@ def test_features_of_a_dictionary_stand_on_the_page(model: Any, seen: Comparison
 
     from heedful.comparisons.internals import with_features
     from heedful.features.reading.explain_features import explain_features
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
     torch.manual_seed(0)
     weights = (torch.randn(32, 40), torch.zeros(40), torch.randn(40, 32), torch.zeros(32))

@@ -14,7 +14,7 @@ import torch
 import heedful
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.text_units import select
+from heedful.core.windows import select
 from heedful.explainers.exact_one_layer import gradient
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats.lime_limit import row_weights

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 TEXTS = [
     "the cat sat on the mat. hello world! don't stop, a dog ran to the low house",

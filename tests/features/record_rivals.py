@@ -95,7 +95,8 @@ def ours() -> None:
     """heedful's autoencoders as SAELens reads them."""
     from sae_lens import SAE as Theirs
 
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
     draw = torch.Generator().manual_seed(3)
     shapes = ((D, WIDTH), (WIDTH,), (WIDTH, D), (D,))

@@ -11,7 +11,8 @@ import torch
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.activations import store_writer
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.features.sae.settings import KINDS
 
 D, WIDTH = 5, 16

@@ -17,7 +17,8 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.features.reading.explain_features import DRAWS, explain_features, feature_attribution
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.features.steering.steer import steer
 from heedful.metrics.score import weigh
 from heedful.models.sites.access import reading

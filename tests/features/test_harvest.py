@@ -18,7 +18,6 @@ import torch
 
 import heedful
 from heedful import Acts, HeedfulError
-from heedful.features.activations import harvest as harvesting
 from heedful.features.activations import shuffle, windows
 from heedful.features.activations.windows import Texts, batches, cut_for, open_texts
 from heedful.models.backend import Inputs
@@ -131,7 +130,7 @@ def test_half_precision_is_rounded_not_more(
         p.stat().st_size for p in (tmp_path / "a" / "shards").iterdir()
     )
     huge = lambda model, inputs, names: {names[0]: torch.full((*inputs.ids.shape, 32), 1e5)}  # noqa: E731
-    monkeypatch.setattr(harvesting, "read", huge)
+    monkeypatch.setattr("heedful.features.activations.extract.read", huge)
     with pytest.raises(HeedfulError, match=r"65,504.*float32"):
         heedful.harvest(family.model, TEXTS, "blocks.0.mlp", tmp_path / "c", dtype="float16")
 
@@ -228,7 +227,7 @@ def stopping(after: int) -> Any:
 def test_it_goes_on_only_with_the_same_settings_and_texts(
     shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harvesting, "KEEP", 0.0)
+    monkeypatch.setattr("heedful.features.activations.harvest.KEEP", 0.0)
     family = shared("gpt2")
     given: dict[str, Any] = {"context": 16, "batch_tokens": 32}
 
@@ -261,7 +260,9 @@ def test_a_finished_store_of_a_file_needs_no_model(
     path = tmp_path / "t.txt"
     path.write_text("the cat sat\n" * 30)
     first = heedful.harvest(shared("gpt2").model, path, "embed", tmp_path / "a", context=16)
-    monkeypatch.setattr(harvesting, "take", lambda *_: pytest.fail("it was run again"))
+    monkeypatch.setattr(
+        "heedful.features.activations.harvest.take", lambda *_: pytest.fail("it was run again")
+    )
     assert heedful.harvest(shared("gpt2").model, path, "embed", tmp_path / "a", context=16).rows == first.rows
     path.write_text("the cat sat\n" * 31)
     with pytest.raises(HeedfulError, match="texts sha256 was"):

@@ -14,9 +14,9 @@ from torch import Tensor
 import heedful
 from heedful.features.activations.stream import Table
 from heedful.features.sae import train
+from heedful.features.sae.maxima import row_maxima
 from heedful.features.sae.settings import KINDS
-from heedful.features.steering import directions
-from heedful.features.steering.directions import feature_maxima, row_maxima
+from heedful.features.steering.directions import feature_maxima
 
 D = 12
 
@@ -77,7 +77,7 @@ def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
     found = [row_maxima(sae, Table(x), 1000, batch=256, seed=5, crew=One(rank))[0] for rank in range(3)]
     assert not any(torch.equal(part, alone) for part in found)
     assert torch.allclose(torch.stack(found).amax(0), alone, rtol=1e-5)
-    monkeypatch.setattr(directions, "ENCODED", 32 * 7)
+    monkeypatch.setattr("heedful.features.sae.maxima.ENCODED", 32 * 7)
     assert torch.allclose(row_maxima(sae, Table(x), 1000, batch=256, seed=5)[0], alone, rtol=1e-5)
 
 

@@ -15,8 +15,9 @@ import heedful
 from heedful.features.activations.stream import Table
 from heedful.features.measures.recovery import match
 from heedful.features.sae import pilot, train
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Alone
+from heedful.features.sae.config import Config
 from heedful.features.sae.settings import Settings, settle
 
 KINDS = ("relu", "relu-tied", "jumprelu", "topk", "batchtopk", "matryoshka")

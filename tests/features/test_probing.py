@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.features.measures.probing import RIDGE, best, fit, halved, probe, probed
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 
 def test_the_regression_by_the_rival():

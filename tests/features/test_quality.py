@@ -20,7 +20,8 @@ from heedful.features.activations.windows import Batch
 from heedful.features.measures.loss_recovered import next_token_loss, replacing
 from heedful.features.measures.quality import measure, measure_seeds, noise
 from heedful.features.measures.sparsity import Counts
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.features.sae import distributed
+from heedful.features.sae import distributed, ray_train
 from heedful.features.sae.settings import KINDS
 
 SETTINGS: dict[str, Any] = {"width": 24, "steps": 30, "batch": 64, "k": 3, "lr": 3e-3, "every": 1}
@@ -89,7 +89,7 @@ def test_two_workers_of_ray_train_equal_one(tmp_path: Path):
     pytest.importorskip("ray.train.torch", reason="Ray Train is optional")
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
     try:
-        found = distributed.train_on_ray(
+        found = ray_train.train_on_ray(
             _x(), 24, "batchtopk", tmp_path / "sae", steps=20, batch=64, k=3, lr=3e-3
         )
     finally:

@@ -10,7 +10,8 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.features.measures.splitting import best_cosines, split
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.reports.splitting_page import page, tree_plot
 
 

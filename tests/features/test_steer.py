@@ -13,9 +13,11 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
+from heedful.features.sae.maxima import with_maxima
 from heedful.features.sae.settings import KINDS
-from heedful.features.steering.directions import Direction, feature_maxima, with_maxima
+from heedful.features.steering.directions import Direction, feature_maxima
 from heedful.features.steering.steer import steer
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading, width

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from heedful.features.activations.store_writer import replace
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 
 def test_two_processes_may_write_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

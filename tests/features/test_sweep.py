@@ -15,7 +15,8 @@ import torch
 from scipy import stats
 
 from heedful.core.errors import HeedfulError
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.features.steering.compare import before_after
 from heedful.features.steering.directions import difference
 from heedful.features.steering.results import Point, Sweep, Written, mean_of, paired

@@ -15,7 +15,8 @@ import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.measures.recovery import firing, match, random_dictionary, recovery, untrained
 from heedful.features.measures.synthetic import PLAIN, QUICK, Plan, Synthetic, correlated, full, hierarchical
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 ROWS = 40_000
 PLANS = {

@@ -14,7 +14,8 @@ import torch
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.eval_windows import corpus, rows_at
 from heedful.features.measures.universality import Sums, compare, likeness
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 
 SITE = "blocks.1.resid"
 TEXTS = [

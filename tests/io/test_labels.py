@@ -205,7 +205,8 @@ OWN = {"seconds", "cost", "run", "made", "labels"}  # times, paths; features pro
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a dictionary of zoo:sentiment."""
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
     from heedful.models.sites.access import site_names, width
 
     folder, model = tmp_path_factory.mktemp("labels"), heedful.load("zoo:sentiment")

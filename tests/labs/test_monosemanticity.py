@@ -14,7 +14,8 @@ from heedful.features.measures.quality import Measured
 from heedful.features.measures.sparsity import Figure
 from heedful.features.measures.splitting import split
 from heedful.features.measures.universality import Likeness, Universality
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.labs import LabRun
 from heedful.labs import monosemanticity as lab
 

@@ -12,6 +12,7 @@ from bench.verdicts.laws import CELLS, LAWS, pools
 from scipy import stats
 
 from heedful.core.arrays import Floats
+from heedful.core.defaults import MIN_TEXTS
 from heedful.metrics.random_orders import (
     Cell,
     Pools,
@@ -22,7 +23,7 @@ from heedful.metrics.random_orders import (
     merged_scores,
     standard,
 )
-from heedful.metrics.verdict import DELTA, MIN_TEXTS, Facts, judge, judging_operators
+from heedful.metrics.verdict import DELTA, Facts, judge, judging_operators
 from heedful.metrics.verdict_sentences import PROMISE
 from heedful.stats.best_comparison import MIN_COMPARED, best_methods, decide, differences, sparse_low
 from heedful.stats.exchange_test import exchange_p, holm

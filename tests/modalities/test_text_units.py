@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heedful.core import text_units
+from heedful.core import text_spans, windows
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 
@@ -15,7 +15,7 @@ def encoded(
     text: str, spans: list[tuple[int, int]], special: list[bool] | None = None, segments=None
 ) -> Encoded:
     special = special or [False] * len(spans)
-    words, word_spans = text_units.align_words(text, spans, special)
+    words, word_spans = text_spans.align_words(text, spans, special)
     return Encoded(
         text=text,
         ids=tuple(range(len(spans))),
@@ -44,7 +44,7 @@ def encoded(
     ],
 )
 def test_words_are_those_of_unicode(text: str, words: list[str]) -> None:
-    assert [text[a:b] for a, b in text_units.split_words(text)] == words
+    assert [text[a:b] for a, b in text_spans.split_words(text)] == words
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_words_are_those_of_unicode(text: str, words: list[str]) -> None:
     ],
 )
 def test_sentences(text: str, sentences: list[str]) -> None:
-    assert [text[a:b] for a, b in text_units.split_sentences(text)] == sentences
+    assert [text[a:b] for a, b in text_spans.split_sentences(text)] == sentences
 
 
 @given(st.text())
 def test_words_and_sentences_hold_every_visible_character_once(text: str) -> None:
-    for spans in (text_units.split_words(text), text_units.split_sentences(text)):
+    for spans in (text_spans.split_words(text), text_spans.split_sentences(text)):
         held = [i for a, b in spans for i in range(a, b)]
         assert held == sorted(set(held))
         assert {i for i, c in enumerate(text) if not c.isspace()} <= set(held)
@@ -77,7 +77,7 @@ def test_a_token_that_straddles_words_joins_them() -> None:
 
 def test_joins_chain_from_right_to_left_too() -> None:
     spans = [(4, 7), (1, 4), (0, 1), (7, 8)]  # out of order on purpose: b-c first, then a-b
-    words, word_spans = text_units.align_words("aa bb cc", spans, [False] * 4)
+    words, word_spans = text_spans.align_words("aa bb cc", spans, [False] * 4)
     assert word_spans == [(0, 8)]
     assert words == [0, 0, 0, 0]
 
@@ -88,7 +88,7 @@ def test_white_space_belongs_to_the_word_that_follows_else_to_the_last() -> None
 
 
 def test_white_space_alone_is_one_blank_word() -> None:
-    assert text_units.align_words(" \n", [(0, 0), (0, 1), (1, 2)], [True, False, False]) == (
+    assert text_spans.align_words(" \n", [(0, 0), (0, 1), (1, 2)], [True, False, False]) == (
         [-1, 0, 0],
         [(0, 2)],
     )
@@ -97,7 +97,7 @@ def test_white_space_alone_is_one_blank_word() -> None:
 def test_trimmed_space_tokens_get_their_space_back() -> None:
     spans = [(0, 0), (0, 1), (2, 2), (3, 3), (4, 5), (0, 0)]
     special = [True, False, False, False, False, True]
-    assert text_units.repair_offsets("a   b", spans, special) == [
+    assert text_spans.repair_offsets("a   b", spans, special) == [
         (0, 0),
         (0, 1),
         (1, 2),
@@ -108,7 +108,7 @@ def test_trimmed_space_tokens_get_their_space_back() -> None:
 
 
 def test_a_token_of_no_character_stays_empty() -> None:
-    assert text_units.repair_offsets("ab", [(0, 0), (0, 2)], [False, False]) == [(0, 0), (0, 2)]
+    assert text_spans.repair_offsets("ab", [(0, 0), (0, 2)], [False, False]) == [(0, 0), (0, 2)]
 
 
 def test_units() -> None:
@@ -125,7 +125,7 @@ def test_windows_read_every_token_once_and_fit(lengths: list[int], size: int) ->
     text = " ".join("x" * n for n in lengths)
     spans = [(i, i + 1) for i, c in enumerate(text) if c == "x"]
     x = encoded(text, [(0, 0), *spans, (0, 0)], [True, *[False] * len(spans), True])
-    pieces = text_units.windows(x, size)
+    pieces = windows.windows(x, size)
     content = [p for _, positions in pieces for p in positions if not x.special[p]]
     assert content == list(range(1, len(x) - 1))
     for piece, positions in pieces:
@@ -148,6 +148,6 @@ def test_windows_read_every_token_once_and_fit(lengths: list[int], size: int) ->
 
 def test_windows_refuse_pairs_and_tiny_windows() -> None:
     with pytest.raises(HeedfulError, match="not on a pair"):
-        text_units.windows(encoded("a b", [(0, 1), (2, 3)], segments=[0, 1]), 1)
+        windows.windows(encoded("a b", [(0, 1), (2, 3)], segments=[0, 1]), 1)
     with pytest.raises(HeedfulError, match="window of 1 tokens has no room beside 1"):
-        text_units.windows(encoded("a b", [(0, 0), (0, 1), (2, 3)], [True, False, False]), 1)
+        windows.windows(encoded("a b", [(0, 0), (0, 1), (2, 3)], [True, False, False]), 1)

@@ -55,7 +55,8 @@ def plain() -> dict[str, Callable[[], Any]]:
 
     from heedful.features.measures.quality import Measured
     from heedful.features.measures.sparsity import Figure
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
     from heedful.heads.ablation.importance_results import Drop, Importance, Unit
     from heedful.retraining.gold_features import Recall
 

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import torch
 
-from heedful.features.sae.autoencoder import SAE, Config
-from heedful.features.steering.directions import with_maxima
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
+from heedful.features.sae.maxima import with_maxima
 from heedful.server import app
 
 TEXTS = ["the cat sat on the mat. hello world!", "a dog ran to the low house", "don't stop, the cat ran"] * 4

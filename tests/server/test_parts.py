@@ -15,7 +15,7 @@ from tests.server.serving import finished, listening
 
 import heedful
 from heedful.comparisons.result import Comparison
-from heedful.core.text_units import select
+from heedful.core.windows import select
 from heedful.server import app, input_parts
 
 PAIR = ("the cat sat on the mat", "a dog ran")

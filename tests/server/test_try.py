@@ -91,7 +91,7 @@ def test_another_operator_than_the_methods_used_is_told(client: httpx.Client) ->
 @pytest.mark.parametrize("other", ["mask", "swap", "unk", "pad", "mean"])
 def test_every_word_goes_in_its_own_way(client: httpx.Client, model: Any, other: str) -> None:
     """One deleted and another removed: by hand, the ids without the first, and rows of what is left."""
-    from heedful.core.text_units import select
+    from heedful.core.windows import select
 
     edits = [{"word": 1, "operator": "delete"}, {"word": 3, "operator": other}]
     found = client.post("/api/try", json=ASK | {"edits": edits, "target": "positive"}).json()

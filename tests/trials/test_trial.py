@@ -14,13 +14,11 @@ import pytest
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.reports.trial_page import page
-from heedful.trials.conclusion import conclusion
 from heedful.trials.formatting import KEPT
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.read_texts import Texts
 from heedful.trials.result import Trial
 from heedful.trials.rows import Finding
-from heedful.trials.sentences import statements
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house", "not bad at all", "hello world"]
 LIGHT: dict[str, Any] = {"permutations": 5, "starts": 2, "climb": 5}
@@ -179,41 +177,41 @@ def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> 
 
 def test_the_conclusion_follows_how_far_attention_can_go() -> None:
     free, part, held = (Trial((adversary(share),), 9) for share in (0.9, 0.3, 0.05))
-    assert "other attention gives the same answers in every layer" in conclusion(free)
-    assert "in part" in conclusion(part)
-    assert "hardly any other" in conclusion(held)
-    assert "Nothing else here speaks against" in conclusion(held)
+    assert "other attention gives the same answers in every layer" in free.conclusion
+    assert "in part" in part.conclusion
+    assert "hardly any other" in held.conclusion
+    assert "Nothing else here speaks against" in held.conclusion
     mixed = Trial((adversary(0.9, 0), adversary(0.05, 1)), 9)
-    assert "replaceable in layer 0" in conclusion(mixed)
-    assert "nothing is said" in conclusion(Trial((), 9))
+    assert "replaceable in layer 0" in mixed.conclusion
+    assert "nothing is said" in Trial((), 9).conclusion
 
 
 def test_the_conclusion_is_no_surer_than_the_interval() -> None:
     unsure = Trial((adversary(0.6, reach=0.3),), 9)
-    assert "in part" in conclusion(unsure)
-    assert "too few" in conclusion(Trial((adversary(0.9, n=2),), 2))
+    assert "in part" in unsure.conclusion
+    assert "too few" in Trial((adversary(0.9, n=2),), 2).conclusion
     nothing = Finding("adversary", "other attention, layer 0", math.nan, (math.nan, math.nan), n=9)
-    assert "nothing is said" in conclusion(Trial((nothing,), 9))
-    assert "No text has two words" in statements(Trial((nothing,), 9))[0].showed
+    assert "nothing is said" in Trial((nothing,), 9).conclusion
+    assert "No text has two words" in Trial((nothing,), 9).statements[0].showed
 
 
 def test_a_search_that_never_kept_the_answer_is_told() -> None:
     found = adversary(0.05)
     lost = replace(found, extra={**found.extra, "share of starts feasible": 0.0})
-    assert "longer search" in conclusion(Trial((lost,), 9))
-    assert "longer search" not in conclusion(Trial((found,), 9))
+    assert "longer search" in Trial((lost,), 9).conclusion
+    assert "longer search" not in Trial((found,), 9).conclusion
 
 
 def test_the_conclusion_says_how_little_could_move() -> None:
     found = adversary(0.9)
     few = replace(found, extra={**found.extra, "attention on words": 0.3})
-    assert "words get 30% of it" in conclusion(Trial((few,), 9))
+    assert "words get 30% of it" in Trial((few,), 9).conclusion
 
 
 def test_heads_that_cancel_are_told() -> None:
     found = adversary(0.9)
     both = [replace(found, extra={**found.extra, "JSD of the heads' mean": mean}) for mean in (0.01, 0.14)]
-    assert "moves by JSD 0.01 to 0.14" in conclusion(Trial(tuple(both), 9))
+    assert "moves by JSD 0.01 to 0.14" in Trial(tuple(both), 9).conclusion
 
 
 def test_other_tests_may_speak_against_it() -> None:
@@ -221,14 +219,14 @@ def test_other_tests_may_speak_against_it() -> None:
         return Finding("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
                        extra={"share significant": 0.1})  # fmt: skip
 
-    assert "not clearly better than chance" in conclusion(Trial((adversary(0.05), ranks(-0.1)), 9))
-    assert "better than chance" not in conclusion(Trial((adversary(0.05), ranks(0.05)), 9))
+    assert "not clearly better than chance" in Trial((adversary(0.05), ranks(-0.1)), 9).conclusion
+    assert "better than chance" not in Trial((adversary(0.05), ranks(0.05)), 9).conclusion
     unknown = replace(ranks(0.1), value=math.nan, interval=(math.nan, math.nan))
-    assert "better than chance" not in conclusion(Trial((adversary(0.05), unknown), 9))
+    assert "better than chance" not in Trial((adversary(0.05), unknown), 9).conclusion
     moved = Finding("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
                     extra={"TVD": 0.01, "lambda": 1.0})  # fmt: skip
     apart = Finding("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
-    said = conclusion(Trial((adversary(0.05), apart, moved), 9))
+    said = Trial((adversary(0.05), apart, moved), 9).conclusion
     assert "Another model answers alike" in said
     assert "Nothing else here" not in said
 
@@ -241,7 +239,7 @@ def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
         line = Finding(
             "trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.15, "x", 9, extra=extra
         )
-        return statements(Trial((seeds, line), 9))[1].showed
+        return Trial((seeds, line), 9).statements[1].showed
 
     assert ", further than" in said(0.25, 0.01)
     assert "not clearly further" in said(0.18, 0.01)  # beyond the mean of seeds, not beyond their interval
@@ -252,7 +250,7 @@ def test_shuffling_is_read_beside_a_deleted_word() -> None:
     def said(low: float, high: float) -> str:
         extra = {"more than one word deleted": (low + high) / 2, "at least": low, "at most": high}
         found = Finding("permutation", "weights, layer 0", 0.2, (0.1, 0.3), 0.1, "one word", 9, extra=extra)
-        return statements(Trial((found,), 9))[0].showed
+        return Trial((found,), 9).statements[0].showed
 
     assert "matters less" in said(-0.2, -0.1)
     assert "matters more" in said(0.1, 0.2)
@@ -285,7 +283,7 @@ def test_an_accuracy_that_stays_does_not_go() -> None:
             Finding("uniform", "uniform attention, accuracy, layer 0", 0.8, (0.6, 0.9), 0.5,
                     extra={"accuracy of the model as it is": own}),
         )  # fmt: skip
-        return statements(Trial(lines, 9))[0].showed
+        return Trial(lines, 9).statements[0].showed
 
     assert "accuracy stays at 0.800" in said(0.8, 0.1)
     assert "accuracy goes from 0.900 to 0.800" in said(0.9, 0.1)
@@ -299,7 +297,7 @@ def test_training_that_failed_says_nothing_of_attention() -> None:
             Finding("frozen", "accuracy, trained freely", 0.7, (low, 0.8), 0.55, "x", 3, "accuracy", own),
             Finding("frozen", "accuracy, lost without attention", 0.1, (lost, 0.2), 0.0, "x", 3, "accuracy"),
         )
-        return statements(Trial(lines, 9))[0].showed
+        return Trial(lines, 9).statements[0].showed
 
     assert "did not clearly learn" in said(0.5, 0.05)
     assert "attention helps them" in said(0.6, 0.05)

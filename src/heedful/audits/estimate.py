@@ -19,11 +19,12 @@ from heedful.audits.external_scores import from_file
 from heedful.audits.settings import Settings, settle
 from heedful.comparisons.planning import plan
 from heedful.core import registry
+from heedful.core.defaults import MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import Row, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
-from heedful.metrics.verdict import MIN_TEXTS, visible_gap, visible_share
+from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
 from heedful.stats.best_comparison import MIN_COMPARED
 

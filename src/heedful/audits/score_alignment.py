@@ -20,7 +20,7 @@ from heedful.audits.score_formats import Cut, Given, is_whole
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
-from heedful.core.text_units import split_words, trim
+from heedful.core.text_spans import split_words, trim
 
 Laid = list[tuple[Cut, list[int]]]  # pieces of a text: characters, and our tokens (none: cut by others)
 

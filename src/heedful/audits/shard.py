@@ -35,7 +35,6 @@ from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
 from heedful.metrics.score import Score, ceilings, weigh
 from heedful.modalities.swap_words import swap_words
-from heedful.reports.columns import pieces
 
 Tables = dict[str, list[tuple[Any, ...]]]
 Tell = Callable[[int], None]  # so many rows more are done
@@ -147,7 +146,7 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
         "attributions": [
             (row.number, item.method, fit, index, word.text, word.start, word.end, word.score, word.stderr)
             for fit, item in every
-            for index, word in enumerate(pieces(item, settings.unit))
+            for index, word in enumerate(item.units(settings.unit))
         ],
         "texts": [(*told, units, spent.forwards, spent.unique, naive)],
         "errors": [(row.number, method, why) for method, why in refused.items()],

@@ -17,8 +17,9 @@ from heedful.audits.result import Texts
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import Settings
 from heedful.core.arrays import Floats
+from heedful.core.defaults import MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
-from heedful.metrics.verdict import DELTA, MIN_TEXTS, Facts, Verdict, judge
+from heedful.metrics.verdict import DELTA, Facts, Verdict, judge
 from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 

@@ -15,7 +15,7 @@ import torch
 
 from heedful.checks.known_models import TEXT
 from heedful.checks.module_state import changes, global_seed, noticed
-from heedful.core import text_units
+from heedful.core import windows
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
@@ -84,7 +84,7 @@ def odd_inputs(model: Model) -> dict[str, Encoded]:
     """Text of a single token between special ones, and text of special tokens alone (a chat's frame)."""
     x = model.encode(TEXT.split()[1])
     first = x.special.index(False)
-    one = text_units.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
+    one = windows.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
     size = len(x)
     bare = replace(
         x,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
-from heedful.core import registry, text_units
+from heedful.core import registry, windows
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.model import Model, require
@@ -272,7 +272,7 @@ def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
 
 
 def _pieces(x: Encoded, window: int | None) -> list[Piece]:
-    return text_units.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+    return windows.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
 
 
 def _check_params(

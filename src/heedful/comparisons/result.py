@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heedful.comparisons.agreement import MEASURES, pair_agreement, unit_scores
-from heedful.comparisons.input_share import anything_written, share_of
+from heedful.comparisons.input_share import anything_written, input_share, share_of
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError

@@ -145,6 +145,18 @@ class Attribution(StoredResult):
             for i in range(count)
         ]
 
+    def units(self, name: str = "word") -> list[Word]:
+        """Words, or the tokens or sentences that were scored when the unit is one of these."""
+        if name == "word":
+            return self.words()
+        parts = []
+        for positions in self.x.units(name):
+            start = min(self.x.offsets[p][0] for p in positions)
+            end = max(self.x.offsets[p][1] for p in positions)
+            error = None if self.stderr is None else float(self.stderr[positions].sum())
+            parts.append(Word(self.x.text[start:end], float(self.scores[positions].sum()), error, start, end))
+        return parts
+
     def top(self, k: int = 5) -> list[Word]:
         """The k words with the largest absolute score, largest first (ties in reading order)."""
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]

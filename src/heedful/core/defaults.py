@@ -15,3 +15,6 @@ FEW = (
     "occlusion",
     "lime",
 )
+
+
+MIN_TEXTS = 10

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heedful.core.arrays import Span
+from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
+from heedful.core.text_spans import UNITS, Unit, split_sentences
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,29 @@ class Encoded(NotebookRepr):
 
     def units(self, unit: str) -> list[list[int]]:
         """Token positions of each removable unit, in reading order; special tokens are never removed."""
-        from heedful.core.text_units import unit_positions
-
         return unit_positions(self, unit)
+
+
+def unit_positions(x: Encoded, unit: Unit) -> list[list[int]]:
+    """Token positions of each unit that can be removed. Special tokens are in no unit."""
+    if unit not in UNITS:
+        raise HeedfulError(f"unknown unit {unit!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    content = [t for t, is_special in enumerate(x.special) if not is_special]
+    if unit == "token":
+        return [[t] for t in content]
+    labels = x.words if unit == "word" else _sentence_of_words(x)
+    groups: dict[int, list[int]] = {}
+    for t in content:
+        groups.setdefault(labels[t] if unit == "word" else labels[x.words[t]], []).append(t)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _sentence_of_words(x: Encoded) -> tuple[int, ...]:
+    """Sentence number of each word: the sentence in which the word starts."""
+    sentences = split_sentences(x.text)
+    numbers, current = [], 0
+    for start, _ in x.word_spans:
+        while current + 1 < len(sentences) and sentences[current + 1][0] <= start:
+            current += 1
+        numbers.append(current)
+    return tuple(numbers)

@@ -31,6 +31,7 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 
 PLUGINS = "heedful.plugins"
+PACKAGES = ("heedful.explainers", "heedful.metrics")  # every module of these registers what it has
 LIES = "When it lies:"
 Found = TypeVar("Found")
 Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
@@ -269,11 +270,9 @@ def metric(
 
 @cache
 def _import_all() -> None:
-    from heedful import explainers, metrics
-
-    for package in (explainers, metrics):
-        for module in iter_modules(package.__path__):
-            import_module(f"{package.__name__}.{module.name}")
+    for name in PACKAGES:
+        for module in iter_modules(import_module(name).__path__):
+            import_module(f"{name}.{module.name}")
     for point in entry_points(group=PLUGINS):
         point.load()
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.core import text_units
+from heedful.core import text_spans
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.model import missing
@@ -32,6 +32,10 @@ from heedful.heads.word_maps import reachable
 from heedful.models import targets
 from heedful.models.adapter import GENERATORS
 from heedful.models.written_text import extended
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -264,7 +268,7 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
         (0, 0),
         *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),
     )
-    words, word_spans = text_units.align_words(text, spans, special)
+    words, word_spans = text_spans.align_words(text, spans, special)
     return Encoded(
         text=text,
         ids=tuple(ids),
@@ -280,3 +284,15 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
 def _name(tokenizer: Any, token: int) -> str:
     """Models may have more embeddings than their tokenizer has tokens, and write one of those."""
     return str(tokenizer.convert_ids_to_tokens([token])[0] or f"<{token}>")
+
+
+def written(model: Any, x: Encoded, answer: Any = None) -> Any:
+    """What an encoder-decoder is made to write, as a target; None for models that write nothing apart."""
+    if model.kind != "encoder-decoder":
+        return None
+    from heedful.heads.capture import answer_ids
+
+    ids = model.answer(x) if answer is None else answer_ids(model, answer)
+    if not ids:
+        raise HeedfulError("the model writes nothing for it")
+    return Target("sequence", sequence=tuple(ids))

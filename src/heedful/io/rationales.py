@@ -31,7 +31,7 @@ import numpy as np
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
-from heedful.core.text_units import split_sentences, split_words
+from heedful.core.text_spans import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
 PASSAGE = 100  # words: what a person marks is about a sentence or two, and methods that remove stay quick

@@ -24,7 +24,7 @@ import torch
 
 import heedful
 from heedful.features.activations.eval_windows import Corpus, activations, corpus
-from heedful.features.measures.quality import Measured
+from heedful.features.measures.quality import Measured, measure
 from heedful.features.measures.sparsity import Figure
 from heedful.features.measures.splitting import Splitting, split
 from heedful.features.measures.universality import Universality, compare
@@ -77,7 +77,7 @@ def monosemanticity(run: LabRun) -> None:
         other = dictionary(run, stored[1], sizes.widths[-1], sizes, run.seed + 1)
     held = list(speeches("held").values())
     found = corpus(models[0], held, rows=sizes.measured, context=sizes.context)
-    recovered(run, [sae.measure(models[0], found, seed=run.seed) for sae in widths], sizes)
+    recovered(run, [measure(sae, models[0], found, seed=run.seed) for sae in widths], sizes)
     splitting(run, split(widths, seed=run.seed), [strongest(sae, models[0], found) for sae in widths])
     universality(run, compare(widths[-1], other, models[0], found, other=models[1], seed=run.seed))
 

@@ -24,18 +24,28 @@ import numpy as np
 from scipy import special
 
 from heedful.core.arrays import Floats
+from heedful.core.defaults import MIN_TEXTS
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
 from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, Best, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
 
-MIN_TEXTS = 10
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
+
+
 PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
+
+
 POWER = 0.8
+
+
 BELOW_LEVEL = 0.05  # of one method's share, on one side: it ends the search for it and claims nothing
+
+
 JUDGES = ("delete", "swap", "mask", "unk", "pad", "mean")  # the first that fitted no method judge by default
+
+
 TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before anything is measured
 
 

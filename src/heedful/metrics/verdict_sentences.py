@@ -20,7 +20,7 @@ FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top
 
 def sentences(verdict: Verdict) -> list[str]:
     """The headline first."""
-    from heedful.metrics.verdict import MIN_TEXTS
+    from heedful.core.defaults import MIN_TEXTS
 
     if not verdict.methods:
         return [_nothing(verdict), *_left_out(verdict)]

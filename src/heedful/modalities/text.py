@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from heedful.core import text_units
+from heedful.core import text_spans, windows
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
@@ -74,7 +74,7 @@ def _single(tokenizer: Any, text: str) -> Encoded:
         tokenizer,
         text,
         ids[start:],
-        text_units.repair_offsets(text, batch["offset_mapping"][start:], special[start:]),
+        text_spans.repair_offsets(text, batch["offset_mapping"][start:], special[start:]),
         special[start:],
         [-1 if flag else 0 for flag in special[start:]],
         None if type_ids is None else type_ids[start:],
@@ -88,8 +88,8 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
     special = [bool(flag) for flag in batch["special_tokens_mask"]]
     parts = batch.sequence_ids(0)
     shift = len(first) + len(PAIR_SEPARATOR)
-    in_first = text_units.repair_offsets(first, batch["offset_mapping"], [part != 0 for part in parts])
-    in_second = text_units.repair_offsets(second, batch["offset_mapping"], [part != 1 for part in parts])
+    in_first = text_spans.repair_offsets(first, batch["offset_mapping"], [part != 0 for part in parts])
+    in_second = text_spans.repair_offsets(second, batch["offset_mapping"], [part != 1 for part in parts])
     offsets = [
         (b[0] + shift, b[1] + shift) if part == 1 else a
         for a, b, part in zip(in_first, in_second, parts, strict=True)
@@ -116,7 +116,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
     waiting = messages[-1]["role"] != "assistant"
     rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
     batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    spans = text_units.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
+    spans = text_spans.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
     turns = _content_spans(tokenizer, rendered, messages, waiting)
     segments = [_turn_of(span, turns) for span in spans]
     special = [segment < 0 for segment in segments]
@@ -215,7 +215,7 @@ def build(
     segments: Sequence[int],
     type_ids: Sequence[int] | None,
 ) -> Encoded:
-    words, word_spans = text_units.align_words(text, offsets, special)
+    words, word_spans = text_spans.align_words(text, offsets, special)
     if not word_spans:
         raise HeedfulError(
             "no token of the text reaches the model",
@@ -273,7 +273,7 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
     if long == "error":
         raise too_long(len(x), len(x.text), window)
     if long == "window":
-        pieces = len(text_units.windows(x, window))
+        pieces = len(windows.windows(x, window))
         note = f"{len(x):,} tokens read in {pieces} windows of at most {window:,}; the outputs are averaged"
         return replace(x, notes=(*x.notes, note))
     content = [t for t, flag in enumerate(x.special) if not flag]
@@ -284,5 +284,5 @@ def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> En
     note = (
         f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"
     )
-    kept = text_units.select(x, [t for t in range(len(x)) if t not in dropped])
+    kept = windows.select(x, [t for t in range(len(x)) if t not in dropped])
     return replace(kept, notes=(*x.notes, note))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.core import text_units
+from heedful.core import text_spans
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.errors import HeedfulError
@@ -75,7 +75,7 @@ class FunctionModel:
             raise HeedfulError(
                 "a function explains single texts", f"not a {type(text).__name__}", "Give a string"
             )
-        spans = text_units.split_words(text)
+        spans = text_spans.split_words(text)
         if not spans:
             raise HeedfulError("the text is empty", fix="Give at least one word")
         count = len(spans)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from heedful.core import text_units
+from heedful.core import windows
 from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -32,7 +32,7 @@ def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
         ]
     whole = extended(model.tokenizer, x, answer)
     return [
-        (text_units.select(whole, range(len(x) + k)), Target("token", token, names[k]))
+        (windows.select(whole, range(len(x) + k)), Target("token", token, names[k]))
         for k, token in enumerate(answer)
     ]
 

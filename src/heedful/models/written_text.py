@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from heedful.core import text_units
+from heedful.core import text_spans
 from heedful.core.arrays import Span
 from heedful.core.input import Encoded
 from heedful.modalities.text import build
@@ -37,7 +37,7 @@ def extended(tokenizer: Any, x: Encoded, answer: Sequence[int]) -> Encoded:
 def written_text(tokenizer: Any, ids: tuple[int, ...]) -> Encoded:
     """The tokens by themselves. Kept, since all rows and methods ask for it; may hold no word at all."""
     text, spans, special = _decoded(tokenizer, (), ids)
-    words, word_spans = text_units.align_words(text, spans, special)
+    words, word_spans = text_spans.align_words(text, spans, special)
     return Encoded(
         text=text,
         ids=ids,

@@ -71,7 +71,7 @@ class Column:
 
 def column(item: Attribution, unit: str = "word", beside: Sequence[Word] = ()) -> Column:
     """`beside`: words of another part that is drawn on the same scale."""
-    words = tuple(pieces(item, unit))
+    words = tuple(item.units(unit))
     sizes = [abs(word.score) for word in (*words, *beside) if math.isfinite(word.score)]
     top = max(sizes, default=0.0)
     power = math.floor(math.log10(top)) if top else 0
@@ -90,7 +90,7 @@ def written_columns(comparison: Comparison) -> list[Column]:
     """The same of what was already written, for the methods that score it, each on the scale of its text."""
     unit = ranked_unit(comparison)
     found = [
-        column(part, unit, pieces(item, unit) if written_words(item, unit) else ())
+        column(part, unit, item.units(unit) if written_words(item, unit) else ())
         for item in comparison.attributions
         if (part := item.of_written()) is not None
     ]
@@ -101,7 +101,7 @@ def written_words(item: Attribution, unit: str) -> list[Word]:
     """What was already written, where its scores can be compared with those of the text."""
     part = item.of_written()
     same = item.written is not None and item.written.same_scale
-    return pieces(part, unit) if part is not None and same else []
+    return part.units(unit) if part is not None and same else []
 
 
 def every_word(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
@@ -110,19 +110,6 @@ def every_word(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
     found = [(word, word.start >= end) for word in col.words]
     return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
-
-
-def pieces(item: Attribution, unit: str) -> list[Word]:
-    """Words, or the tokens or sentences that were scored when the unit is one of these."""
-    if unit == "word":
-        return item.words()
-    found = []
-    for positions in item.x.units(unit):
-        start = min(item.x.offsets[p][0] for p in positions)
-        end = max(item.x.offsets[p][1] for p in positions)
-        error = None if item.stderr is None else float(item.stderr[positions].sum())
-        found.append(Word(item.x.text[start:end], float(item.scores[positions].sum()), error, start, end))
-    return found
 
 
 def visible(text: str) -> str:

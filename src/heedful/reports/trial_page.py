@@ -10,8 +10,8 @@ from heedful.reports import trial_charts
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again, esc, part, table
-from heedful.trials.result import Statement, Trial, by_test, by_unit
-from heedful.trials.rows import Finding
+from heedful.trials.result import Trial, by_unit
+from heedful.trials.rows import Finding, Statement, by_test
 
 
 def page(trial: Trial) -> str:

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from heedful.core.phrases import listed
 from heedful.reports.columns import visible
-from heedful.trials.result import Trial, by_test, by_unit
-from heedful.trials.rows import Finding
+from heedful.trials.result import Trial, by_unit
+from heedful.trials.rows import Finding, by_test
 
 ALSO = {
     "correlation": ("share significant", "significant"),

@@ -31,7 +31,7 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.text_units import split_words
+from heedful.core.text_spans import split_words
 from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
 from heedful.models.load import load

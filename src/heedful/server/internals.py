@@ -84,7 +84,7 @@ class Dictionary:
 
     def greatest(self, feature: int) -> float | None:
         """Its greatest activation, as training recorded it or as the texts show."""
-        from heedful.features.steering.directions import known_maxima
+        from heedful.features.sae.maxima import known_maxima
 
         known = known_maxima(self.sae)
         if known is not None and len(known) > feature and float(known[feature]) > 0:

@@ -8,30 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.server.drawn import Drawn
 
 KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
     ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
     ("steer", "steer.json", ""), ("attention", "atlas.json", "maps.safetensors"),
     ("feature", "feature.json", ""), ("explanation", "comparison.json", "manifest.json"),
 )  # fmt: skip
+
+
 PAGE = ("steer", "attention", "feature")
+
+
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A run: what stands in the page, the same as one file, its numbers, and what the page needs to go on."""
-
-    html: Callable[[], str]
-    whole: Callable[[], str]
-    document: Callable[[], dict[str, Any]]
-    ask: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None
 
 
 @contextmanager

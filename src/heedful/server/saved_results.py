@@ -30,7 +30,7 @@ from heedful.heads.maps import Side as Edge
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.comparison_sections import esc
-from heedful.server.run_kinds import Drawn
+from heedful.server.drawn import Drawn
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1

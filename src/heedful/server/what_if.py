@@ -26,7 +26,7 @@ from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.target import Target
-from heedful.core.text_units import select
+from heedful.core.windows import select
 from heedful.modalities.operators import checked_operator
 from heedful.server import input_parts
 from heedful.server.live_explain import Memory, look, predicted

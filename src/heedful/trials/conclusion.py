@@ -7,26 +7,25 @@ from collections.abc import Sequence
 
 from heedful.core.phrases import listed
 from heedful.trials.formatting import APART, above, farthest, place, short, unmoved
-from heedful.trials.result import Trial
-from heedful.trials.rows import Finding
+from heedful.trials.rows import Finding, of_test
 
 FEW = 5  # texts, below which nothing is said of attention as a whole
 FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
 PINNED = 0.1  # share below which it counts as pinned by the answer
 
 
-def conclusion(trial: Trial) -> str:
+def conclusion(findings: Sequence[Finding], texts: int) -> str:
     """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
 
     A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
     and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
     """
-    if _indifferent(trial):
+    if _indifferent(findings):
         return (
-            f"On these {trial.texts:,} texts neither other attention nor deleting words changes the answers: "
+            f"On these {texts:,} texts neither other attention nor deleting words changes the answers: "
             "nothing is said about attention as a whole."
         )
-    adversaries = [f for f in trial.of("adversary") if math.isfinite(f.value)]
+    adversaries = [f for f in of_test(findings, "adversary") if math.isfinite(f.value)]
     if not adversaries:
         return "Without adversaries that could be searched for, nothing is said about attention as a whole."
     if adversaries[0].n < FEW:
@@ -34,17 +33,17 @@ def conclusion(trial: Trial) -> str:
     highest = [f.extra["highest JSD of any weights"] for f in adversaries]
     free = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[0] >= FREE * most]
     held = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[1] <= PINNED * most]
-    texts, moved = f"On these {trial.texts:,} texts", _movable(adversaries)
+    here, moved = f"On these {texts:,} texts", _movable(adversaries)
     if len(free) == len(adversaries):
         said = (
-            f"{texts} other attention gives the same answers in every layer{moved}: it says where the model "
+            f"{here} other attention gives the same answers in every layer{moved}: it says where the model "
         )
         said += "looked, and should not be read alone as why it answered."
     elif len(held) == len(adversaries):
-        said = f"{texts} this search found hardly any other attention that gives the same answers{moved}."
+        said = f"{here} this search found hardly any other attention that gives the same answers{moved}."
         if any(not f.extra["share of starts feasible"] for f in held):
             said += " No start kept the answer unaided: a longer search (climb) may find more."
-        if not _against(trial):
+        if not _against(findings):
             said += " Nothing else here speaks against reading it, which does not make it an explanation."
     else:
         where = (
@@ -53,15 +52,17 @@ def conclusion(trial: Trial) -> str:
             else "clearly replaceable in no layer"
         )
         said = (
-            f"{texts} the answers hold attention in part: it is {where}{moved}. Read it beside a method that "
+            f"{here} the answers hold attention in part: it is {where}{moved}. Read it beside a method that "
         )
         said += "removes words."
-    return " ".join([said, *_against(trial)])
+    return " ".join([said, *_against(findings)])
 
 
-def _indifferent(trial: Trial) -> bool:
+def _indifferent(findings: Sequence[Finding]) -> bool:
     """The answers hang neither on attention nor on the words: all words, or one where that was not tried."""
-    changed = [f for f in trial.of("uniform") if "change of the answer" in f.what] or trial.of("permutation")
+    changed = [f for f in of_test(findings, "uniform") if "change of the answer" in f.what] or of_test(
+        findings, "permutation"
+    )
     return bool(changed) and all(unmoved(f) for f in changed)
 
 
@@ -79,17 +80,20 @@ def _movable(adversaries: Sequence[Finding]) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _against(trial: Trial) -> list[str]:
+def _against(findings: Sequence[Finding]) -> list[str]:
     """What other tests saw that speaks against reading attention as the reason."""
     found = []
-    ranks = [f for f in trial.of("correlation") if f.what.startswith("attention and leave-one-out")]
+    ranks = [f for f in of_test(findings, "correlation") if f.what.startswith("attention and leave-one-out")]
     ranks = [f for f in ranks if math.isfinite(f.value)]
     if ranks and not any(above(f.interval[0], 0.0) for f in ranks):
         found.append("It ranks tokens not clearly better than chance when they are left out one by one.")
-    kept = [f for f in trial.of("uniform") if "prediction kept" in f.what][-1:]
+    kept = [f for f in of_test(findings, "uniform") if "prediction kept" in f.what][-1:]
     if kept and kept[0].interval[0] > 0.9:
         found.append("Uniform attention keeps nearly all predictions.")
-    best, seeds = farthest(trial.of("trained adversary")), [f for f in trial.of("seeds") if f.what == APART]
+    best, seeds = (
+        farthest(of_test(findings, "trained adversary")),
+        [f for f in of_test(findings, "seeds") if f.what == APART],
+    )
     if best is not None and seeds and above(best.interval[0], seeds[0].interval[1]):
         found.append("Another model answers alike and looks elsewhere, further than seeds go.")
     return found

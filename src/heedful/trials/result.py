@@ -16,9 +16,11 @@ from typing import Any, ClassVar
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import TextResult
-from heedful.trials.rows import INTERRUPTED, Finding, plain
+from heedful.trials.rows import INTERRUPTED, Finding, Statement, plain
 
 FILE = "trial.json"
+
+
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
@@ -52,21 +54,21 @@ class Trial(TextResult):
         """What each test did and did not show."""
         from heedful.trials.sentences import statements
 
-        return statements(self)
+        return statements(self.findings)
 
     @property
     def verdict(self) -> str:
         """All of it as one paragraph."""
         from heedful.trials.sentences import paragraph
 
-        return paragraph(self)
+        return paragraph(self.findings, self.texts)
 
     @property
     def conclusion(self) -> str:
         """The last sentence of the verdict: what the tests come to."""
         from heedful.trials.conclusion import conclusion
 
-        return conclusion(self)
+        return conclusion(self.findings, self.texts)
 
     @property
     def interrupted(self) -> bool:
@@ -122,16 +124,6 @@ class Trial(TextResult):
             raise HeedfulError(f"{path} is not a saved trial", str(error)) from None
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One test in words."""
-
-    test: str
-    title: str
-    showed: str
-    not_shown: str
-
-
 def from_dict(data: Mapping[str, Any]) -> Trial:
     """A trial from what `Trial.to_dict` gave."""
     return Trial(
@@ -154,14 +146,6 @@ def _finding(row: Mapping[str, Any]) -> Finding:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
-
-
-def by_test(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """Findings of each test, tests in the order they were held."""
-    found: dict[str, list[Finding]] = {}
-    for finding in findings:
-        found.setdefault(finding.test, []).append(finding)
-    return found
 
 
 def by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:

@@ -10,7 +10,7 @@ Every test returns its details and a list of these, so that the table of the tri
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -44,3 +44,26 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One test in words."""
+
+    test: str
+    title: str
+    showed: str
+    not_shown: str
+
+
+def by_test(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings of each test, tests in the order they were held."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.test, []).append(finding)
+    return found
+
+
+def of_test(findings: Sequence[Finding], test: str) -> list[Finding]:
+    """Those of one test."""
+    return [found for found in findings if found.test == test]

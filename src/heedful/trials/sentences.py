@@ -23,33 +23,32 @@ from heedful.trials.formatting import (
     told,
     unmoved,
 )
-from heedful.trials.result import Statement, Trial, by_test
-from heedful.trials.rows import Finding
+from heedful.trials.rows import Finding, Statement, by_test, of_test
 
 NOTHING = "neither changes the answer, so this test shows nothing here"
 REFERENCE = "gradients and leave-one-out"  # the published yardstick of a correlation
 
 
-def statements(trial: Trial) -> list[Statement]:
+def statements(findings: Sequence[Finding]) -> list[Statement]:
     """One a test that was held, in order."""
     said = []
-    for test, findings in by_test(trial.findings).items():
+    for test, own in by_test(findings).items():
         if test in SAID:
             title, showed, not_shown = SAID[test]
-            said.append(Statement(test, title, showed(findings, trial), not_shown))
+            said.append(Statement(test, title, showed(own, findings), not_shown))
     return said
 
 
-def paragraph(trial: Trial) -> str:
+def paragraph(findings: Sequence[Finding], texts: int) -> str:
     """What each test showed and did not, then what that comes to."""
-    each = (f"{said.showed} Not shown: {said.not_shown}" for said in statements(trial))
-    return " ".join([*each, conclusion(trial)])
+    each = (f"{said.showed} Not shown: {said.not_shown}" for said in statements(findings))
+    return " ".join([*each, conclusion(findings, texts)])
 
 
 # --- what was shown ----------------------------------------------------------------------------------------
 
 
-def _correlation(findings: Sequence[Finding], trial: Trial) -> str:
+def _correlation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     parts = []
     for to in ("gradients", "leave-one-out"):
@@ -81,7 +80,7 @@ def _worse(findings: Sequence[Finding]) -> bool:
     return reference is not None and all(above(reference.interval[0], f.interval[1]) for f in own)
 
 
-def _permutation(findings: Sequence[Finding], trial: Trial) -> str:
+def _permutation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     low, high = ends(findings)
     said = f"Shuffled attention moves the answer by {short(low.value)} ({place(low)})"
     said += "" if low is high else f" to {short(high.value)} ({place(high)})"
@@ -107,7 +106,7 @@ def _differs(found: Finding) -> bool:
     )
 
 
-def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
+def _adversary(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     if not known:
         return (
@@ -127,7 +126,7 @@ def _adversary(findings: Sequence[Finding], trial: Trial) -> str:
     )
 
 
-def _uniform(findings: Sequence[Finding], trial: Trial) -> str:
+def _uniform(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     """The last place is all layers, or the only one."""
     changed = [f for f in findings if "change of the answer" in f.what][-1]
     kept = [f for f in findings if "prediction kept" in f.what][-1:]
@@ -145,7 +144,7 @@ def _uniform(findings: Sequence[Finding], trial: Trial) -> str:
     return said + "."
 
 
-def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
+def _frozen(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     by_name = {f.what.removeprefix("accuracy, "): f for f in findings if f.unit == "accuracy"}
     free, lost = by_name["trained freely"], by_name["lost without attention"]
     if not above(free.interval[0], free.control):
@@ -162,12 +161,12 @@ def _frozen(findings: Sequence[Finding], trial: Trial) -> str:
     return said + ": at this budget it is not seen that they need it."
 
 
-def _seeds(findings: Sequence[Finding], trial: Trial) -> str:
+def _seeds(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     apart = next(f for f in findings if f.what == APART)
     return f"Models that differ by a seed alone are JSD {told(apart)} apart in attention."
 
 
-def _second(findings: Sequence[Finding], trial: Trial) -> str:
+def _second(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     best, moved = farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
     said = ""
     if best is None:
@@ -179,7 +178,7 @@ def _second(findings: Sequence[Finding], trial: Trial) -> str:
         f"A trained adversary that moved the answers by a mean TVD of {short(best.extra['TVD'])} "
         f"moved attention by JSD {told(best)}"
     )
-    seeds = next((f for f in trial.of("seeds") if f.what == APART), None)
+    seeds = next((f for f in of_test(every, "seeds") if f.what == APART), None)
     if seeds is None:
         return said + "."
     clear = above(best.interval[0], seeds.interval[1])
@@ -188,7 +187,7 @@ def _second(findings: Sequence[Finding], trial: Trial) -> str:
     )
 
 
-def _guide(findings: Sequence[Finding], trial: Trial) -> str:
+def _guide(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     by_name = {f.what.removeprefix("accuracy, guide: "): f for f in findings if f.unit == "accuracy"}
     shown = [f"{name} {told(f)}" for name, f in by_name.items() if " rather than " not in name]
     said = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
@@ -202,7 +201,7 @@ def _guide(findings: Sequence[Finding], trial: Trial) -> str:
     return said + " This model's weights do not clearly help more than shuffled or uniform ones."
 
 
-def _training(findings: Sequence[Finding], trial: Trial) -> str:
+def _training(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     parts = []
     for name in ("accuracy", "AUPRC"):
         lines = [f for f in findings if f.what.startswith(f"{name}, ") and "more than none" in f.extra]
@@ -220,7 +219,7 @@ def _gap(found: Finding) -> str:
     )
 
 
-SAID: dict[str, tuple[str, Callable[[Sequence[Finding], Trial], str], str]] = {
+SAID: dict[str, tuple[str, Callable[[Sequence[Finding], Sequence[Finding]], str], str]] = {
     "correlation": (
         "Does attention agree with gradients and leave-one-out?",
         _correlation,

@@ -153,7 +153,7 @@ def _names(given: list[str] | None) -> list[str] | None:
 
 def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[..., None]:
     """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
-    from heedful.metrics.verdict import MIN_TEXTS
+    from heedful.core.defaults import MIN_TEXTS
 
     few = rows is not None and rows < MIN_TEXTS
 

@@ -18,7 +18,7 @@ from heedful.engine.ray import Cluster
 from heedful.features.activations.store_writer import GOES_ON
 
 if TYPE_CHECKING:
-    from heedful.features.activations.harvest import Settings, Taken
+    from heedful.features.activations.extract import Settings, Taken
     from heedful.features.activations.windows import Batch
 
 AHEAD = 2  # batches a worker has at once, so that it need not wait
@@ -38,7 +38,7 @@ class Worker:
             raise HeedfulError("a worker found another model under this name")
 
     def take(self, batch: Batch) -> Taken:
-        from heedful.features.activations.harvest import take
+        from heedful.features.activations.extract import take
 
         return take(self.model, batch, self.settings)
 

@@ -28,7 +28,8 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.stream import rows_of
 from heedful.features.measures.synthetic import Synthetic
-from heedful.features.sae.autoencoder import SAE, Config
+from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.config import Config
 from heedful.features.sae.settings import settle
 from heedful.features.sae.train import begin
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from heedful._version import __version__
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations import store_writer as whole
@@ -30,28 +29,13 @@ from heedful.features.sae.base import Memory, Params
 from heedful.features.sae.settings import KINDS, Settings
 
 if TYPE_CHECKING:
-    from heedful.features.measures.quality import Measured
     from heedful.features.sae.formats import Opened
+from heedful.features.sae.config import Config
 
 FORMAT = 1
+
+
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
-
-
-@dataclass(frozen=True)
-class Config:
-    """What the weights mean, and where they came from."""
-
-    kind: str
-    d: int
-    width: int
-    k: int | None = None  # topk, batchtopk, matryoshka: active latents a row, in training
-    prefixes: tuple[int, ...] = ()  # matryoshka
-    scale: float = 1.0  # training saw scale * x
-    source: Mapping[str, Any] = field(default_factory=dict)  # model, site, settings, figures of training
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, "heedful": __version__, **asdict(self)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +75,6 @@ class SAE(NotebookRepr):
         """By the names that architectures use."""
         named = {"enc": self.W_enc.T, "b_enc": self.b_enc, "dec": self.W_dec, "b_dec": self.b_dec}
         return named if self.threshold is None else named | {"threshold": self.threshold}
-
-    def measure(self, model: Any, texts: Any, **settings: Any) -> Measured:
-        """How good it is on the model it was trained for: see heedful.features.measures.quality."""
-        from heedful.features.measures.quality import measure
-
-        return measure(self, model, texts, **settings)
 
     def thresholded(self) -> SAE:
         """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""

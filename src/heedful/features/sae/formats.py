@@ -22,7 +22,8 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
-    from heedful.features.sae.autoencoder import SAE, Config
+    from heedful.features.sae.autoencoder import SAE
+    from heedful.features.sae.config import Config
 
 Opened = tuple["Config", dict[str, Tensor]]
 
@@ -138,7 +139,7 @@ def _ours(
     notes: tuple[str, ...],
 ) -> Opened:
     """Weights and config in our terms; the input bias moves into b_enc where our kind treats it otherwise."""
-    from heedful.features.sae.autoencoder import Config
+    from heedful.features.sae.config import Config
 
     missing = [name for name in ("W_enc", "b_enc", "W_dec", "b_dec") if name not in held]
     if missing:

@@ -28,8 +28,8 @@ from heedful.features.sae.architectures import relu_tied
 from heedful.features.sae.autoencoder import SAE, fold
 from heedful.features.sae.base import Alone, Crew, Memory, Outcome, Params, note_fired, renormalise_, tangent_
 from heedful.features.sae.distributed import shares
+from heedful.features.sae.maxima import row_maxima, with_maxima
 from heedful.features.sae.settings import Settings, lr_at, settle
-from heedful.features.steering.directions import row_maxima, with_maxima
 
 Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]

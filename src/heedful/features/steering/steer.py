@@ -24,8 +24,9 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering import strength
-from heedful.features.steering.directions import Direction, feature_maxima, known_maxima, site_of
+from heedful.features.steering.directions import Direction, feature_maxima, site_of
 from heedful.features.steering.positions import check, watching
 from heedful.models.sites.access import changing, width
 

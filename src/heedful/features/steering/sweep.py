@@ -30,14 +30,9 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
+from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering.diff_of_means import Texts, beside
-from heedful.features.steering.directions import (
-    Direction,
-    feature_maxima,
-    known_maxima,
-    random_direction,
-    site_of,
-)
+from heedful.features.steering.directions import Direction, feature_maxima, random_direction, site_of
 from heedful.features.steering.results import BROKEN, Mean, Point, Sweep, Written, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse

@@ -268,7 +268,7 @@ def head_means(
 
     Of an encoder-decoder the decoder's are those of its own greedy answers, or of `answers`.
     """
-    from heedful.heads.ablation.task_metrics import written
+    from heedful.heads.capture import written
 
     require_door(model)
     texts = list(texts)

@@ -25,7 +25,6 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.progress import Progress
-from heedful.core.target import Target
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.models.passes import CHUNK_TOKENS, halving
@@ -34,8 +33,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from heedful.models.backend import Inputs
+from heedful.heads.capture import written
 
 LOGITS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
+
+
 NAMES = {
     "classifier": ("log-probability", "accuracy"),
     "multi-label": ("log-probability", "accuracy"),
@@ -43,6 +45,8 @@ NAMES = {
     "causal-lm": ("log-likelihood", "accuracy"),
     "encoder-decoder": ("log-likelihood", "accuracy"),
 }
+
+
 Heads = frozenset[Head]
 
 
@@ -143,21 +147,6 @@ def _labelled(model: Any, label: Any) -> tuple[float, ...]:
     if len(values) != len(model.labels):
         raise HeedfulError(f"{len(values)} values were given, the model has {len(model.labels)}")
     return values
-
-
-def written(model: Any, x: Encoded, answer: Any = None) -> Any:
-    """What an encoder-decoder is made to write, as a target; None for models that write nothing apart."""
-    if model.kind != "encoder-decoder":
-        return None
-    from heedful.heads.capture import answer_ids
-
-    ids = model.answer(x) if answer is None else answer_ids(model, answer)
-    if not ids:
-        raise HeedfulError("the model writes nothing for it")
-    return Target("sequence", sequence=tuple(ids))
-
-
-# --- rows -------------------------------------------------------------------------------------------------
 
 
 def measure(

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 import heedful
 from heedful.core.arrays import Floats
-from heedful.core.text_units import split_words
+from heedful.core.text_spans import split_words
 from heedful.labs.data.reviews import Review
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.text_units import split_words
+from heedful.core.text_spans import split_words
 from heedful.labs.data.speeches import speeches
 from heedful.nn import GPT2
 

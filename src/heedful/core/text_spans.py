@@ -1,25 +1,13 @@
-"""From offsets to characters, words, sentences and windows. Pure Python: no tokenizer, no torch.
-
-A *word* starts as a segment of Unicode's default word boundaries (UAX #29: "don't" is one word, each Han
-character is one word, an emoji family is one word) and grows until it is a union of tokens: a token that
-straddles two segments joins them, because the model cannot see one without the other. A token of white
-space belongs to the word that follows it. So, for any tokenizer,
-
-    - every non-special token belongs to exactly one word,
-    - words are disjoint, in reading order, and together hold every visible character that reached the model.
-"""
+"""From offsets to characters, words and sentences. Pure Python: no tokenizer, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import regex
 
 from heedful.core.arrays import Span
-from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 
 _WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
 
@@ -136,84 +124,3 @@ def _number_words(
         elif not special[position]:
             words[position] = following
     return words, [spans[root] for root in used]
-
-
-def unit_positions(x: Encoded, unit: Unit) -> list[list[int]]:
-    """Token positions of each unit that can be removed. Special tokens are in no unit."""
-    if unit not in UNITS:
-        raise HeedfulError(f"unknown unit {unit!r}", fix=f"Use one of: {', '.join(UNITS)}")
-    content = [t for t, is_special in enumerate(x.special) if not is_special]
-    if unit == "token":
-        return [[t] for t in content]
-    labels = x.words if unit == "word" else _sentence_of_words(x)
-    groups: dict[int, list[int]] = {}
-    for t in content:
-        groups.setdefault(labels[t] if unit == "word" else labels[x.words[t]], []).append(t)
-    return [groups[key] for key in sorted(groups)]
-
-
-def _sentence_of_words(x: Encoded) -> tuple[int, ...]:
-    """Sentence number of each word: the sentence in which the word starts."""
-    sentences = split_sentences(x.text)
-    numbers, current = [], 0
-    for start, _ in x.word_spans:
-        while current + 1 < len(sentences) and sentences[current + 1][0] <= start:
-            current += 1
-        numbers.append(current)
-    return tuple(numbers)
-
-
-def windows(x: Encoded, size: int) -> list[tuple[Encoded, list[int]]]:
-    """Cut a text that is too long into pieces of at most `size` tokens, each with the special tokens around.
-
-    Returns (piece, positions of its tokens in x). Pieces do not overlap and break between words (a word
-    longer than the window is cut), so each token of the text is read exactly once.
-    """
-    if max(x.segments, default=0) > 0:
-        raise HeedfulError(
-            "windows work on a single text, not on a pair or a chat",
-            fix="Use long='truncate' or shorten the text",
-        )
-    content = [t for t, is_special in enumerate(x.special) if not is_special]
-    if not content:
-        return [(x, list(range(len(x))))]
-    head, tail = list(range(content[0])), list(range(content[-1] + 1, len(x)))
-    room = size - len(head) - len(tail)
-    if room < 1:
-        raise HeedfulError(
-            f"a window of {size} tokens has no room beside {len(head) + len(tail)} special ones"
-        )
-    pieces, start = [], 0
-    while start < len(content):
-        end = _window_end(x, content, start, room)
-        positions = [*head, *content[start:end], *tail]
-        pieces.append((select(x, positions), positions))
-        start = end
-    return pieces
-
-
-def _window_end(x: Encoded, content: Sequence[int], start: int, room: int) -> int:
-    end = min(start + room, len(content))
-    if end < len(content):
-        cut = end
-        while cut > start and x.words[content[cut]] == x.words[content[cut - 1]]:
-            cut -= 1
-        end = cut if cut > start else end
-    return end
-
-
-def select(x: Encoded, positions: Sequence[int]) -> Encoded:
-    """The same text with only some of its tokens; words are renumbered, offsets stay those of the text."""
-    kept = sorted({x.words[t] for t in positions if x.words[t] >= 0})
-    number = {word: index for index, word in enumerate(kept)}
-    return replace(
-        x,
-        ids=tuple(x.ids[t] for t in positions),
-        tokens=tuple(x.tokens[t] for t in positions),
-        offsets=tuple(x.offsets[t] for t in positions),
-        special=tuple(x.special[t] for t in positions),
-        words=tuple(number.get(x.words[t], -1) for t in positions),
-        word_spans=tuple(x.word_spans[word] for word in kept),
-        segments=tuple(x.segments[t] for t in positions),
-        type_ids=None if x.type_ids is None else tuple(x.type_ids[t] for t in positions),
-    )
