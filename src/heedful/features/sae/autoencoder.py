@@ -30,10 +30,7 @@ from heedful.features.sae.settings import KINDS, Settings
 
 if TYPE_CHECKING:
     from heedful.features.sae.formats import Opened
-from heedful.features.sae.config import Config
-
-FORMAT = 1
-
+from heedful.features.sae.config import FORMAT, Config
 
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from heedful._version import __version__
 
-if TYPE_CHECKING:
-    pass
-from heedful.features.sae.autoencoder import FORMAT
+FORMAT = 1
 
 
 @dataclass(frozen=True)
