@@ -20,7 +20,7 @@ from heedful.core import registry
 from heedful.labs import labs
 
 HERE = Path(__file__).parent
-NOT_PARTS = ("heedful.labs", "heedful.core.types", "heedful.core.errors")
+NOT_PARTS = ("heedful.labs", "heedful.core")
 PARTS = """## Parts
 
 What the labs are written with, below the names above; documented where they stand.

@@ -266,7 +266,7 @@ def test_saving_where_a_file_is_says_so(tmp_path: Path) -> None:
 def test_opening_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
     save(example(), tmp_path)
     code = (
-        "import sys; from heedful.core.types import Comparison; "
+        "import sys; from heedful.comparisons.result import Comparison; "
         "c = Comparison.load(sys.argv[1]); c._repr_html_();"
         "bad = {'torch', 'transformers', 'pyarrow'} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
     )

@@ -14,10 +14,12 @@ def numpy_state() -> bytes:
     return bytes(np.random.get_state()[1].tobytes())  # noqa: NPY002  the global one, which must not be used
 
 
-# Ten seconds and more a seed: of these the quick suite runs one seed, the slow one both.
-DEAR = {
-    "alignment", "decoding", "dyck", "head-pruning", "histogram", "monosemanticity", "not-explanation",
-    "not-not-explanation", "sanity-checks", "solu", "supporting-fact",
+# Ten seconds and more per seed: of these the quick suite runs one seed, the slow one both.
+EXPENSIVE = {
+    "alignment", "anchors-theory", "choose-the-classifier", "decoding", "disagreement", "dyck", "errata",
+    "exact-shapley", "gold-features", "head-pruning", "histogram", "lime-theorem", "monosemanticity",
+    "not-explanation", "not-not-explanation", "roar", "sanity-checks", "solu", "superposition",
+    "supporting-fact",
 }  # fmt: skip
 
 
@@ -34,7 +36,7 @@ def held(name: str, seed: int) -> LabReport:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in DEAR else ()) for name in labs()]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in EXPENSIVE else ()) for name in labs()]
 )
 def test_another_seed_changes_the_digits_and_not_the_conclusions(name: str) -> None:
     before = torch.random.get_rng_state(), numpy_state()
@@ -45,8 +47,8 @@ def test_another_seed_changes_the_digits_and_not_the_conclusions(name: str) -> N
     assert [claim.value for claim in first.claims] != [claim.value for claim in second.claims]
 
 
-@pytest.mark.parametrize("name", sorted(DEAR))
-def test_a_dear_lab_holds(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(EXPENSIVE))
+def test_an_expensive_lab_holds(name: str) -> None:
     held(name, seed=0)
 
 

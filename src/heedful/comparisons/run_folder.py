@@ -73,6 +73,11 @@ def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
+def to_dict(result: Attribution | Comparison) -> dict[str, Any]:
+    """JSON-ready: what `.to_dict()` of both gives."""
+    return comparison_to_dict(result) if isinstance(result, Comparison) else attribution_to_dict(result)
+
+
 def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     """One method's answer with its text and target."""
     return {
