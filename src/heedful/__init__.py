@@ -67,7 +67,7 @@ _HOME = {
     "head_importance": "heedful.heads.ablation.importance",
     "prune_heads": "heedful.heads.ablation.pruning",
     "run_lab": "heedful.labs.base.registry",
-    "LabReport": "heedful.labs.base.report",
+    "LabReport": "heedful.core.lab_report",
     "serve": "heedful.server.app",
     "audit": "heedful.audits",
     "weigh": "heedful.audits.weigh_scores",

@@ -1,7 +1,7 @@
 """A model that reads tokens: `Encoded` in, one number a row out. Works over any `Backend`.
 
 trace   one forward + backward of the user's own model: embeddings, attention weights, gradients of both
-rows    many masked rows, through the engine of heedful.engine.perturbation
+rows    many masked rows, through the engine of heedful.models.passes
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class TokenModel:
         memory: passes.Memory | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d), d = number of units of x, or of x and what was written;
-        see heedful.engine.perturbation."""
+        see heedful.models.passes."""
         written = self.written(target)
         keep, operator, groups = operators.checked(x, keep, operator, unit, self.operators, written)
         stop = len(x) if target.position is None else target.position
