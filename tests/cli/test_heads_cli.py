@@ -61,7 +61,7 @@ def flat(text: str) -> str:
 
 def test_help_is_quick_and_the_group_alone_shows_it() -> None:
     code = (
-        "import sys; from heedful.cli import main\n"
+        "import sys; from heedful.cli.main import main\n"
         "for words in ([], ['induction'], ['syntax'], ['bias']):\n"
         "    assert main(['heads', *words, '--help']) == 0\n"
         "assert main(['heads']) == 0\n"

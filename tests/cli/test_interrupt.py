@@ -199,8 +199,8 @@ def test_no_token_finished_not_wanted_or_twice_raises(shared: Any) -> None:
 
 SCRIPT = """
 import signal, sys, time
-from heedful import registry
-from heedful.cli import main
+from heedful.core import registry
+from heedful.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 

@@ -68,7 +68,7 @@ def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
-        "import sys; from heedful.cli import main\n"
+        "import sys; from heedful.cli.main import main\n"
         f"for words in {[*COMMANDS]!r}:\n    assert main([*words.split(), '--help']) == 0\n"
         "assert main(['--version']) == 0\n"
         "heavy = {'torch', 'transformers', 'scipy', 'pyarrow', 'tokenizers', 'numpy'} & set(sys.modules)\n"
@@ -495,7 +495,7 @@ def test_report_needs_no_model(toy: Any, tmp_path: Path, capsys: pytest.CaptureF
     assert run("explain", TEXT, "--save", str(run_folder), "--method", "occlusion", "--json") == 0
     saved = json.loads(capsys.readouterr().out)
     code = (
-        "import sys; from heedful.cli import main; code = main(sys.argv[1:]);"
+        "import sys; from heedful.cli.main import main; code = main(sys.argv[1:]);"
         "sys.exit(code or ('torch imported' if 'torch' in sys.modules else 0))"
     )
     command = [

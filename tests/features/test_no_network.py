@@ -22,7 +22,7 @@ try:  # the refusal itself works
 except OSError:
     pass
 assert tried.pop(), "connections are not refused"
-from heedful.cli import main
+from heedful.cli.main import main
 from heedful.labs.data.speeches import speeches
 
 with open("speeches.txt", "w", encoding="utf-8") as file:

@@ -22,10 +22,10 @@ SETTINGS: dict[str, Any] = {"width": 24, "steps": 30, "batch": 64, "k": 3, "lr":
 SETTINGS |= {"dead_rows": 256, "threshold_from": 0.1}
 WORKER = """
 import json, sys, torch, heedful
-from heedful.features import parallel
+from heedful.features.sae import distributed
 torch.set_num_threads(1)
 x = torch.load(sys.argv[1] + "/x.pt", weights_only=True)
-with parallel.crew() as workers:
+with distributed.crew() as workers:
     for kind in sys.argv[3].split(","):
         told = []
         sae = heedful.train_sae(

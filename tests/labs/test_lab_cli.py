@@ -31,7 +31,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_and_list_import_no_torch() -> None:
     code = (
-        "import sys; from heedful.cli import main\n"
+        "import sys; from heedful.cli.main import main\n"
         "for words in ('lab', 'lab --help', 'lab list', 'lab list --json', 'lab run --help'):\n"
         "    assert main(words.split()) == 0\n"
         "sys.exit('torch' in sys.modules)"

@@ -37,7 +37,7 @@ def test_entries_are_complete_and_pinned() -> None:
 def test_listing_and_path_need_no_torch() -> None:
     code = """
 import sys
-from heedful.models import zoo
+from heedful.models.zoo import resolve as zoo
 zoo.entries(), zoo.card("minilm"), zoo.pulled("minilm")
 sys.exit(" ".join({"torch", "transformers"} & set(sys.modules)) or 0)
 """
@@ -171,11 +171,11 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import fake_carrier
-from heedful.models import catalogue, zoo
-catalogue.PULLED = (fake_carrier.entry({shop.entry.sha256!r}),)
+from heedful.models.zoo import catalog, resolve
+catalog.PULLED = (fake_carrier.entry({shop.entry.sha256!r}),)
 fake_carrier.install_converter(Path({str(shop.log)!r}), pause={pause})
-zoo.pull("tiny", progress=lambda line: print(line, flush=True))
-assert zoo.verify("tiny") == []
+resolve.pull("tiny", progress=lambda line: print(line, flush=True))
+assert resolve.verify("tiny") == []
 """
     env = os.environ | {"PYTHONPATH": str(SRC)}
     return subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True)

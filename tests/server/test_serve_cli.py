@@ -44,20 +44,21 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
 
 HELD = """
 import sys, time, torch
-from heedful.cli import main
-from heedful.server import asks, server
+from heedful.cli.main import main
+from heedful.server import app
+from heedful.server.schemas import requests
 
 def hold(model, job):  # inside torch, and deaf
     end, big = time.monotonic() + 6, torch.ones(1000, 1000)
     while time.monotonic() < end:
         big @ big
 
-def house(models, wish, plain=server.house):
+def house(models, wish, plain=app.house):
     found = plain(models, wish)
-    found.start("test", asks.Attend(model="zoo:sentiment", text="x"), hold)
+    found.start("test", requests.Attend(model="zoo:sentiment", text="x"), hold)
     return found
 
-server.house, server.LEAVE = house, float(sys.argv[1])
+app.house, app.LEAVE = house, float(sys.argv[1])
 sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
 """
 
