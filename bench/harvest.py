@@ -17,7 +17,7 @@ import torch
 
 import heedful
 from bench.timing import Ratio, compare
-from heedful.features.activations.windows import Batch, Texts, batches, cut_for, open_texts, windows
+from heedful.features.activations.windows import Batch, TextSource, batches, cut_for, open_texts, windows
 from heedful.labs.data.speeches import speeches
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
@@ -38,7 +38,7 @@ def whole_pass(model: Any, inputs: Inputs, names: list[str]) -> Any:
 def first_batches(model: Any, corpus: list[str]) -> tuple[list[Batch], int]:
     """What a harvest of TOKENS reads, and how many tokens of it are kept."""
     cut = cut_for(model, None, None, True)
-    found = windows(Texts(open_texts(corpus, "text")), model.tokenizer, cut)
+    found = windows(TextSource(open_texts(corpus, "text")), model.tokenizer, cut)
     made, tokens = [], 0
     for batch in batches(found, harvesting.BATCH_TOKENS, cut.pad):
         made.append(batch)

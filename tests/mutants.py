@@ -777,8 +777,8 @@ MUTANTS = (
     Mutant(
         "memory: rows of one operator serve another",
         "modalities/operators.py",
-        "return Row(x.ids[:stop], types, blank=out)",
-        "return Row(x.ids[:stop], types)",
+        "return InputRow(x.ids[:stop], types, blank=out)",
+        "return InputRow(x.ids[:stop], types)",
         "engine/test_perturbation.py",
     ),
     Mutant(
@@ -1714,8 +1714,8 @@ MUTANTS = (
     Mutant(
         "sae: dead counts lost in a checkpoint",
         "features/sae/checkpoint.py",
-        'Memory(tensors["silent"], ',
-        'Memory(torch.zeros_like(tensors["silent"]), ',
+        'TrainingState(tensors["silent"], ',
+        'TrainingState(torch.zeros_like(tensors["silent"]), ',
         "features/test_sae_resume.py",
     ),
     Mutant(

@@ -23,7 +23,7 @@ LAYERS = [
 TOP = {"_version", "__main__", ""}  # above all layers; "" is heedful itself, which imports by name
 
 # Places that break a rule today. A change may make these numbers smaller, never larger.
-DUPLICATE_CLASSES = 60
+DUPLICATE_CLASSES = 0
 UNTYPED_MODELS = 234
 REACHED_INSIDE = 200
 TYPE_IGNORES = 55

@@ -370,7 +370,7 @@ def test_limes_errors_are_there() -> None:
     rng = np.random.default_rng(8)
     from heedful.stats import lime_limit, mask_sampling
 
-    pairs = mask_sampling.Pairs(16, lime_limit.pair_share(16, 0.25), seed=3)
+    pairs = mask_sampling.MaskPairs(16, lime_limit.pair_share(16, 0.25), seed=3)
     keep, drawn = pairs.first(90)
     values = np.tanh(keep @ rng.standard_normal((16, 5))) @ rng.standard_normal(5)
     plain = limes.estimate(keep, values, 0.3, drawn)

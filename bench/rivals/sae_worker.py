@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bench.rivals.bare_sae import BATCH, D, K, Step, activations, topk
 from bench.timing import Rivals, Work, compare_all
-from heedful.features.activations.stream import Table
+from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import train
 from heedful.features.sae.settings import settle
 
@@ -27,7 +27,7 @@ def main() -> None:
     x = activations()
     settings = settle("topk", D, WIDTH, 1_000_000, batch=BATCH, k=K)
     apart = _curves(x, settings)
-    run = train.begin(Table(x), settings)
+    run = train.begin(InMemoryRows(x), settings)
     dense = topk(run.params["dec"].detach(), run.params["b_dec"].detach(), settings.lr)
     rivals: Rivals = {
         "a dense loop by hand": (_each(x, dense), 1 / 3),
@@ -48,7 +48,7 @@ def _each(x: Tensor, step: Step) -> Work:
 
 def _curves(x: Tensor, settings: Any) -> float:
     """The largest relative difference of our losses and the dense loop's, from the same first weights."""
-    run = train.begin(Table(x), settings)
+    run = train.begin(InMemoryRows(x), settings)
     assert abs(run.scale - 1) < 1e-3
     run.scale = 1.0
     dense = topk(run.params["dec"].detach(), run.params["b_dec"].detach(), settings.lr)

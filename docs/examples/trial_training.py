@@ -24,7 +24,7 @@ import heedful
 from heedful.io.rationales import passages, read, telling
 from heedful.modalities.text import fit as shortened
 from heedful.trials.adversary_search import Search
-from heedful.trials.batches import Rows, joined, marked, rows
+from heedful.trials.batches import PaddedTexts, joined, marked, rows
 from heedful.trials.examples import prepare
 from heedful.trials.tests.adversary import adversary
 from heedful.trials.tests.correlation import correlation
@@ -38,7 +38,7 @@ TRAIN, TEST, LENGTH, FEW = 4000, 500, 128, 10
 LABELS = {"NEG": 0, "POS": 1, "0": 0, "1": 1, "negative": 0, "positive": 1}
 
 
-def reviews(model: Any) -> tuple[Rows, Rows]:
+def reviews(model: Any) -> tuple[PaddedTexts, PaddedTexts]:
     found = data.imdb()
     parts = [found["train"][:TRAIN], found["test"][:TEST]]
     train, test = (rows(model, [t for t, _ in part], [c for _, c in part], LENGTH) for part in parts)

@@ -20,7 +20,7 @@ from pyarrow import parquet
 import heedful
 from heedful.features.measures.quality import Measured, measure
 from heedful.features.reading.feature_pages import FeaturePages, Page
-from heedful.features.steering.results import Mean, Point, Sweep
+from heedful.features.steering.results import PromptMean, Sweep, SweepPoint
 from heedful.features.steering.sweep import Writing, sweep
 from heedful.models.zoo import resolve
 
@@ -98,11 +98,11 @@ def features(pages: FeaturePages) -> Iterator[str]:
         )
 
 
-def point(mean: Mean) -> str:
+def point(mean: PromptMean) -> str:
     return spanned(mean.value, mean.low, mean.high)
 
 
-def share(mean: Mean) -> str:
+def share(mean: PromptMean) -> str:
     """Of tokens, in percent; a share is not below zero, so neither is its interval."""
     return f"{100 * mean.value:.2g} % [{100 * max(mean.low, 0):.2g}, {100 * mean.high:.2g}]"
 
@@ -137,7 +137,7 @@ def texts_of(swept: dict[int, Sweep]) -> Iterator[str]:
         yield f"- {feature} at {shown.strength}: “{cell(shown.texts[0].text.strip())}”"
 
 
-def kept(found: Sweep) -> Point | None:
+def kept(found: Sweep) -> SweepPoint | None:
     """The strength at which the feature fires most in what is written, of those that keep the text whole."""
     whole = [one for one in found.of(found.methods[0]) if not one.broken]
     return max(whole, key=lambda one: one.presence.value, default=None)

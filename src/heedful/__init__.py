@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from heedful.comparisons.explain_tokens import explain_each
     from heedful.comparisons.planning import plan
     from heedful.comparisons.result import Comparison
-    from heedful.core.attribution import Attribution, Cost, Word, Written
+    from heedful.core.attribution import Attribution, Cost, UnitScore, Written
     from heedful.core.evidence import Evidence
     from heedful.core.input import Encoded
     from heedful.core.lab_report import LabReport
@@ -82,7 +82,7 @@ _HOME = {
     "Trial": "heedful.trials.result",
     "trial": "heedful.trials.api",
     "Trace": "heedful.core.trace",
-    "Word": "heedful.core.attribution",
+    "UnitScore": "heedful.core.attribution",
     "Written": "heedful.core.attribution",
 }
 
@@ -102,8 +102,8 @@ __all__ = [
     "Target",
     "Trace",
     "Trial",
+    "UnitScore",
     "Verdict",
-    "Word",
     "Written",
     "__version__",
     "ablated",

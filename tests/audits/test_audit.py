@@ -18,11 +18,11 @@ import heedful
 from heedful import HeedfulError
 from heedful.audits.result import verdict_of
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import Settings, settle
+from heedful.audits.settings import AuditSettings, settle
 from heedful.audits.shard import Shard, weigh_shard
 from heedful.core import registry
-from heedful.engine.cached_model import Run
-from heedful.io.datasets import Row
+from heedful.engine.cached_model import CachedModel
+from heedful.io.datasets import DataRow
 from heedful.metrics.score import Score, weigh
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
@@ -75,7 +75,7 @@ def done(model: Any, tmp_path_factory: pytest.TempPathFactory) -> heedful.Audit:
 def by_hand(model: Any, row: int) -> list[Score]:
     """One text without the audit."""
     seed = int(np.random.SeedSequence([4, row]).generate_state(1)[0])
-    remembers: Any = Run(model)
+    remembers: Any = CachedModel(model)
     found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)  # fitted by delete, the first operator
     items = [found[name] for name in METHODS]
     with swap_words(words_of(TEXTS_IN_ORDER, seed=4)):
@@ -316,7 +316,7 @@ def test_defaults_are_named(model: Any, shared: Any) -> None:
     assert "random" not in found.methods
     assert set(found.methods) == {"occlusion", "lime", "kernel-shap"}
     assert len(found.metrics) == 6
-    assert isinstance(found, Settings)
+    assert isinstance(found, AuditSettings)
     assert not {"attention-flow", "search"} & set(settle(shared("bert").model).methods), "these are dear"
 
 
@@ -380,11 +380,11 @@ def test_a_rationale_that_does_not_fit_is_told(model: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("methods", [("grad-l2",), ("grad-l2", "occlusion")])
 def test_no_operator_that_fits_is_one_round(methods: tuple[str, ...], fresh: Any) -> None:
-    settings = Settings(methods, ("aopc",), ("delete",), draws=3)
+    settings = AuditSettings(methods, ("aopc",), ("delete",), draws=3)
     assert settings.rounds == ("",)
-    assert Settings(methods, (), (), ("mask", "unk")).rounds == ("mask", "unk")
-    assert Settings((), (), (), ("mask", "unk")).rounds == ("",)
-    made = weigh_shard(fresh("bert").model, Shard(0, (Row(0, "the cat sat on the mat"),)), settings)
+    assert AuditSettings(methods, (), (), ("mask", "unk")).rounds == ("mask", "unk")
+    assert AuditSettings((), (), (), ("mask", "unk")).rounds == ("",)
+    made = weigh_shard(fresh("bert").model, Shard(0, (DataRow(0, "the cat sat on the mat"),)), settings)
     assert pq.read_table(io.BytesIO(made["methods.parquet"])).num_rows == len(methods)
     assert pq.read_table(io.BytesIO(made["errors.parquet"])).num_rows == 0
 
@@ -394,8 +394,8 @@ def test_no_operator_that_fits_is_one_round(methods: tuple[str, ...], fresh: Any
 def test_no_metric_remembers_another_text(metric: str, fresh: Any) -> None:
     """A shard's bytes are the same in a fresh process' model and in one that has seen other texts."""
     texts = ["the cat sat on the mat", "a dog ran to the low house", "hello world"]
-    rows = tuple(Row(number, text, rationale=[[0, 3]]) for number, text in enumerate(texts))
-    settings = Settings(("grad-l2", "lime", "smoothgrad"), (metric,), ("delete",), draws=3)
+    rows = tuple(DataRow(number, text, rationale=[[0, 3]]) for number, text in enumerate(texts))
+    settings = AuditSettings(("grad-l2", "lime", "smoothgrad"), (metric,), ("delete",), draws=3)
     last = Shard(1, rows[2:])
     alone = weigh_shard(fresh("bert").model, last, settings)
     used = fresh("bert").model

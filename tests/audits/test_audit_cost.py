@@ -10,8 +10,8 @@ import pytest
 
 import heedful
 from heedful.audits.api import PROBES
-from heedful.audits.settings import METRICS, Settings
-from heedful.engine.cached_model import Run
+from heedful.audits.settings import METRICS, AuditSettings
+from heedful.engine.cached_model import CachedModel
 from heedful.metrics.score import weigh
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
@@ -38,7 +38,7 @@ def apart(model: Any, text: str, seed: int) -> int:
     """Every method by itself; every metric, for each method and operator, with its own random orders."""
     asked = 0
     for method in METHODS:
-        alone: Any = Run(model)
+        alone: Any = CachedModel(model)
         before = alone.spent
         item = heedful.explain(alone, text, [method], seed=seed)[method]
         asked += (alone.spent - before).forwards
@@ -79,7 +79,7 @@ def test_what_was_run_is_what_the_model_saw(tmp_path: Path) -> None:
 
 
 def test_settings_do_not_share_seeds() -> None:
-    settings = Settings(("lime",), ("aopc",), ("delete",), seed=1)
-    other = Settings(("lime",), ("aopc",), ("delete",), seed=2)
+    settings = AuditSettings(("lime",), ("aopc",), ("delete",), seed=1)
+    other = AuditSettings(("lime",), ("aopc",), ("delete",), seed=2)
     seeds = {s.seed_of(row) for s in (settings, other) for row in range(100)}
     assert len(seeds) == 200

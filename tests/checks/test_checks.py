@@ -309,7 +309,7 @@ def test_a_method_that_differs_in_company_is_caught(bag: Any) -> None:
         conventions.check_remembered(bad, bag)
 
 
-class Sociable(known.Bag):
+class Sociable(known.SumOfWords):
     """Each row hears a millionth of the rows it is run with."""
 
     def forward(self, inputs_embeds: Any, attention_mask: Any) -> Any:

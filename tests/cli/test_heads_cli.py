@@ -110,12 +110,13 @@ def test_induction_in_words(toy: None, capsys: pytest.CaptureFixture[str]) -> No
 def test_induction_heads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Strongest first, twelve at most, each beside its control."""
     from heedful.cli.console import console
-    from heedful.heads.roles.induction import HeadRole, Induction, Loss, Share
+    from heedful.heads.roles.induction import AttentionShare, HeadRole, Induction, Loss
     from heedful.reports.heads_terminal import show_induction
 
-    none = Share(0.01, 0.01, (-0.1, 0.1))
+    none = AttentionShare(0.01, 0.01, (-0.1, 0.1))
     heads = [
-        HeadRole(7, k, Share(0.3 + k / 100, 0.02, (0.2, 0.5)), none, none, ("induction",)) for k in range(14)
+        HeadRole(7, k, AttentionShare(0.3 + k / 100, 0.02, (0.2, 0.5)), none, none, ("induction",))
+        for k in range(14)
     ]
     loss = Loss(9.0, 2.0, -7.0, (-7.5, -6.5), 0.25)
     show_induction(Induction("m", 50, 8, 0, 0.1, 0.014, tuple(heads), loss), console())

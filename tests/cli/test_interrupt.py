@@ -15,7 +15,7 @@ import pytest
 import heedful
 from heedful.comparisons.result import Comparison
 from heedful.core.progress import Step
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran"
 METHODS = ["grad-l2", "occlusion", "lime", "kernel-shap"]
@@ -62,7 +62,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     assert 64 <= rows < 256
     assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
     assert found.refused == {"kernel-shap": "interrupted before its turn"}
-    again = Run(model)
+    again = CachedModel(model)
     again.intended = 256  # so few rows would else be drawn in another way
     wanted = heedful.explain(again, TEXT, "lime", params={"lime": {"samples": rows, "precision": 0.0}})
     np.testing.assert_allclose(found["lime"].scores, wanted["lime"].scores, atol=1e-5)
@@ -71,7 +71,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
 
 def test_rows_that_were_run_are_not_run_again(fresh: Any) -> None:
     model = fresh("bert").model
-    run = Run(model)
+    run = CachedModel(model)
     with pytest.warns(UserWarning, match="interrupted"):
         heedful.explain(run, TEXT, METHODS, params=EXACT, progress=at("lime", 100))
     before = model.spent.unique

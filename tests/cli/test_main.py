@@ -209,12 +209,14 @@ def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[s
 
 
 def test_the_command_on_the_page_repeats_the_run(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from heedful.cli.commands.explain import Wish
+    from heedful.cli.commands.explain import ExplainRequest
     from heedful.cli.commands.explain import run as explain
     from heedful.reports.reproduce import command, python
 
     pair, target = ("it's", "-b <c>"), {"label": "negative"}
-    wish = Wish("zoo:sentiment", pair, ["occlusion"], target, "token", "unk", [], 3, 99, "truncate", False)
+    wish = ExplainRequest(
+        "zoo:sentiment", pair, ["occlusion"], target, "token", "unk", [], 3, 99, "truncate", False
+    )
     first = explain(wish)
     line = command(first)
     assert line is not None

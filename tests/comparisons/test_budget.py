@@ -7,7 +7,7 @@ import pytest
 
 from heedful.checks import linear_model
 from heedful.checks.conventions import question
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.models.passes import BudgetSpentError
 
 
@@ -16,7 +16,7 @@ def test_rows_are_taken_off_until_nothing_is_left() -> None:
     x, target = question(model)
     size = len(x.units("word"))
     without_one = ~np.eye(size, dtype=bool)
-    run = Run(model, budget=5)
+    run = CachedModel(model, budget=5)
     assert run.budget == 5  # not what the model ran to tell its target
     run.rows(x, target, without_one[:3], "delete")
     assert run.budget == 2

@@ -12,7 +12,7 @@ from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry, windows
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.models.load import load
 
 TRACED = ["grad-avg", "grad-l1", "grad-l2", "grad-x-input", "attention-avg", "attention-max"]
@@ -88,7 +88,7 @@ def test_all_trace_methods_together_cost_one_forward(fresh: Any, text: str) -> N
     target = family.model.target(x)
     assert family.model.capabilities  # probed once, before counting
     calls = count_forwards(family.hf)
-    run = Run(family.model)
+    run = CachedModel(family.model)
     for name in TRACED:
         registry.get(name)(run, x, target)
     assert calls == [1]
@@ -110,7 +110,7 @@ def test_cost_is_what_was_run(fresh: Any, text: str) -> None:
 def test_rows_are_remembered_for_their_own_target_only(fresh: Any, text: str) -> None:
     family = fresh("bert")
     x = family.model.encode(text)
-    run = Run(family.model)
+    run = CachedModel(family.model)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
     first, second = (family.model.target(x, i) for i in (0, 1))
     calls = count_forwards(family.hf)
@@ -145,7 +145,7 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
     x = family.x()
     target = family.model.target(x)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
-    run = Run(family.model, budget=len(keep) + 2)
+    run = CachedModel(family.model, budget=len(keep) + 2)
     run.rows(x, target, keep)
     assert run.budget == 2
     run.rows(x, target, keep[:2])  # remembered: free

@@ -92,9 +92,9 @@ def test_given_tokens_are_read_and_not_explained(kind: str, shared: Any) -> None
 
 
 def _row(x: Any) -> Any:
-    from heedful.modalities.operators import Row
+    from heedful.modalities.operators import InputRow
 
-    return Row(x.ids, x.type_ids)
+    return InputRow(x.ids, x.type_ids)
 
 
 def test_given_predicts_the_token_after_it(shared: Any) -> None:

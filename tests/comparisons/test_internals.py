@@ -14,7 +14,7 @@ import pytest
 
 import heedful
 from heedful.comparisons.result import Comparison
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.reports.charts.sparkline import sparkline
 from heedful.reports.comparison_page import page
 from heedful.reports.comparison_terminal import render
@@ -69,10 +69,12 @@ def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Compar
 def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     spent = []
     for blind in (True, False):
-        run = Run(model)
+        run = CachedModel(model)
         with monkeypatch.context() as patch:
             if blind:
-                patch.setattr("heedful.comparisons.execute.seen", lambda *_: heedful.core.internals.Inside())
+                patch.setattr(
+                    "heedful.comparisons.execute.seen", lambda *_: heedful.core.internals.Internals()
+                )
             before = model.spent.unique
             heedful.explain(run, TEXT, ["occlusion", "attention-avg"], evidence=True)
             spent.append(model.spent.unique - before)
@@ -164,7 +166,7 @@ def test_sparklines_of_the_terminal(seen: Comparison) -> None:
     assert len(drawn) == len(removal.curves) + 1
     assert {len(line) for line in drawn} == {len(removal.band)}
     assert not any(
-        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.internals.Inside()).verdict)
+        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.internals.Internals()).verdict)
     )
 
 

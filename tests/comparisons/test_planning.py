@@ -13,7 +13,7 @@ from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.model import missing
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.metrics.faithfulness import bin_counts
 
 TEXTS = ("cat", "the cat sat", "the cat sat on the mat. hello world! don't stop, a dog ran")
@@ -181,7 +181,7 @@ def test_a_window_gets_its_share_too(fresh: Any) -> None:
 
 def test_a_run_is_taken_in_place_of_a_model_and_remembers(fresh: Any) -> None:
     family = fresh("bert")
-    run = Run(family.model)
+    run = CachedModel(family.model)
     first = heedful.explain(run, TEXTS[2], ["lime", "grad-l2"])
     ran = family.model.spent.unique
     again = heedful.explain(run, TEXTS[2], ["lime", "grad-l2"])

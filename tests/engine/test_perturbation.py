@@ -13,8 +13,8 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.removal_record import recording
 from heedful.modalities import operators
-from heedful.modalities.operators import Row, checked, removed, spread, swapped
-from heedful.models.passes import BudgetSpentError, Memory, chunks, evaluate
+from heedful.modalities.operators import InputRow, checked, removed, spread, swapped
+from heedful.models.passes import BudgetSpentError, RowCache, chunks, evaluate
 
 X = Encoded(
     "a b c", (1, 10, 11, 12, 2), ("[", "a", "b", "c", "]"), ((0, 0), (0, 1), (2, 3), (4, 5), (0, 0)),
@@ -23,35 +23,39 @@ X = Encoded(
 )  # fmt: skip
 
 
-def sums(chunk: list[Row]) -> Any:
+def sums(chunk: list[InputRow]) -> Any:
     return np.array([float(sum(row.ids)) for row in chunk])
 
 
 def test_each_operator() -> None:
     types = X.type_ids
-    assert removed(X, 5, {1, 3}, "delete", None) == Row((1, 11, 2), (0, 0, 1))
-    assert removed(X, 5, {1, 3}, "mask", 99) == Row((1, 99, 11, 99, 2), types)
-    assert removed(X, 5, {1, 3}, "unk", 98) == Row((1, 98, 11, 98, 2), types)
-    assert removed(X, 5, {1, 3}, "pad", None) == Row(X.ids, types, hidden=(1, 3))
-    assert removed(X, 5, {1, 3}, "mean", None) == Row(X.ids, types, blank=(1, 3))
+    assert removed(X, 5, {1, 3}, "delete", None) == InputRow((1, 11, 2), (0, 0, 1))
+    assert removed(X, 5, {1, 3}, "mask", 99) == InputRow((1, 99, 11, 99, 2), types)
+    assert removed(X, 5, {1, 3}, "unk", 98) == InputRow((1, 98, 11, 98, 2), types)
+    assert removed(X, 5, {1, 3}, "pad", None) == InputRow(X.ids, types, hidden=(1, 3))
+    assert removed(X, 5, {1, 3}, "mean", None) == InputRow(X.ids, types, blank=(1, 3))
     with pytest.raises(HeedfulError, match="no token for the operator 'mask'"):
         removed(X, 5, {1}, "mask", None)
 
 
 def test_only_the_tokens_before_the_stop_are_read() -> None:
-    assert removed(X, 3, {1, 3}, "delete", None) == Row((1, 11), (0, 0))
-    assert removed(X, 3, {1, 3}, "mean", None) == Row((1, 10, 11), (0, 0, 0), blank=(1,))
-    assert removed(X, 3, {2, 3}, "pad", None) == Row((1, 10), (0, 0))  # hidden at the end is not there
-    assert removed(X, 3, {0, 1, 2}, "pad", None) == Row((), ())
+    assert removed(X, 3, {1, 3}, "delete", None) == InputRow((1, 11), (0, 0))
+    assert removed(X, 3, {1, 3}, "mean", None) == InputRow((1, 10, 11), (0, 0, 0), blank=(1,))
+    assert removed(X, 3, {2, 3}, "pad", None) == InputRow((1, 10), (0, 0))  # hidden at the end is not there
+    assert removed(X, 3, {0, 1, 2}, "pad", None) == InputRow((), ())
 
 
 def test_swapped_ids_take_the_place_and_the_type_of_the_first_token() -> None:
-    assert swapped(X, 5, {1, 3}, {1: (70, 71), 3: (72,)}) == Row((1, 70, 71, 11, 72, 2), (0, 0, 0, 0, 1, 1))
-    assert swapped(X, 5, {2, 3}, {2: (70,)}) == Row((1, 10, 70, 2), (0, 0, 0, 1)), "the unit's others go"
-    assert swapped(X, 5, {3}, {1: (70,), 3: (72, 73)}) == Row((1, 10, 11, 72, 73, 2), (0, 0, 0, 1, 1, 1))
-    assert swapped(X, 3, {2, 3}, {2: (70, 71)}) == Row((1, 10, 70, 71), (0, 0, 0, 0)), "none after the stop"
-    assert swapped(X, 3, {3}, {3: (70,)}) == Row((1, 10, 11), (0, 0, 0))
-    assert swapped(X, 5, set(), {1: (70,)}) == Row(X.ids, X.type_ids)
+    assert swapped(X, 5, {1, 3}, {1: (70, 71), 3: (72,)}) == InputRow(
+        (1, 70, 71, 11, 72, 2), (0, 0, 0, 0, 1, 1)
+    )
+    assert swapped(X, 5, {2, 3}, {2: (70,)}) == InputRow((1, 10, 70, 2), (0, 0, 0, 1)), "the unit's others go"
+    assert swapped(X, 5, {3}, {1: (70,), 3: (72, 73)}) == InputRow((1, 10, 11, 72, 73, 2), (0, 0, 0, 1, 1, 1))
+    assert swapped(X, 3, {2, 3}, {2: (70, 71)}) == InputRow((1, 10, 70, 71), (0, 0, 0, 0)), (
+        "none after the stop"
+    )
+    assert swapped(X, 3, {3}, {3: (70,)}) == InputRow((1, 10, 11), (0, 0, 0))
+    assert swapped(X, 5, set(), {1: (70,)}) == InputRow(X.ids, X.type_ids)
 
 
 def test_what_is_removed_is_recorded() -> None:
@@ -85,7 +89,7 @@ def test_a_recording_inside_another_tells_both() -> None:
 
 def test_chunks_are_sorted_and_within_the_budget() -> None:
     rng = np.random.default_rng(0)
-    rows = [Row(tuple(rng.integers(0, 9, int(n)).tolist())) for n in rng.integers(1, 30, 200)]
+    rows = [InputRow(tuple(rng.integers(0, 9, int(n)).tolist())) for n in rng.integers(1, 30, 200)]
     parts = chunks(rows, 64)
     assert sorted(map(id, (row for part in parts for row in part))) == sorted(map(id, rows))
     assert all(len(part) == 1 or len(part) * max(map(len, part)) <= 64 for part in parts)
@@ -95,8 +99,8 @@ def test_chunks_are_sorted_and_within_the_budget() -> None:
 
 
 def test_duplicates_run_once_and_values_come_back_in_order() -> None:
-    rows = [Row((i % 3,) * (i % 3 + 1)) for i in range(10)]
-    ran: list[Row] = []
+    rows = [InputRow((i % 3,) * (i % 3 + 1)) for i in range(10)]
+    ran: list[InputRow] = []
     values, fresh = evaluate(rows, lambda chunk: (ran.extend(chunk), sums(chunk))[1])
     assert values.tolist() == [float(sum(row.ids)) for row in rows]
     assert len(ran) == len(fresh) == 3
@@ -104,82 +108,84 @@ def test_duplicates_run_once_and_values_come_back_in_order() -> None:
 
 def test_rows_that_differ_in_anything_are_different() -> None:
     rows = [
-        Row((1, 2)),
-        Row((1, 2), hidden=(0,)),
-        Row((1, 2), blank=(0,)),
-        Row((1, 2), (0, 1)),
-        Row((), text="a"),
-        Row((), text="b"),
+        InputRow((1, 2)),
+        InputRow((1, 2), hidden=(0,)),
+        InputRow((1, 2), blank=(0,)),
+        InputRow((1, 2), (0, 1)),
+        InputRow((), text="a"),
+        InputRow((), text="b"),
     ]
     _, fresh = evaluate(rows, lambda chunk: np.zeros(len(chunk)))
     assert fresh == rows
 
 
 def test_memory_is_used_and_survives_an_interruption() -> None:
-    memory = Memory({Row((7,)): 123.0})
-    rows = [Row((7,)), Row((1, 1)), Row((2, 2, 2))]
+    memory = RowCache({InputRow((7,)): 123.0})
+    rows = [InputRow((7,)), InputRow((1, 1)), InputRow((2, 2, 2))]
 
-    def fails_late(chunk: list[Row]) -> Any:
+    def fails_late(chunk: list[InputRow]) -> Any:
         if chunk[0] == rows[1]:
             raise KeyboardInterrupt
         return sums(chunk)
 
     with pytest.raises(KeyboardInterrupt):
         evaluate(rows, fails_late, memory=memory, tokens=1)
-    assert memory == {Row((7,)): 123.0, Row((2, 2, 2)): 6.0}
+    assert memory == {InputRow((7,)): 123.0, InputRow((2, 2, 2)): 6.0}
     values, fresh = evaluate(rows, sums, memory=memory)
     assert values.tolist() == [123.0, 2.0, 6.0]  # what is remembered is not asked again
     assert fresh == [rows[1]]
 
 
 def test_a_budget_counts_fresh_rows_alone() -> None:
-    memory = Memory({Row((7,)): 1.0})
+    memory = RowCache({InputRow((7,)): 1.0})
     memory.allowed = 1
-    ran: list[Row] = []
+    ran: list[InputRow] = []
 
-    def run(chunk: list[Row]) -> Any:
+    def run(chunk: list[InputRow]) -> Any:
         ran.extend(chunk)
         return sums(chunk)
 
-    evaluate([Row((7,)), Row((7,)), Row((8,)), Row((8,))], run, memory=memory)
-    assert ran == [Row((8,))]
+    evaluate([InputRow((7,)), InputRow((7,)), InputRow((8,)), InputRow((8,))], run, memory=memory)
+    assert ran == [InputRow((8,))]
     with pytest.raises(BudgetSpentError, match="1 rows left and this method asks for 2"):
-        evaluate([Row((1,)), Row((2,)), Row((7,))], run, memory=memory)
-    assert ran == [Row((8,))]  # refused before any work
+        evaluate([InputRow((1,)), InputRow((2,)), InputRow((7,))], run, memory=memory)
+    assert ran == [InputRow((8,))]  # refused before any work
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
 def test_out_of_memory_halves_the_chunk(error: Exception) -> None:
     sizes = []
 
-    def small_machine(chunk: list[Row]) -> Any:
+    def small_machine(chunk: list[InputRow]) -> Any:
         sizes.append(len(chunk))
         if len(chunk) > 3:
             raise error
         return sums(chunk)
 
-    rows = [Row((i, i)) for i in range(10)]
+    rows = [InputRow((i, i)) for i in range(10)]
     values, _ = evaluate(rows, small_machine)
     assert values.tolist() == [2.0 * i for i in range(10)]
     assert sizes == [10, 5, 2, 3, 5, 2, 3]
 
 
 def test_other_errors_and_hopeless_memory_are_raised() -> None:
-    def broken(chunk: list[Row]) -> Any:
+    def broken(chunk: list[InputRow]) -> Any:
         raise RuntimeError("shape mismatch")
 
-    def full(chunk: list[Row]) -> Any:
+    def full(chunk: list[InputRow]) -> Any:
         raise MemoryError
 
     with pytest.raises(RuntimeError, match="shape mismatch"):
-        evaluate([Row((1,)), Row((2,))], broken)
+        evaluate([InputRow((1,)), InputRow((2,))], broken)
     with pytest.raises(MemoryError):
-        evaluate([Row((1,)), Row((2,))], full)
+        evaluate([InputRow((1,)), InputRow((2,))], full)
 
 
 def test_progress_counts_to_the_number_of_fresh_rows() -> None:
     seen: list[tuple[int, int]] = []
-    evaluate([Row((i,)) for i in range(5)] * 2, sums, progress=lambda a, b: seen.append((a, b)), tokens=2)
+    evaluate(
+        [InputRow((i,)) for i in range(5)] * 2, sums, progress=lambda a, b: seen.append((a, b)), tokens=2
+    )
     assert seen == [(2, 5), (4, 5), (5, 5)]
 
 

@@ -16,7 +16,7 @@ from heedful.core.errors import HeedfulError
 from heedful.explainers.kernel_shap import estimate
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats import lime_limit, ratio_game
-from heedful.stats.mask_sampling import Estimate, Pairs
+from heedful.stats.mask_sampling import Estimate, MaskPairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words
 SHORT = "the cat sat on the mat"
@@ -49,7 +49,7 @@ def ends(f: Function, d: int) -> tuple[float, float]:
 
 
 def sampled(f: Function, d: int, rows: int, seed: int) -> Estimate:
-    pairs = Pairs(d, lime_limit.pair_share(d), seed)
+    pairs = MaskPairs(d, lime_limit.pair_share(d), seed)
     keep, drawn = pairs.first((rows - 2) // 2)
     return estimate(keep, f(keep), ends(f, d), drawn)
 

@@ -16,7 +16,7 @@ from heedful.core.errors import HeedfulError
 from heedful.explainers.lime import estimate, published_fit, published_masks
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats import lime_limit, ratio_game
-from heedful.stats.mask_sampling import Estimate, Pairs
+from heedful.stats.mask_sampling import Estimate, MaskPairs
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran to the low house"  # 20 words
 SHORT = "the cat sat on"
@@ -40,7 +40,7 @@ class Heads:
 
 
 def sampled(f: Callable[[np.ndarray], np.ndarray], d: int, rows: int, seed: int) -> Estimate:
-    keep, drawn = Pairs(d, np.ones(d // 2), seed).first((rows - 2) // 2)
+    keep, drawn = MaskPairs(d, np.ones(d // 2), seed).first((rows - 2) // 2)
     return estimate(keep, f(keep), float(f(np.zeros((1, d), dtype=bool))[0]), drawn)
 
 

@@ -13,7 +13,7 @@ from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import require
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.explainers.value_zeroing import mixing, shares
 from heedful.models.value_zeroing import NAME, value_maps
 
@@ -167,7 +167,7 @@ def test_the_budget_counts_its_rows(shared: Any) -> None:
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
-    run = Run(model, budget=len(x) + 4)  # the trace is one of them
+    run = CachedModel(model, budget=len(x) + 4)  # the trace is one of them
     registry.get("value-zeroing")(run, x, target)  # type: ignore[arg-type]
     assert run.budget == 2
     with pytest.raises(BudgetSpentError, match=f"2 rows left and this method asks for {len(x) + 1}"):

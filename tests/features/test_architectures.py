@@ -13,14 +13,14 @@ from torch import Tensor
 from heedful.features.sae import architectures
 from heedful.features.sae.architectures import batchtopk, jumprelu, relu_tied
 from heedful.features.sae.architectures.topk import revival
-from heedful.features.sae.base import Alone, Memory, Params, geometric_median, renormalise_, tangent_
-from heedful.features.sae.settings import KINDS, Settings, settle
+from heedful.features.sae.base import Alone, Params, TrainingState, geometric_median, renormalise_, tangent_
+from heedful.features.sae.settings import KINDS, TrainSettings, settle
 
 D, WIDTH, ROWS = 6, 24, 10
 TIED = ("relu-tied", "topk", "batchtopk", "matryoshka")
 
 
-def _settings(kind: str, **wanted: Any) -> Settings:
+def _settings(kind: str, **wanted: Any) -> TrainSettings:
     given = {"k": 3, "batch": ROWS, "sparsity_rise": 0.0, "bandwidth": 1e-7, **wanted}
     return settle(kind, D, WIDTH, 100, **given)
 
@@ -38,9 +38,9 @@ def _x(rows: int = ROWS, seed: int = 1) -> Tensor:
     return torch.randn(rows, D, generator=torch.Generator().manual_seed(seed)).double() + 0.3
 
 
-def _loss(kind: str, params: Params, x: Tensor, memory: Memory | None = None, **wanted: Any) -> Any:
+def _loss(kind: str, params: Params, x: Tensor, memory: TrainingState | None = None, **wanted: Any) -> Any:
     settings = _settings(kind, **wanted)
-    return architectures.get(kind).loss(params, x, settings, 50, memory or Memory.new(settings))
+    return architectures.get(kind).loss(params, x, settings, 50, memory or TrainingState.new(settings))
 
 
 def _by_formula(kind: str, p: Params, x: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def test_gradients_by_finite_differences(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_changed_by_looking_at_the_loss(kind: str):
     params, settings = _params(kind), _settings(kind)
-    before, memory = {n: p.clone() for n, p in params.items()}, Memory.new(settings)
+    before, memory = {n: p.clone() for n, p in params.items()}, TrainingState.new(settings)
     architectures.get(kind).loss(params, _x(), settings, 0, memory)
     assert all(torch.equal(before[n], params[n]) for n in params)
     assert not memory.silent.any()
@@ -171,11 +171,11 @@ def test_the_smallest_kept_activation():
     assert _loss("topk", params, x).smallest.item() == pytest.approx(by_row.item(), rel=1e-12)
 
 
-def _dead(settings: Settings, params: Params, x: Tensor) -> tuple[Memory, list[int]]:
+def _dead(settings: TrainSettings, params: Params, x: Tensor) -> tuple[TrainingState, list[int]]:
     """All but latents 20 and on have been silent for long enough once this batch is over."""
-    memory = Memory.new(settings)
+    memory = TrainingState.new(settings)
     memory.silent[:20], memory.silent[20:] = settings.dead_rows - len(x), settings.dead_rows - len(x) - 1
-    fired = architectures.get("topk").loss(params, x, settings, 0, Memory.new(settings)).fired
+    fired = architectures.get("topk").loss(params, x, settings, 0, TrainingState.new(settings)).fired
     return memory, [i for i in range(20) if fired[i] == 0]
 
 

@@ -17,7 +17,7 @@ import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.sae import architectures
 from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.base import Memory, Params
+from heedful.features.sae.base import Params, TrainingState
 from heedful.features.sae.settings import settle
 
 RIVALS = Path(__file__).parent / "rivals"
@@ -103,7 +103,7 @@ def _params(sae: SAE) -> Params:
 
 def _loss(kind: str, params: Params, x: Tensor, silent: int = 0, **wanted: Any) -> float:
     settings = settle(kind, 6, 16, 10, sparsity_rise=0.0, **wanted)
-    memory = Memory.new(settings)
+    memory = TrainingState.new(settings)
     memory.silent[:] = silent
     return architectures.get(kind).loss(params, x, settings, 5, memory).total.item()
 
@@ -164,7 +164,7 @@ def test_jumprelus_threshold_moves_as_theirs():
     theta = jump.threshold.log().requires_grad_(True)
     settings = settle("jumprelu", 6, 16, 10, sparsity=0.0, bandwidth=0.5 / math.sqrt(6))
     found = architectures.get("jumprelu").loss(
-        _params(jump) | {"log_threshold": theta}, seen["x"], settings, 5, Memory.new(settings)
+        _params(jump) | {"log_threshold": theta}, seen["x"], settings, 5, TrainingState.new(settings)
     )
     assert 6 * found.total.item() == pytest.approx(LOSSES["dictionary-learning jumprelu error"], rel=1e-5)
     (slope,) = torch.autograd.grad(6 * found.total, theta)

@@ -19,7 +19,7 @@ import torch
 import heedful
 from heedful import Acts, HeedfulError
 from heedful.features.activations import shuffle, windows
-from heedful.features.activations.windows import Texts, batches, cut_for, open_texts
+from heedful.features.activations.windows import TextSource, batches, cut_for, open_texts
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 
@@ -162,7 +162,7 @@ def test_a_text_file_is_one_text_packed_and_lines_apart(shared: Any, tmp_path: P
         family = shared(name)
         cut = cut_for(family.model, 32, None, True)
         assert cut.pack == pack
-        found = list(windows.windows(Texts(open_texts(path, "text")), family.tokenizer, cut))
+        found = list(windows.windows(TextSource(open_texts(path, "text")), family.tokenizer, cut))
         texts = [family.tokenizer.decode(window.ids[window.keep]) for window in found]
         if pack:
             assert "".join(texts) == "the cat sat\non the mat.\nhello world!\n"  # an empty line is no text

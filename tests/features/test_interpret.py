@@ -14,7 +14,7 @@ from tests.features.planted import TEXTS, on_tokens
 from heedful.core.errors import HeedfulError
 from heedful.features.interpretation.interpret import Explanation, interpret, score, split, together
 from heedful.features.interpretation.rules import Rules
-from heedful.features.interpretation.scores import Score, detection, pearson, spearman
+from heedful.features.interpretation.scores import AgreementScore, detection, pearson, spearman
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Quantile, Reading, read_features
 
@@ -117,12 +117,12 @@ def test_means_stay_where_scores_can_be():
     """Three features: Student's interval of the mean would reach past 1."""
     values = [0.1, 0.5, 0.99]
     spread = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / 3**0.5
-    found = Score.mean(values)
+    found = AgreementScore.mean(values)
     assert found.value == pytest.approx(0.53)
     assert found.low == pytest.approx(0.53 - spread)
     assert found.high == 1.0
-    assert Score.mean(values, 0.0).low == 0.0
-    assert Score.mean([0.5]).to_dict()["interval"] is None
+    assert AgreementScore.mean(values, 0.0).low == 0.0
+    assert AgreementScore.mean([0.5]).to_dict()["interval"] is None
 
 
 def test_a_simulator_of_another_length_is_refused(readings: list[Reading]):

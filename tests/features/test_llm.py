@@ -16,7 +16,7 @@ import pytest
 from heedful.core.errors import HeedfulError
 from heedful.features.interpretation.interpret import interpret
 from heedful.features.interpretation.llm import KEY, URL, Endpoint, Rehearsal
-from heedful.features.interpretation.prompts import Asked, marked, parsed, strengths
+from heedful.features.interpretation.prompts import LanguageModelInterpreter, marked, parsed, strengths
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Quantile, Reading
 
@@ -223,7 +223,7 @@ def clever(asked: dict[str, Any]) -> bytes:
 
 def test_a_language_model_explains_and_is_scored(server: Server, waits: list[float]):
     server.script = [clever]
-    mind = Asked(endpoint(waits), "tiny")
+    mind = LanguageModelInterpreter(endpoint(waits), "tiny")
     found = interpret([reading(0, "dog"), reading(1, "cat")], mind, mind, controls=("shuffled",), held=1)
     assert [one.explanation.text for one in found] == ["the word dog", "the word cat"]
     assert [one.explanation.by for one in found] == ["tiny", "tiny"]
@@ -236,7 +236,7 @@ def test_a_language_model_explains_and_is_scored(server: Server, waits: list[flo
 
 def test_nonsense_counts_as_silence_and_is_counted(server: Server, waits: list[float]):
     server.script = [good("I cannot do that")]
-    mind = Asked(endpoint(waits), "tiny")
+    mind = LanguageModelInterpreter(endpoint(waits), "tiny")
     (one,) = interpret([reading(0, "dog")], mind, mind, controls=(), held=1)
     assert one.scores is not None
     assert one.scores.detection.value == 0.5
@@ -263,7 +263,7 @@ def test_a_rehearsal_sends_nothing(server: Server, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("urllib.request.OpenerDirector.open", never)
     chat = Rehearsal("tiny")
-    mind = Asked(chat, "tiny")
+    mind = LanguageModelInterpreter(chat, "tiny")
     interpret([reading(0, "dog"), reading(1, "cat")], mind, mind, controls=("shuffled",), held=1)
     assert server.seen == []
     assert chat.cost.requests == len(chat.asked) > 4

@@ -12,7 +12,7 @@ from tests.features.planted import on_tokens
 from torch import Tensor
 
 import heedful
-from heedful.features.activations.stream import Table
+from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import train
 from heedful.features.sae.maxima import row_maxima
 from heedful.features.sae.settings import KINDS
@@ -44,7 +44,7 @@ def test_maxima_of_some_rows_only(monkeypatch: pytest.MonkeyPatch):
     x = _rows()
     monkeypatch.setattr(train, "LOOKED", 300)
     sae = _train("topk", x, steps=20)
-    rows = list(zip(range(2), Table(x).batches(256, 0), strict=False))  # 300 rows: two batches
+    rows = list(zip(range(2), InMemoryRows(x).batches(256, 0), strict=False))  # 300 rows: two batches
     greatest = torch.cat([batch for _, batch in rows])
     assert sae.config.source["maxima"] == pytest.approx(sae.encode(greatest).amax(0).tolist(), rel=1e-5)
     assert sae.config.source["maxima_rows"] == 512
@@ -58,7 +58,7 @@ def test_maxima_of_some_rows_only(monkeypatch: pytest.MonkeyPatch):
 def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
     x = _rows()
     sae = _train("topk", x, steps=20)
-    alone, seen = row_maxima(sae, Table(x), 1000, batch=256, seed=5)
+    alone, seen = row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5)
     assert seen == 1024
 
     class One:
@@ -74,11 +74,13 @@ def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
 
         mean = total = gather
 
-    found = [row_maxima(sae, Table(x), 1000, batch=256, seed=5, crew=One(rank))[0] for rank in range(3)]
+    found = [
+        row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5, crew=One(rank))[0] for rank in range(3)
+    ]
     assert not any(torch.equal(part, alone) for part in found)
     assert torch.allclose(torch.stack(found).amax(0), alone, rtol=1e-5)
     monkeypatch.setattr("heedful.features.sae.maxima.ENCODED", 32 * 7)
-    assert torch.allclose(row_maxima(sae, Table(x), 1000, batch=256, seed=5)[0], alone, rtol=1e-5)
+    assert torch.allclose(row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5)[0], alone, rtol=1e-5)
 
 
 def test_long_texts_count_to_their_last_token(shared: Callable[[str], Any]):

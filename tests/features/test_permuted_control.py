@@ -18,8 +18,15 @@ import torch
 from scipy import stats
 
 from heedful.features.activations.windows import Batch
-from heedful.features.interpretation.interpret import Explanation, Split, permuted, score, score_with_p, split
-from heedful.features.interpretation.permuted_control import MOVES, Places, flat, moved
+from heedful.features.interpretation.interpret import (
+    ExampleSplit,
+    Explanation,
+    permuted,
+    score,
+    score_with_p,
+    split,
+)
+from heedful.features.interpretation.permuted_control import MOVES, TokenPlaces, flat, moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import correlation
 from heedful.features.reading.collect import Keeper
@@ -37,7 +44,7 @@ class Reader:
         return "".join(WORDS[i] for i in ids)
 
 
-def parts_of(kind: str, seed: int) -> Split:
+def parts_of(kind: str, seed: int) -> ExampleSplit:
     """Examples of a feature that fires on two words ("trigger"), on any token ("noise"), or in runs of up to
     eight tokens, of texts whose topics change every eight tokens too, but at other places ("runs")."""
     rng = np.random.default_rng([20, seed])  # [seed] would be the keeper's own (seed, 0): zeros are padding
@@ -91,7 +98,7 @@ def test_where_there_is_nothing_to_find_nothing_is_found(seeds: range) -> None:
         parts = parts_of("trigger", seed)
         new.append(permuted(parts, rules, rules, seed))
         rng = np.random.default_rng(seed)
-        before = Split(marks_on_marks(parts.training, rng), marks_on_marks(parts.held, rng))
+        before = ExampleSplit(marks_on_marks(parts.training, rng), marks_on_marks(parts.held, rng))
         old.append(score(rules, rules.explain(before.training), before.held, seed))
         real.append(score_with_p(rules, rules.explain(parts.training), parts.held, seed))
     for name, chance in (("pearson", 0.0), ("spearman", 0.0), ("detection", 0.5)):
@@ -132,7 +139,7 @@ def test_every_token_gets_every_activation_with_the_same_probability() -> None:
         for window, first in ((4, 0), (4, 1), (9, 5))
     ]
     examples[2] = replace(examples[2], context=Context((1, 2), ("a", "b"), 5), values=(0.0, 0.0))
-    places = Places.of(examples)
+    places = TokenPlaces.of(examples)
     assert places.of_token.tolist() == [0, 1, 2, 1, 2, 3, 4, 5]
     assert places.size.tolist() == [4, 2]
     assert places.shown.tolist() == [0, 1, 2, 5, 6, 7], "with most before it"
@@ -148,7 +155,7 @@ def test_every_token_gets_every_activation_with_the_same_probability() -> None:
 
 def test_a_token_of_two_examples_keeps_one_activation_and_runs_stay_runs() -> None:
     parts = parts_of("runs", 3)
-    places = Places.of(parts.held)
+    places = TokenPlaces.of(parts.held)
     assert len(places.block) < len(places.of_token), "examples overlap"
     values = places.moved(flat(parts.held), np.random.default_rng(0))
     own = {}
@@ -197,7 +204,7 @@ def test_p_is_the_share_of_moves_that_reach_the_score() -> None:
     parts = parts_of("noise", 8)
     true = flat(parts.held)
     guess = np.random.default_rng(2).random(len(true))
-    places = Places.of(parts.held)
+    places = TokenPlaces.of(parts.held)
     rng = np.random.default_rng(6)
     values = [correlation(places.moved(guess, rng), true) for _ in range(250)]
     by_hand = (1 + sum(v >= correlation(guess, true) for v in values)) / 251

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.features.activations.stream import Table
+from heedful.features.activations.stream import InMemoryRows
 from heedful.features.measures.recovery import match
 from heedful.features.sae import pilot, train
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Alone
 from heedful.features.sae.config import Config
-from heedful.features.sae.settings import Settings, settle
+from heedful.features.sae.settings import TrainSettings, settle
 
 KINDS = ("relu", "relu-tied", "jumprelu", "topk", "batchtopk", "matryoshka")
 MAGNITUDES = {
@@ -85,7 +85,7 @@ def test_the_number_of_equally_strong_latents():
 def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPatch):
     agreed = {4: pilot.Reproducible(0.7, 3.4), 8: pilot.Reproducible(0.9, 5.6)}
     monkeypatch.setattr(pilot, "_measured", lambda *_: agreed)
-    rows = Table(torch.ones(5000, 48))
+    rows = InMemoryRows(torch.ones(5000, 48))
     chosen = {kind: train._agreed(rows, settle(kind, 48, 96, 400), Alone()) for kind in KINDS}
     assert {kind: each.k for kind, each in chosen.items()} == {
         "relu": 8, "relu-tied": 8, "jumprelu": 8, "topk": 8, "batchtopk": 6, "matryoshka": 6
@@ -95,14 +95,14 @@ def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPa
 
 def test_the_pilot_measures_the_sparsity():
     x, _ = planted(seed=7001, d=16, features=32, active=2.0, rows=12_000)
-    choice = pilot.choose(Table(x * 1e-3), 128, 0, train._fitted)
+    choice = pilot.choose(InMemoryRows(x * 1e-3), 128, 0, train._fitted)
     assert choice.k in (2, 4), choice
     assert "k by a pilot" in choice.why
 
 
 def test_noise_has_no_sparsity_to_measure():
     x = torch.randn(5000, 24, generator=torch.Generator().manual_seed(7002))
-    choice = pilot.choose(Table(x), 96, 0, train._fitted)
+    choice = pilot.choose(InMemoryRows(x), 96, 0, train._fitted)
     assert choice.k == 3  # 24 / 8
     assert max(choice.reproducible.values()) < 0.1
     assert "k by the dimension" in choice.why
@@ -112,13 +112,13 @@ def test_it_ends_where_seeds_agree_on_nothing():
     """Dictionaries drawn at random have no twins in 64 dimensions: R = 0, and k = 8, 16 are not tried."""
     tried = []
 
-    def fit(_: Table, s: Settings) -> SAE:
+    def fit(_: InMemoryRows, s: TrainSettings) -> SAE:
         tried.append(s.k)
         draw = torch.Generator().manual_seed(7004 + 100 * s.seed + s.k)
         return _by_hand(torch.nn.functional.normalize(torch.randn(s.width, s.d, generator=draw), dim=1), s.k)
 
     x = torch.randn(5000, 64, generator=torch.Generator().manual_seed(7005))
-    choice = pilot.choose(Table(x), 512, 0, fit)
+    choice = pilot.choose(InMemoryRows(x), 512, 0, fit)
     assert tried == [1, 1, 2, 2, 4, 4]
     assert choice.k == 8
     assert "explain only 0% of the variance" in choice.why
@@ -131,7 +131,7 @@ def test_it_does_not_end_while_a_larger_k_can_explain_more():
     on = torch.rand(6000, 64, generator=draw).argsort(1).argsort(1) < 16
     x = (on * torch.randn(6000, 64, generator=draw).sign()) @ basis
     both = torch.cat([basis, -basis])
-    choice = pilot.choose(Table(x), 128, 0, lambda _, s: _by_hand(both, s.k))
+    choice = pilot.choose(InMemoryRows(x), 128, 0, lambda _, s: _by_hand(both, s.k))
     assert list(choice.reproducible) == ["1", "2", "4", "8", "16"]
     assert max(choice.reproducible["2"], choice.reproducible["4"]) < pilot.MEASURABLE
     assert (choice.k, choice.reproducible["16"]) == (16, pytest.approx(1.0))
@@ -140,7 +140,7 @@ def test_it_does_not_end_while_a_larger_k_can_explain_more():
 def test_a_short_run_has_no_pilot(monkeypatch: pytest.MonkeyPatch):
     """Its steps are fewer than those of one dictionary of the pilot."""
     monkeypatch.setattr(pilot, "_measured", lambda *_: {1: _agree(0.2), 2: _agree(0.9), 4: _agree(0.1)})
-    rows = Table(torch.randn(5000, 16, generator=torch.Generator().manual_seed(7007)))
+    rows = InMemoryRows(torch.randn(5000, 16, generator=torch.Generator().manual_seed(7007)))
     at = [train._agreed(rows, settle("topk", 16, 64, n, k=1), Alone()) for n in (299, 300)]
     assert (at[0].k, at[0].reproducible) == (2, {})
     assert "because to measure it takes 300 steps many times, and 299 are wanted" in at[0].why
@@ -157,13 +157,13 @@ def test_the_result_shows_what_was_chosen():
 
 
 def test_few_rows_and_wide_ones_are_not_measured():
-    def never(rows: Table, settings: Any) -> SAE:
+    def never(rows: InMemoryRows, settings: Any) -> SAE:
         raise AssertionError("nothing is trained")
 
-    assert pilot.choose(Table(torch.ones(4000, 64)), 512, 0, never).k == 8
-    wide = Table(torch.ones(1, 2048).expand(5000, 2048))
+    assert pilot.choose(InMemoryRows(torch.ones(4000, 64)), 512, 0, never).k == 8
+    wide = InMemoryRows(torch.ones(1, 2048).expand(5000, 2048))
     assert pilot.choose(wide, 512, 0, never).k == 32
-    assert pilot.choose(Table(torch.ones(10, 4)), 16, 0, never).k == 1
+    assert pilot.choose(InMemoryRows(torch.ones(10, 4)), 16, 0, never).k == 1
 
 
 def test_the_width_follows_dimension_and_rows():
@@ -187,7 +187,7 @@ def _x() -> Tensor:
 
 
 def test_what_the_user_gives_wins(tmp_path: Path):
-    told: list[pilot.Choice] = []
+    told: list[pilot.SparsityChoice] = []
     sae = heedful.train_sae(_x(), 24, "topk", k=5, steps=2, out=tmp_path, tell=told.append)
     assert (sae.config.k, sae.config.width, told) == (5, 24, [])
     assert "pilot" not in sae.config.source
@@ -229,7 +229,7 @@ class _Second:
 
 
 def test_workers_take_the_choice_of_the_first():
-    assert train._agreed(Table(_x()), settle("topk", 16, 64, 400, k=1), _Second()).k == 5
+    assert train._agreed(InMemoryRows(_x()), settle("topk", 16, 64, 400, k=1), _Second()).k == 5
 
 
 def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -245,7 +245,7 @@ def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "192 features; k = 24: k by the dimension, because" in err
     assert main([*words, "--out", str(tmp_path / "sae"), "--resume", "--quiet"]) == 0
     assert "k =" not in capfd.readouterr().err
-    shown = features_train._by_k(pilot.Choice(8, 2, "", {"1": 0.4, "2": -0.01}))
+    shown = features_train._by_k(pilot.SparsityChoice(8, 2, "", {"1": 0.4, "2": -0.01}))
     assert shown == ". Share of the variance that such features explain: 40% with k = 1, 0% with k = 2"
 
 

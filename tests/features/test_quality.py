@@ -19,7 +19,7 @@ from heedful.features.activations.eval_windows import corpus, rows_at
 from heedful.features.activations.windows import Batch
 from heedful.features.measures.loss_recovered import next_token_loss, replacing
 from heedful.features.measures.quality import measure, measure_seeds, noise
-from heedful.features.measures.sparsity import Counts
+from heedful.features.measures.sparsity import WindowSums
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.models.backend import Inputs
@@ -258,7 +258,7 @@ def test_the_order_of_labels_survives_sorting(shared: Callable[[str], Any]):
 
 def test_counts_do_not_depend_on_how_tokens_are_grouped():
     sae, x = some(), torch.randn(40, 32, generator=torch.Generator().manual_seed(1))
-    whole, parts = Counts(48), Counts(48)
+    whole, parts = WindowSums(48), WindowSums(48)
     whole.add(sae, x)
     for part in torch.split(x, 10):
         parts.add(sae, part)

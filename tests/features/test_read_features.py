@@ -12,12 +12,12 @@ import torch
 from tests.features.planted import TEXTS, on_tokens, random_sae
 
 from heedful.core.errors import HeedfulError
-from heedful.features.activations.windows import Texts, cut_for, open_texts, windows
+from heedful.features.activations.windows import TextSource, cut_for, open_texts, windows
 from heedful.features.reading import collect as module
 from heedful.features.reading.examples import Context, Snippet, pieces_of, spelled
 from heedful.features.reading.read_features import Stream, cut_in, read_features
-from heedful.features.reading.reservoir import Best, Histograms
-from heedful.features.reading.select import Firing, among, parse
+from heedful.features.reading.reservoir import Histograms, TopItems
+from heedful.features.reading.select import FiringRates, among, parse
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading as looking
 
@@ -36,7 +36,7 @@ def brute(gpt2: Any) -> list[tuple[list[int], torch.Tensor]]:
     sae = random_sae(32, 24, SITE)
     cut = cut_for(gpt2, 32, None, True)
     out = []
-    for window in windows(Texts(open_texts(TEXTS, "text")), gpt2.tokenizer, cut):
+    for window in windows(TextSource(open_texts(TEXTS, "text")), gpt2.tokenizer, cut):
         ids = torch.from_numpy(window.ids)[None]
         with looking(gpt2, [SITE]) as seen, torch.no_grad():
             gpt2.backend.forward(Inputs(ids, torch.ones_like(ids)))
@@ -115,7 +115,7 @@ def test_the_sample_is_uniform_over_places():
     """Over 400 seeds each of 50 places is kept equally often (chi-squared, 49 degrees of freedom)."""
     times: Counter[int] = Counter()
     for seed in range(400):
-        best: Best[int] = Best(10)
+        best: TopItems[int] = TopItems(10)
         for place, key in enumerate(np.random.default_rng(seed).random(50)):
             best.offer(-float(key), lambda p=place: p)  # type: ignore[misc]
         times.update(best.items())
@@ -176,7 +176,7 @@ def test_padded_classifiers_show_no_padding(shared: Shared):
 
 
 def test_rules_choose_what_they_say():
-    firing = Firing(np.array([0, 5, 9, 1, 7]), np.array([0.0, 1.0, 2.0, 8.0, 3.0]), 10)
+    firing = FiringRates(np.array([0, 5, 9, 1, 7]), np.array([0.0, 1.0, 2.0, 8.0, 3.0]), 10)
     lengths = np.array([1.0, 1.0, 1.0, 0.1, 1.0])
     assert among(parse("most-active:2"), firing, lengths, 0) == [2, 4]
     assert among(parse("strongest:2"), firing, lengths, 0) == [4, 2]

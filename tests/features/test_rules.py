@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from heedful.features.interpretation.rules import Rule, Rules, atoms, classes, fit, told
+from heedful.features.interpretation.rules import Rules, TokenRule, atoms, classes, fit, told
 from heedful.features.reading.examples import Context, Snippet
 
 SAID = """the a of to in on take takes taking house dog cat mat walk walking talking king sing 12 7 1999 Paris
@@ -105,7 +105,7 @@ def test_an_atom_must_be_seen_in_two_windows():
     one = Snippet(Context((1, 2, 3), (" a", " rare", " b")), (0.0, 4.0, 0.0), 1, 7)
     same = Snippet(Context((1, 2, 3), (" a", " rare", " b")), (0.0, 4.0, 0.0), 1, 7)
     silent = [Snippet(Context((1, 3), (" a", " b")), (0.0, 0.0), 0, n) for n in range(8, 20)]
-    assert fit([one, same, *silent]) == Rule((), ())
+    assert fit([one, same, *silent]) == TokenRule((), ())
 
 
 def test_nothing_to_cover_is_said():
@@ -132,5 +132,7 @@ def test_classes():
 
 
 def test_rules_are_told_in_words():
-    rule = Rule((("token", " dog"), ("token", "\n"), ("ends", "ing"), ("pair", " the", " dog")), (1.0,) * 4)
+    rule = TokenRule(
+        (("token", " dog"), ("token", "\n"), ("ends", "ing"), ("pair", " the", " dog")), (1.0,) * 4
+    )
     assert told(rule) == 'the token "␣dog" or "\\n"; or words that end in "ing"; or "␣the" then "␣dog"'

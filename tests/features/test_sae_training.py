@@ -14,10 +14,10 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.features.activations.stream import Table, mean_square_norm
+from heedful.features.activations.stream import InMemoryRows, mean_square_norm
 from heedful.features.sae import train
 from heedful.features.sae.architectures import relu_tied
-from heedful.features.sae.base import Memory, note_fired
+from heedful.features.sae.base import TrainingState, note_fired
 from heedful.features.sae.checkpoint import moments_of
 from heedful.features.sae.settings import KINDS, lr_at, settle, sparsity_at
 
@@ -94,7 +94,7 @@ def test_the_size_of_the_inputs_does_not_matter(kind: str):
 
 def test_inputs_are_scaled_to_mean_square_norm_d():
     x, _ = _planted(2048)
-    run = train.begin(Table(x), settle("relu", D, 16, 10, batch=64))
+    run = train.begin(InMemoryRows(x), settle("relu", D, 16, 10, batch=64))
     assert (run.scale * x).square().sum(1).mean().item() == pytest.approx(D, rel=1e-5)
 
 
@@ -135,7 +135,7 @@ def test_decoders_stay_at_length_one(kind: str):
 
 
 def test_silence_is_counted_in_rows_and_ends_with_a_firing():
-    memory = Memory.new(settle("topk", 4, 3, 10, k=1))
+    memory = TrainingState.new(settle("topk", 4, 3, 10, k=1))
     for fired in ([0, 1, 0], [0, 0, 0], [0, 0, 5]):
         note_fired(memory, torch.tensor(fired), 100)
     assert memory.silent.tolist() == [300, 200, 0]
@@ -144,10 +144,10 @@ def test_silence_is_counted_in_rows_and_ends_with_a_firing():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_latent_that_cannot_fire_is_counted_dead(kind: str):
     x, _ = _planted(512)
-    run = train.begin(Table(x), settle(kind, D, 32, 20, batch=64, lr=1e-6, resample=(), **NEEDS[kind]))
+    run = train.begin(InMemoryRows(x), settle(kind, D, 32, 20, batch=64, lr=1e-6, resample=(), **NEEDS[kind]))
     with torch.no_grad():
         run.params["b_enc"][5] = -1e4
-    for outcome, rows in train.steps_of(run, Table(x)):
+    for outcome, rows in train.steps_of(run, InMemoryRows(x)):
         last = train.standing(run, outcome, rows)
     assert run.memory.silent[5] == 20 * 64
     assert run.memory.silent.min() < 64 * 5
@@ -159,10 +159,10 @@ def test_dead_latents_are_revived():
     alive = []
     for aux in (0.0, 1 / 32):
         settings = settle("topk", D, 32, 300, batch=128, lr=5e-3, k=2, aux=aux, dead_rows=512, decay=0.0)
-        run = train.begin(Table(x), settings)
+        run = train.begin(InMemoryRows(x), settings)
         with torch.no_grad():
             run.params["b_enc"][:16] = -6.0  # half are seldom above zero and never among the two strongest
-        for _ in train.steps_of(run, Table(x)):
+        for _ in train.steps_of(run, InMemoryRows(x)):
             pass
         alive.append(int((run.memory.silent[:16] < 2048).sum()))
     assert alive[0] == 0
@@ -172,9 +172,9 @@ def test_dead_latents_are_revived():
 def test_the_threshold_follows_the_smallest_kept_activation():
     x, _ = _planted(2048)
     settings = settle("batchtopk", D, 32, 40, batch=128, k=2, threshold_from=0.5, threshold_decay=0.75)
-    run = train.begin(Table(x), settings)
+    run = train.begin(InMemoryRows(x), settings)
     expected = -1.0
-    for outcome, _ in train.steps_of(run, Table(x)):
+    for outcome, _ in train.steps_of(run, InMemoryRows(x)):
         if run.step == 21:
             expected = outcome.smallest.item()
         elif run.step > 21:
@@ -193,10 +193,10 @@ def test_thresholds_keep_about_k(kind: str):
 def test_resampled_latents_start_with_no_moments():
     x, _ = _planted(2048)
     settings = settle("relu-tied", D, 32, 80, batch=64, resample=(0.5,), sparsity=0.5)
-    run = train.begin(Table(x), settings)
+    run = train.begin(InMemoryRows(x), settings)
     with torch.no_grad():
         run.params["b_enc"][:3] = -1e3
-    for _ in train.steps_of(run, Table(x)):
+    for _ in train.steps_of(run, InMemoryRows(x)):
         moments = moments_of(run.optimizer, run.params)
         if run.step == 39:
             moments["enc"][0][:3] = 1.0  # as if these had moved before
@@ -223,14 +223,14 @@ def test_schedules():
 
 def test_gradients_are_clipped():
     x, _ = _planted(512)
-    run = train.begin(Table(x), settle("relu", D, 32, 10, batch=512))
+    run = train.begin(InMemoryRows(x), settle("relu", D, 32, 10, batch=512))
     train.take_step(run, x * run.scale * 100)
     grads = torch.cat([p.grad.flatten() for p in run.params.values()])
     assert grads.norm().item() == pytest.approx(1.0, rel=1e-4)
 
 
 def test_tables_are_walked_through_and_can_be_entered_anywhere():
-    table = Table(torch.arange(10.0)[:, None])
+    table = InMemoryRows(torch.arange(10.0)[:, None])
     batches = [b[:, 0].tolist() for _, b in zip(range(6), table.batches(3, seed=1), strict=False)]
     for first in (0, 3):  # three batches a round, each row at most once
         assert len({v for b in batches[first : first + 3] for v in b}) == 9
@@ -246,7 +246,7 @@ class _Store:
     d, rows, manifest = D, 2048, {"name": "toy", "site": "blocks.0.mlp", "rows": 2048}
 
     def batches(self, size: int, seed: int = 0, *, start: int = 0) -> Iterator[Tensor]:
-        return Table(_planted(2048)[0]).batches(size, seed, start=start)
+        return InMemoryRows(_planted(2048)[0]).batches(size, seed, start=start)
 
 
 def test_tensors_arrays_and_stores_are_the_same_to_it():
@@ -289,7 +289,7 @@ def test_defaults():
 
 def test_gradients_along_decoders_are_removed():
     x, _ = _planted(512)
-    run = train.begin(Table(x), settle("topk", D, 32, 10, batch=512, k=2))
+    run = train.begin(InMemoryRows(x), settle("topk", D, 32, 10, batch=512, k=2))
     before = run.params["dec"].detach().clone()
     train.take_step(run, x * run.scale)
     along = (run.params["dec"].grad * before).sum(1)
@@ -300,7 +300,7 @@ def test_gradients_along_decoders_are_removed():
 def test_the_rate_follows_its_schedule():
     x, _ = _planted(512)
     settings = settle("topk", D, 32, 10, batch=64, k=2, decay=0.5)
-    run = train.begin(Table(x), settings)
-    rates = [run.optimizer.param_groups[0]["lr"] for _ in train.steps_of(run, Table(x))]
+    run = train.begin(InMemoryRows(x), settings)
+    rates = [run.optimizer.param_groups[0]["lr"] for _ in train.steps_of(run, InMemoryRows(x))]
     assert rates == [lr_at(settings, step) for step in range(10)]
     assert rates[-1] == pytest.approx(settings.lr / 5)

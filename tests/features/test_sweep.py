@@ -19,7 +19,7 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.features.steering.compare import before_after
 from heedful.features.steering.directions import difference
-from heedful.features.steering.results import Point, Sweep, Written, mean_of, paired
+from heedful.features.steering.results import SteeredText, Sweep, SweepPoint, mean_of, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.sweep import Writing, perplexity, read_written, repetition, sweep
 from heedful.models.backend import Inputs
@@ -115,9 +115,11 @@ def test_means_and_intervals_by_student(swept: Sweep) -> None:
     assert swept.base.ratio.value == pytest.approx(1.0)
 
 
-def made(ppl: list[float], repeats: float = 0.0, strength: str = "1x", method: str = "feature 1") -> Point:
-    texts = tuple(Written(i, 0, "a", value, 0.5, repeats) for i, value in enumerate(ppl))
-    return Point(method, strength, 1.0, texts)
+def made(
+    ppl: list[float], repeats: float = 0.0, strength: str = "1x", method: str = "feature 1"
+) -> SweepPoint:
+    texts = tuple(SteeredText(i, 0, "a", value, 0.5, repeats) for i, value in enumerate(ppl))
+    return SweepPoint(method, strength, 1.0, texts)
 
 
 def test_the_breaking_point() -> None:
@@ -137,8 +139,8 @@ def test_the_breaking_point() -> None:
 
 
 def test_draws_of_a_prompt_are_averaged_first() -> None:
-    texts = tuple(Written(p, s, "a", 1.0, float(4 * p + s), 0.0) for p in (0, 1) for s in (0, 1))
-    point = Point("m", "1", 1.0, texts)
+    texts = tuple(SteeredText(p, s, "a", 1.0, float(4 * p + s), 0.0) for p in (0, 1) for s in (0, 1))
+    point = SweepPoint("m", "1", 1.0, texts)
     assert point.presence.value == pytest.approx(2.5)
     assert point.presence.high - 2.5 == pytest.approx(
         stats.t.ppf(0.975, 1) * 2

@@ -14,7 +14,15 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.measures.recovery import firing, match, random_dictionary, recovery, untrained
-from heedful.features.measures.synthetic import PLAIN, QUICK, Plan, Synthetic, correlated, full, hierarchical
+from heedful.features.measures.synthetic import (
+    PLAIN,
+    QUICK,
+    PlantedPlan,
+    Synthetic,
+    correlated,
+    full,
+    hierarchical,
+)
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 
@@ -52,7 +60,7 @@ def test_correlations_are_those_of_the_copula():
     """P(both on) of two features by the bivariate normal distribution."""
     from scipy.stats import multivariate_normal, norm
 
-    source = Synthetic(Plan(features=6, d=4, active=1.5, zipf=0.0, rank=1, strength=0.8, seed=3))
+    source = Synthetic(PlantedPlan(features=6, d=4, active=1.5, zipf=0.0, rank=1, strength=0.8, seed=3))
     on = (source.codes(200_000, torch.Generator().manual_seed(0)) > 0).double()
     signs = torch.sign(source._loadings[:, 0])  # rank one: rows of L are 1 or -1
     t = norm.ppf(0.25)
@@ -173,7 +181,7 @@ def test_what_counts_as_firing():
 
 def test_a_dictionary_is_found_and_chance_finds_nothing():
     """The small version of the requirement; 512 features in 64 dimensions are below."""
-    source = Synthetic(Plan(features=48, d=24, active=1.2))
+    source = Synthetic(PlantedPlan(features=48, d=24, active=1.2))
     settings: dict[str, Any] = {"sparsity": 2.0, "lr": 1e-2, "batch": 256}
     sae = heedful.train_sae(source, 64, "relu", steps=500, **settings)
     found = recovery(sae, source, 4000)

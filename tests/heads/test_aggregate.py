@@ -13,15 +13,15 @@ from heedful.core.errors import HeedfulError
 from heedful.explainers.attention_flow import flow
 from heedful.explainers.attention_rollout import roll
 from heedful.heads.aggregate import HOWS, LIMIT, aggregate
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import groups, merged
 from heedful.models.contexts import eager_attention, untouched
 
 TEXT = "the cat sat on the lower mat"
 
 
-def side(size: int) -> Side:
-    return Side(tuple(f"w{i}" for i in range(size)), (False,) * size, tuple(range(size)), (0,) * size)
+def side(size: int) -> MapAxis:
+    return MapAxis(tuple(f"w{i}" for i in range(size)), (False,) * size, tuple(range(size)), (0,) * size)
 
 
 def drawn(layers: int, heads: int, queries: int, keys: int, seed: int = 0, stack: str = "self") -> Maps:

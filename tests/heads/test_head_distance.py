@@ -14,13 +14,13 @@ from scipy.spatial.distance import cdist, jensenshannon
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.heads import head_distance as d
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 
 
 def drawn(layers: int, heads: int, size: int, seed: int = 0, causal: bool = False) -> Maps:
     raw = np.random.default_rng(seed).gamma(0.3, size=(layers, heads, size, size)).astype(np.float32) + 1e-6
     raw = np.tril(raw) if causal else raw
-    edge = Side(tuple(f"w{i}" for i in range(size)), (False,) * size, tuple(range(size)), (0,) * size)
+    edge = MapAxis(tuple(f"w{i}" for i in range(size)), (False,) * size, tuple(range(size)), (0,) * size)
     return Maps("self", raw / raw.sum(-1, keepdims=True), edge, edge, causal)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heedful.core.errors import HeedfulError
 from heedful.heads import kinds as k
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 
 WORDS = [
     "the",
@@ -40,12 +40,14 @@ SEGMENTS = tuple(-1 if flag else int(i > 9) for i, flag in enumerate(SPECIAL))
 SIZE = len(LABELS)
 
 
-def side(labels: Any = LABELS, special: Any = SPECIAL, segments: Any = SEGMENTS) -> Side:
+def side(labels: Any = LABELS, special: Any = SPECIAL, segments: Any = SEGMENTS) -> MapAxis:
     numbers = iter(range(len(labels)))
-    return Side(tuple(labels), tuple(special), tuple(-1 if f else next(numbers) for f in special), segments)
+    return MapAxis(
+        tuple(labels), tuple(special), tuple(-1 if f else next(numbers) for f in special), segments
+    )
 
 
-def maps_of(weights: Any, causal: bool = False, edge: Side | None = None, stack: str = "self") -> Maps:
+def maps_of(weights: Any, causal: bool = False, edge: MapAxis | None = None, stack: str = "self") -> Maps:
     """One layer and head from (Q, K), or more."""
     edge = edge or side()
     shaped = np.asarray(weights, dtype=np.float32).reshape(-1, 1, *np.shape(weights)[-2:])

@@ -34,7 +34,7 @@ def task_of(family: Any) -> task_metrics.Task:
     return task_metrics.prepare(family.model, TEXTS, LABELS.get(family.name))
 
 
-def both(family: Any, case: task_metrics.Case) -> Any:
+def both(family: Any, case: task_metrics.LabelledText) -> Any:
     """Both metrics of one text, alone, as the model now is."""
     with torch.inference_mode():
         out = family.model.backend.forward(task_metrics.inputs_of(family.model, [case]))
@@ -245,7 +245,7 @@ def test_the_estimate_is_the_slope_of_fading_a_head_out(shared: Any, name: str) 
         family.hf.float()
 
 
-def _faded(family: Any, case: task_metrics.Case, head: ablate.Head, factor: float) -> float:
+def _faded(family: Any, case: task_metrics.LabelledText, head: ablate.Head, factor: float) -> float:
     def fade(seen: Any) -> Any:
         if (seen.site.stack, seen.site.layer) != head[:2]:
             return seen

@@ -110,9 +110,9 @@ class Circuit:
                 maps[1, b, 1, i, same[-1] if same else 0] = 1
                 if same:
                     logits[b, i, ids[b, same[-1] + 1]] = 20
-        from heedful.models.backend import Output
+        from heedful.models.backend import TraceOutput
 
-        return Output(logits, logits, attentions=tuple(maps))
+        return TraceOutput(logits, logits, attentions=tuple(maps))
 
 
 class Toy:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import heedful
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import groups, merged_maps, special_mass, summed_shares, uniform, word_side
 
 # words of one to three tokens, each perhaps after a special one: (special before, tokens) a word
@@ -19,13 +19,13 @@ EDGES = st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_si
 STACKS = st.tuples(EDGES, st.none() | EDGES, st.booleans(), st.integers(0, 10_000))
 
 
-def side_of(edge: list[tuple[bool, int]]) -> Side:
+def side_of(edge: list[tuple[bool, int]]) -> MapAxis:
     words: list[int] = []
     for number, (marked, pieces) in enumerate(edge):
         words += [-1] * marked + [number] * pieces
     labels = tuple(f"t{i}" for i in range(len(words)))
     special = tuple(word < 0 for word in words)
-    return Side(labels, special, tuple(words), tuple(-1 if flag else 0 for flag in special))
+    return MapAxis(labels, special, tuple(words), tuple(-1 if flag else 0 for flag in special))
 
 
 def maps_of(drawn: Any) -> Maps:

@@ -13,7 +13,7 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.heads.roles.bias_templates import BUILT_IN, Template, read, variant
-from heedful.heads.roles.pronoun_bias import Place, bias, effects, judge, looked, place
+from heedful.heads.roles.pronoun_bias import PronounTokens, bias, effects, judge, looked, place
 
 NURSE = Template("The {a} asked the {b} a question because {pronoun}", "nurse", "cook", "she", "he")
 LINE = "template,a,b,pronoun_1,pronoun_2\n"
@@ -85,7 +85,7 @@ def test_attention_of_split_words_is_summed_and_of_a_split_pronoun_averaged() ->
     maps = np.zeros((1, 1, 6, 6), dtype=np.float32)
     maps[0, 0, 4] = [0.1, 0.2, 0.3, 0.25, 0.15, 0]
     maps[0, 0, 5] = [0.5, 0.1, 0.1, 0.05, 0.15, 0.1]
-    found = looked(maps, Place((1, 2), (3,), (4, 5)))
+    found = looked(maps, PronounTokens((1, 2), (3,), (4, 5)))
     assert found[0, 0] == pytest.approx([(0.5 + 0.2) / 2, (0.25 + 0.05) / 2])
 
 

@@ -143,7 +143,7 @@ def test_other_models_lose_heads_too(shared: Any, name: str) -> None:
 def test_how_many_can_go() -> None:
     ends = (0.01, 0.02, 0.2, 0.03)
     steps = tuple(
-        pruning.Step(str(i), i + 1, 0.0, 0.0, 0.0, (-1.0, end), 0.0, 0.0, (0.0, 0.0))
+        pruning.PruningStep(str(i), i + 1, 0.0, 0.0, 0.0, (-1.0, end), 0.0, 0.0, (0.0, 0.0))
         for i, end in enumerate(ends)
     )
     found = pruning.Pruning("m", "zero", "head", "x", "", 4, (2, 2), 1, 0, None, 0.0, 0.0, (), steps)

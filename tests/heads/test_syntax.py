@@ -16,7 +16,7 @@ from heedful.heads.roles.syntax import (
     ALL,
     OFFSETS,
     Aligned,
-    Counts,
+    SentenceCounts,
     align,
     between_units,
     count,
@@ -130,14 +130,14 @@ def trees(number: int, units: int, seed: int = 1) -> list[Aligned]:
     return found
 
 
-def gathered(aligned: list[Aligned], follows: str = "det") -> Counts:
+def gathered(aligned: list[Aligned], follows: str = "det") -> SentenceCounts:
     names = (ALL, "det", "obj")
     each = [
         count(planted(list(a.arcs), follows, len(a.units), seed), a, names) for seed, a in enumerate(aligned)
     ]
     right, fixed, asked = (np.stack([c[k] for c in each]) for k in range(3))
     chance = asked / np.array([[len(a.units) - 1] for a in aligned])
-    return Counts(names, right, fixed, asked, chance, (2, 2))
+    return SentenceCounts(names, right, fixed, asked, chance, (2, 2))
 
 
 def test_a_planted_head_is_found_and_exact() -> None:
@@ -162,7 +162,7 @@ def test_where_nothing_is_planted_the_crossed_number_stays_at_chance() -> None:
     for seed in range(40):
         right = rng.binomial(4, 0.125, (24, 400, 1))
         fixed = rng.binomial(4, 0.125, (24, len(OFFSETS), 1))
-        counts = Counts((ALL,), right, fixed, asked, asked / 8, (10, 20))
+        counts = SentenceCounts((ALL,), right, fixed, asked, asked / 8, (10, 20))
         rows += summarise(counts, "toy", least=10, seed=seed).relations
     assert np.mean([row.naive.accuracy for row in rows]) > 0.2
     # 40 times 96 words: a standard error of 0.005
@@ -191,14 +191,14 @@ def test_an_offset_head_gains_nothing() -> None:
     right, fixed, asked = count(maps, Aligned(tuple((t,) for t in range(5)), arcs, 0), (ALL,))
     assert right[0, 0] == asked[0] == fixed[OFFSETS.index(-1), 0] == 4
     six = [np.stack([part] * 6) for part in (right, fixed, asked)]
-    (row,) = summarise(Counts((ALL,), *six, np.ones((6, 1)), (1, 1)), "toy", 1, 0).relations
+    (row,) = summarise(SentenceCounts((ALL,), *six, np.ones((6, 1)), (1, 1)), "toy", 1, 0).relations
     assert (row.offset, row.crossed.gain, row.crossed.interval) == (-1, 0.0, (0.0, 0.0))
 
 
 def test_crossed_is_choosing_on_one_half_by_hand() -> None:
     rng = np.random.default_rng(0)
     right, fixed = rng.binomial(5, 0.3, (12, 40, 1)), rng.binomial(5, 0.3, (12, len(OFFSETS), 1))
-    counts = Counts((ALL,), right, fixed, np.full((12, 1), 5), np.ones((12, 1)), (4, 5))
+    counts = SentenceCounts((ALL,), right, fixed, np.full((12, 1), 5), np.ones((12, 1)), (4, 5))
     (row,) = summarise(counts, "toy", least=1, seed=4).relations
     halves = np.random.default_rng(4).permutation(12) % 2
     found = []

@@ -16,25 +16,25 @@ from heedful import HeedfulError
 from heedful.audits.api import shards
 from heedful.audits.shard import _unfit
 from heedful.io import datasets as sources
-from heedful.io.datasets import Columns, Row, open_source
+from heedful.io.datasets import Columns, DataRow, open_source
 
 EVERY = Columns("text", "label", "why")
 
 
-def rows(path: Any, columns: Columns | None = None, **options: Any) -> list[Row]:
+def rows(path: Any, columns: Columns | None = None, **options: Any) -> list[DataRow]:
     return list(open_source(path, columns=columns, **options).rows())
 
 
 def test_csv_with_quotes_line_breaks_and_a_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes('\ufefftext,label,why\n"a, b\nc ""d""",1,"[1,0]"\r\nplain,,\n'.encode())
-    assert rows(path, EVERY) == [Row(0, 'a, b\nc "d"', "1", [1, 0]), Row(1, "plain")]
+    assert rows(path, EVERY) == [DataRow(0, 'a, b\nc "d"', "1", [1, 0]), DataRow(1, "plain")]
 
 
 def test_tabs(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\na, b\tx\n")
-    assert rows(path, Columns("text", "label")) == [Row(0, "a, b", "x")]
+    assert rows(path, Columns("text", "label")) == [DataRow(0, "a, b", "x")]
 
 
 def test_bad_rows_of_csv_have_their_numbers(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_records_are_those_of_the_csv_module(tmp_path: Path) -> None:
 def test_a_mark_before_a_quoted_header(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('"text","label"\n"good","1"\n', encoding="utf-8-sig")
-    assert rows(path, Columns("text", "label")) == [Row(0, "good", "1")]
+    assert rows(path, Columns("text", "label")) == [DataRow(0, "good", "1")]
 
 
 @pytest.mark.parametrize("ending", ["\n\n\n", "\r\n\r\n", "\n  \n"])
@@ -180,7 +180,7 @@ def test_parquet_with_nulls_numbers_and_bad_bytes(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": bad, "label": [1, 0, None, 1], "why": [[[0, 2]], None, None, []]}), path)
     found = rows(path, EVERY)
     assert [row.text for row in found if not _unfit(row.text)] == ["good", "last"]
-    assert found[0] == Row(0, "good", 1, [[0, 2]])
+    assert found[0] == DataRow(0, "good", 1, [[0, 2]])
     assert _unfit(found[1].text) == "the text is not valid UTF-8"
     pq.write_table(pa.table({"text": [1.5, 2.5]}), path)
     assert "not text, but float" in _unfit(rows(path)[0].text)
@@ -234,8 +234,8 @@ def test_a_rationale_that_is_no_json_is_told(tmp_path: Path) -> None:
 
 def test_iterables_with_labels_and_rationales() -> None:
     source = open_source(["a", "b"], iter([1, 0]), ([1], [0]))
-    assert list(source.rows()) == [Row(0, "a", 1, [1]), Row(1, "b", 0, [0])]
-    assert list(open_source(iter("ab"), rationales=[[1], [0]]).rows())[1] == Row(1, "b", None, [0])
+    assert list(source.rows()) == [DataRow(0, "a", 1, [1]), DataRow(1, "b", 0, [0])]
+    assert list(open_source(iter("ab"), rationales=[[1], [0]]).rows())[1] == DataRow(1, "b", None, [0])
     with pytest.raises(HeedfulError, match="differ in length at row 1"):
         list(open_source(["a", "b"], [1]).rows())
     with pytest.raises(HeedfulError, match="cannot be a int"):

@@ -20,9 +20,9 @@ WORDS = toy.language(3)
 
 def test_a_sentence_translated_by_hand() -> None:
     groups = {
-        "subject": toy.Group("dog", 1, "red"),
-        "object": toy.Group("goose", 0, None),
-        "place": toy.Group("king", 0, "old"),
+        "subject": toy.NounPhrase("dog", 1, "red"),
+        "object": toy.NounPhrase("goose", 0, None),
+        "place": toy.NounPhrase("king", 0, "old"),
     }
     pair = toy.translate(WORDS, groups, "saw", "near", "today")
     assert " ".join(pair.source) == "the red dogs saw the goose near the old king today"
@@ -138,7 +138,7 @@ def test_exact_is_what_greedy_decoding_writes(model: Transformer) -> None:
 
 
 def test_training_stops_when_it_translates_and_repeats_itself() -> None:
-    sizes = alignment.Sizes(100, 20, 5, 1, 2, 16)
+    sizes = alignment.AlignmentSizes(100, 20, 5, 1, 2, 16)
     runs = [alignment.trained(4, 0, sizes) for _ in range(2)]
     assert runs[0].steps == alignment.ROUNDS * 2  # two steps teach nothing: the cap ends it
     assert torch.equal(runs[0].model.token.weight, runs[1].model.token.weight)

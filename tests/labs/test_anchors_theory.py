@@ -14,9 +14,9 @@ from heedful.core.lab_report import Claim
 from heedful.labs import anchors_theory as lab
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data import anchor_cases
-from heedful.labs.data.anchor_cases import Case
+from heedful.labs.data.anchor_cases import AnchorCase
 from heedful.labs.data.reviews import reviews
-from heedful.labs.models.tfidf import Bag, fit_tfidf
+from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
 from heedful.stats import linear_anchors
 from heedful.stats.linear_anchors import LinearRule
 
@@ -27,12 +27,12 @@ def zoo() -> Any:
 
 
 @pytest.fixture(scope="module")
-def bag() -> Bag:
+def bag() -> TfidfModel:
     return fit_tfidf(reviews("train")[::5])
 
 
 @pytest.fixture(scope="module")
-def headed(zoo: Any) -> list[Case]:
+def headed(zoo: Any) -> list[AnchorCase]:
     model = heedful.load(anchor_cases.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
     texts = [review.text for review in reviews("held")[300:360]]
     return anchor_cases.chosen(texts, lambda text: anchor_cases.head_case(model, text), 8)
@@ -42,7 +42,7 @@ def held(run: LabRun) -> list[bool]:
     return [part.holds for part in run.parts if isinstance(part, Claim)]
 
 
-def test_the_bag_learns_and_its_rule_is_what_it_says(bag: Bag) -> None:
+def test_the_bag_learns_and_its_rule_is_what_it_says(bag: TfidfModel) -> None:
     sentences = reviews("held")
     right = (bag.margins([s.text.lower() for s in sentences]) > 0) == np.array([s.label for s in sentences])
     assert right.mean() > 0.65
@@ -82,7 +82,7 @@ def test_jaccard() -> None:
     assert lab.jaccard([1], []) == 0.0
 
 
-def test_a_wrong_sign_is_found_out(headed: list[Case], zoo: Any) -> None:
+def test_a_wrong_sign_is_found_out(headed: list[AnchorCase], zoo: Any) -> None:
     for shift, holds in ((0.0, True), (1.0, False)):
         rules = [
             replace(c, rule=replace(c.rule, bias=c.rule.bias + shift * np.ptp(c.rule.weights)))
@@ -93,7 +93,9 @@ def test_a_wrong_sign_is_found_out(headed: list[Case], zoo: Any) -> None:
         assert held(run)[0] is holds
 
 
-def test_a_wrong_gaussian_is_found_out(bag: Bag, headed: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_gaussian_is_found_out(
+    bag: TfidfModel, headed: list[AnchorCase], monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [review.text for review in reviews("held")[300:500]]
     cases = {
         "linear": anchor_cases.chosen(texts, lambda text: anchor_cases.bag_case(bag, text), 20),
@@ -114,7 +116,7 @@ def claims(run: LabRun) -> list[Claim]:
 
 
 def test_a_search_that_finds_other_words_is_found_out(
-    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+    headed: list[AnchorCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lab, "anchor_of", lambda case, samples, seed: [int(np.argmin(case.rule.weights))])
     run = LabRun(fast=True)
@@ -123,7 +125,7 @@ def test_a_search_that_finds_other_words_is_found_out(
 
 
 def test_a_search_that_finds_what_is_foretold_holds_and_its_controls_do_not(
-    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+    headed: list[AnchorCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An oracle for the search. The controls stand far below it, and are what their names say."""
     told = lambda case, *_: linear_anchors.shortest(case.rule, lab.THRESHOLD, linear_anchors.gaussian)  # noqa: E731
@@ -141,7 +143,7 @@ def test_a_search_that_finds_what_is_foretold_holds_and_its_controls_do_not(
 
 
 def test_a_prediction_that_is_too_long_is_found_out(
-    headed: list[Case], monkeypatch: pytest.MonkeyPatch
+    headed: list[AnchorCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = lambda case, *_: linear_anchors.shortest(case.rule, lab.THRESHOLD, linear_anchors.gaussian)  # noqa: E731
     monkeypatch.setattr(lab, "anchor_of", told)
@@ -166,7 +168,7 @@ def test_the_best_constant_is_the_median() -> None:
     assert lab.constant_error(np.array([0.2, 0.4, 1.0])) == pytest.approx(0.8 / 3)
 
 
-def test_the_control_of_six_heads_differs_from_one(headed: list[Case], zoo: Any) -> None:
+def test_the_control_of_six_heads_differs_from_one(headed: list[AnchorCase], zoo: Any) -> None:
     """The sum of rules is exact for a model of one head, six times; then the control is zero, and the claim
     that six heads differ fails."""
     single = heedful.load(anchor_cases.one_head(zoo.module, 0), tokenizer=zoo.tokenizer)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from heedful.core.lab_report import Claim
 from heedful.heads.roles.bias_templates import read
-from heedful.heads.roles.pronoun_bias import Bias, Effect, HeadBias, Preference
+from heedful.heads.roles.pronoun_bias import Bias, HeadBias, MeanBias, Preference
 from heedful.labs import bias as lab
 from heedful.labs.base.registry import LabRun
 
-STILL = Effect(0.0, (-0.01, 0.01), 1.0)
-PLACE = Effect(-0.2, (-0.25, -0.15), 0.001)
+STILL = MeanBias(0.0, (-0.01, 0.01), 1.0)
+PLACE = MeanBias(-0.2, (-0.25, -0.15), 0.001)
 HEAD = HeadBias(0, 0, 0.3, 0.5, STILL, PLACE)
 FOUND = Bias(
     "lm",
@@ -45,12 +45,12 @@ def test_claims_hold_for_what_they_say() -> None:
 
 
 def test_a_head_that_follows_the_stereotype_fails_its_claim() -> None:
-    follows = replace(HEAD, head=1, pronoun=Effect(0.3, (0.2, 0.4), 0.001))
+    follows = replace(HEAD, head=1, pronoun=MeanBias(0.3, (0.2, 0.4), 0.001))
     assert held(replace(FOUND, heads=(HEAD, follows))) == [True, False, True, True]
 
 
 def test_a_wide_interval_is_not_taken_for_no_effect() -> None:
-    wide = replace(HEAD, head=1, pronoun=Effect(0.0, (-0.3, 0.3), 1.0))
+    wide = replace(HEAD, head=1, pronoun=MeanBias(0.0, (-0.3, 0.3), 1.0))
     assert held(replace(FOUND, heads=(HEAD, wide))) == [True, False, True, True]
 
 

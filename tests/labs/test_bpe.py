@@ -42,7 +42,7 @@ def failed(run: LabRun) -> list[str]:
 def test_the_rarest_pair_first_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     right, run = lab.by_counting, LabRun(fast=True)
 
-    def second_first(text: str, merges: int) -> list[lab.Step]:
+    def second_first(text: str, merges: int) -> list[lab.MergeStep]:
         first, second, *rest = right(text, merges)
         return [second, first, *rest]
 

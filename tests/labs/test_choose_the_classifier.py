@@ -16,9 +16,9 @@ from heedful.labs.base.registry import LabRun
 from heedful.labs.data.mails import Mail, mails
 from heedful.labs.human_study import study_trials
 from heedful.labs.human_study.study_trials import (
+    ExplanationWord,
     Round,
-    Shown,
-    Word,
+    ShownMail,
     explained,
     fit,
     out_of_place,
@@ -30,8 +30,8 @@ from heedful.labs.human_study.study_trials import (
 MAIL = Mail(1, "List-Id:\nSender:", "win\nwin money by list today")
 
 
-def shown(*outside: float) -> Shown:
-    return Shown(MAIL, "spam", tuple(Word("w", 1.0, each) for each in outside))
+def shown(*outside: float) -> ShownMail:
+    return ShownMail(MAIL, "spam", tuple(ExplanationWord("w", 1.0, each) for each in outside))
 
 
 def made(leaky: float, clean: float, held: tuple[float, float] = (0.9, 0.8)) -> Round:

@@ -26,7 +26,7 @@ from heedful.trials.tests.guided_classifier import Guided, TokenWise, led
 from heedful.trials.tests.permutation import Permutation
 from heedful.trials.tests.retrain_uniform import Frozen, Judged
 from heedful.trials.tests.seeds import Seeds
-from heedful.trials.tests.trained_adversary import Point, TrainedAdversary
+from heedful.trials.tests.trained_adversary import LambdaPoint, TrainedAdversary
 
 RNG = np.random.default_rng(0)
 N = 30
@@ -151,9 +151,9 @@ def test_claims_of_uniform_attention(flat: float, expected: bool) -> None:
     assert held(run) == [expected]
 
 
-def point(weight: float, output: float, far: float, right: Any) -> Point:
+def point(weight: float, output: float, far: float, right: Any) -> LambdaPoint:
     answers, attention = (np.abs(RNG.normal(mean, 0.01, (1, 400))) for mean in (output, far))
-    return Point(weight, answers, attention, right[None], ())
+    return LambdaPoint(weight, answers, attention, right[None], ())
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_wrong_library_fails(no_zoo: None, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_wrong_covariance_fails(no_zoo: None, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = property(lambda head: (head.alpha * head.u) @ (head.k @ head.q) / head.scale)  # not centred
-    monkeypatch.setattr(lab.Head, "covariance", bare)
+    monkeypatch.setattr(lab.HeadTerms, "covariance", bare)
     assert any("covariance" in sentence for sentence in failed())
 
 

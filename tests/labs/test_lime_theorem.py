@@ -13,7 +13,7 @@ import heedful
 from heedful.core.lab_report import Claim
 from heedful.labs import lime_theorem as lab
 from heedful.labs.base.registry import LabRun
-from heedful.labs.data.one_layer_cases import Case, case, documents, error, fresh
+from heedful.labs.data.one_layer_cases import OneLayerCase, case, documents, error, fresh
 from heedful.stats import lime_first_order, ratio_game
 from heedful.stats.lime_limit import row_weights
 
@@ -24,7 +24,7 @@ def zoo() -> Any:
 
 
 @pytest.fixture(scope="module")
-def diffuse(zoo: Any) -> list[Case]:
+def diffuse(zoo: Any) -> list[OneLayerCase]:
     texts = documents(4, 12, np.random.default_rng(0))
     return [case(fresh(zoo, i, 1.0), text) for i, text in enumerate(texts)]
 
@@ -33,13 +33,13 @@ def held(run: LabRun) -> list[bool]:
     return [part.holds for part in run.parts if isinstance(part, Claim)]
 
 
-def test_documents_have_so_many_different_words(diffuse: list[Case]) -> None:
+def test_documents_have_so_many_different_words(diffuse: list[OneLayerCase]) -> None:
     for one in diffuse:
         words = [one.x.word_text(j) for j in range(len(one.x.word_spans))]
         assert len(words) == len(set(words)) == 12
 
 
-def test_exact_is_the_weighted_least_squares_of_all_texts(diffuse: list[Case]) -> None:
+def test_exact_is_the_weighted_least_squares_of_all_texts(diffuse: list[OneLayerCase]) -> None:
     one = diffuse[0]
     d = len(one.heads[0].g1)
     keep = np.array(list(product([False, True], repeat=d)))
@@ -51,7 +51,7 @@ def test_exact_is_the_weighted_least_squares_of_all_texts(diffuse: list[Case]) -
     assert error(one.exact(), want) < 1e-4  # the model answers in float32
 
 
-def test_the_sweep_is_the_limit_at_every_bandwidth(diffuse: list[Case]) -> None:
+def test_the_sweep_is_the_limit_at_every_bandwidth(diffuse: list[OneLayerCase]) -> None:
     head = diffuse[0].heads[0]
     swept = lab.sweep(head)
     for k in (0, 10, 24):
@@ -75,7 +75,9 @@ def test_ridge_is_what_the_penalty_leaves() -> None:
     assert 1 - shrunk == pytest.approx(1 - lab.ridge(8, 400), rel=0.25)  # of the 400 rows drawn
 
 
-def test_runs_hold_for_the_exact_limit_alone(diffuse: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_hold_for_the_exact_limit_alone(
+    diffuse: list[OneLayerCase], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = LabRun(fast=True)
     lab.several_runs(run, {"diffuse": diffuse[0]}, 600)
     assert held(run) == [True]
@@ -106,17 +108,19 @@ def test_the_farthest_word_is_the_one_that_is_wrong() -> None:
     assert 0 < low < gap < high
 
 
-def test_formulas_notice_a_constant(diffuse: list[Case], zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formulas_notice_a_constant(
+    diffuse: list[OneLayerCase], zoo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Were 3/2 right, the claims against it would fail."""
     peaked = [case(fresh(zoo, i, lab.PEAKED), one.x.text) for i, one in enumerate(diffuse)]
     cases = {"diffuse": diffuse, "peaked": peaked, "trained": [case(zoo, one.x.text) for one in diffuse]}
-    monkeypatch.setattr(Case, "exact", lambda self, nu=0.25: 1.5 * self.mean(lime_first_order.plain))
+    monkeypatch.setattr(OneLayerCase, "exact", lambda self, nu=0.25: 1.5 * self.mean(lime_first_order.plain))
     run = LabRun(fast=True)
     lab.formulas(run, cases)
     assert held(run) == [False, False, False, False]
 
 
-def test_equal_attention_is_found_out(zoo: Any, diffuse: list[Case]) -> None:
+def test_equal_attention_is_found_out(zoo: Any, diffuse: list[OneLayerCase]) -> None:
     text = diffuse[0].x.text
     for sharpness, holds in ((0.0, True), (0.5, False)):
         run = LabRun(fast=True)
@@ -125,12 +129,12 @@ def test_equal_attention_is_found_out(zoo: Any, diffuse: list[Case]) -> None:
 
 
 def test_deletion_that_replaces_is_found_out(
-    zoo: Any, diffuse: list[Case], monkeypatch: pytest.MonkeyPatch
+    zoo: Any, diffuse: list[OneLayerCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = [case(zoo, one.x.text) for one in diffuse]
-    plain = Case.sampled
+    plain = OneLayerCase.sampled
     monkeypatch.setattr(
-        Case, "sampled", lambda self, rows, seed, operator="unk": plain(self, rows, seed, "unk")
+        OneLayerCase, "sampled", lambda self, rows, seed, operator="unk": plain(self, rows, seed, "unk")
     )
     run = LabRun(fast=True)
     lab.deletion(run, cases, 200)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.core.lab_report import Claim, Said
+from heedful.core.lab_report import Claim, Paragraph
 from heedful.features.activations.eval_windows import activations, corpus
 from heedful.features.measures.quality import Measured
-from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import split
 from heedful.features.measures.universality import Likeness, Universality
 from heedful.features.sae.autoencoder import SAE
@@ -48,7 +48,7 @@ def test_split_features_are_told_from_unrelated_ones(noise: float, expected: boo
 
 
 def measured(value: float, random: float = 0.1) -> Measured:
-    figure = Figure(value, value - 0.02, value + 0.02)
+    figure = MeasuredValue(value, value - 0.02, value + 0.02)
     names = ("recovered (zero)", "recovered (mean)", "explained", "dead")
     controls = {"random dictionary": dict.fromkeys(names, random)}
     return Measured(dict.fromkeys(names, figure), controls, {}, {})
@@ -80,11 +80,11 @@ def test_loss_recovered(values: tuple[float, ...], random: float, expected: list
 )
 def test_universality(neurons: float, random: float, expected: list[bool], told: str) -> None:
     values = {"features": 0.7, "back": 0.7, "neurons": neurons, "random": random, "shuffled": 0.05}
-    figures = {name: Figure(value, value - 0.02, value + 0.02) for name, value in values.items()}
+    figures = {name: MeasuredValue(value, value - 0.02, value + 0.02) for name, value in values.items()}
     run = LabRun()
     lab.universality(run, Universality(figures, Likeness(np.zeros(1), np.zeros(1)), {}))
     assert held(run) == expected
-    assert any(isinstance(part, Said) and told in part.text for part in run.parts)
+    assert any(isinstance(part, Paragraph) and told in part.text for part in run.parts)
 
 
 def test_a_feature_is_named_by_the_token_on_which_it_is_strongest() -> None:

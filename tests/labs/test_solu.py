@@ -15,7 +15,7 @@ from heedful.labs import solu as lab
 from heedful.labs.models.small_lm import losses
 from heedful.nn import GPT2, GPT2Config
 
-TINY = lab.Sizes(
+TINY = lab.SoluSizes(
     vocab=40, width=8, context=8, steps=60, batch=16, every=5, pairs=1, windows=100, judged=8, firings=4
 )
 

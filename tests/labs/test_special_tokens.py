@@ -52,8 +52,14 @@ def test_words_are_the_tokenizers_own(model: Any) -> None:
 
 
 def test_a_partner_is_whole_and_as_frequent() -> None:
-    split = lab.Word((1, 2), 8)
-    words = [split, lab.Word((3,), 30), lab.Word((4, 5), 8), lab.Word((6,), 12), lab.Word((7,), 5)]
+    split = lab.TokenisedWord((1, 2), 8)
+    words = [
+        split,
+        lab.TokenisedWord((3,), 30),
+        lab.TokenisedWord((4, 5), 8),
+        lab.TokenisedWord((6,), 12),
+        lab.TokenisedWord((7,), 5),
+    ]
     assert lab.partner(split, words) == words[3]
     assert lab.partner(split, words[:3]) is None, "thirty is not eight, and the other is split"
 

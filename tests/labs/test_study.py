@@ -24,8 +24,8 @@ from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.labs.data.mails import Mail
 from heedful.labs.human_study import server as study
-from heedful.labs.human_study.answers import Answers, Asked, Share
-from heedful.labs.human_study.study_trials import Round, Shown, Word
+from heedful.labs.human_study.answers import AnswerFile, StudyQuestion, StudyShare
+from heedful.labs.human_study.study_trials import ExplanationWord, Round, ShownMail
 
 HOST = "http://127.0.0.1:8766"
 EVIL = '<script>alert(1)</script>"&'
@@ -33,17 +33,20 @@ EVIL = '<script>alert(1)</script>"&'
 
 def a_round() -> Round:
     mail = Mail(1, f"Sender: {EVIL}", EVIL)
-    side = tuple(Shown(mail, "spam", (Word(EVIL, 1.0, 0.0), Word("sender", -0.5, 1.0))) for _ in range(2))
+    side = tuple(
+        ShownMail(mail, "spam", (ExplanationWord(EVIL, 1.0, 0.0), ExplanationWord("sender", -0.5, 1.0)))
+        for _ in range(2)
+    )
     return Round((0.98, 0.95), (0.46, 0.94), {"lime": (side, side)})
 
 
 @pytest.fixture
-def answers(tmp_path: Path) -> Answers:
-    return Answers(tmp_path / "answers.sqlite", "a study")
+def answers(tmp_path: Path) -> AnswerFile:
+    return AnswerFile(tmp_path / "answers.sqlite", "a study")
 
 
 @pytest.fixture
-def client(answers: Answers) -> TestClient:
+def client(answers: AnswerFile) -> TestClient:
     app: Any = study.application([a_round() for _ in range(4)], answers)
     return TestClient(app, base_url=HOST, headers={"origin": HOST}, follow_redirects=False)
 
@@ -61,7 +64,7 @@ def begin(client: TestClient) -> None:
 # --- taking the test ---------------------------------------------------------------------------------------
 
 
-def test_a_sitting_from_begin_to_end(client: TestClient, answers: Answers) -> None:
+def test_a_sitting_from_begin_to_end(client: TestClient, answers: AnswerFile) -> None:
     begin(client)
     mark = token(client)
     for number in range(1, 5):
@@ -80,19 +83,19 @@ def test_a_sitting_from_begin_to_end(client: TestClient, answers: Answers) -> No
     assert all(seconds >= 0 for *_, seconds in rows)
 
 
-def test_what_is_seen_is_what_was_drawn(client: TestClient, answers: Answers) -> None:
-    page = study.pages.question(Asked(1, 0, "accuracy", "left"), 4, a_round(), "t")
+def test_what_is_seen_is_what_was_drawn(client: TestClient, answers: AnswerFile) -> None:
+    page = study.pages.question(StudyQuestion(1, 0, "accuracy", "left"), 4, a_round(), "t")
     assert page.index("95.0 %") < page.index(
         "98.0 %"
     )  # the better one, which is right less often, on the left
     assert "because of" not in page
     assert "0.46" not in page  # the truth is not shown
-    page = study.pages.question(Asked(1, 0, "explanations", "right"), 4, a_round(), "t")
+    page = study.pages.question(StudyQuestion(1, 0, "explanations", "right"), 4, a_round(), "t")
     assert "98.0 %" not in page
     assert page.count("because of") == 4
 
 
-def test_a_second_answer_changes_nothing(client: TestClient, answers: Answers) -> None:
+def test_a_second_answer_changes_nothing(client: TestClient, answers: AnswerFile) -> None:
     begin(client)
     mark = token(client)
     client.get("/round")
@@ -121,7 +124,7 @@ def test_other_names_are_refused(client: TestClient, host: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", None])
-def test_other_origins_write_nothing(answers: Answers, origin: str | None) -> None:
+def test_other_origins_write_nothing(answers: AnswerFile, origin: str | None) -> None:
     app: Any = study.application([a_round()] * 4, answers)
     bare = TestClient(app, base_url=HOST, follow_redirects=False)
     headers = {} if origin is None else {"origin": origin}
@@ -160,7 +163,7 @@ def test_everything_is_escaped_and_sealed(client: TestClient) -> None:
     cookie = client.post("/begin", data={"token": token(client)}).headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    shown = study.pages.question(Asked(1, 0, "explanations", "left"), 4, a_round(), EVIL)
+    shown = study.pages.question(StudyQuestion(1, 0, "explanations", "left"), 4, a_round(), EVIL)
     assert "<script" not in shown
     assert html.escape(EVIL, quote=False) in shown.replace("&quot;", '"')
     assert client.get("/style.css").headers["content-type"].startswith("text/css")
@@ -181,8 +184,10 @@ def test_sittings_are_drawn_in_equal_halves() -> None:
     assert stats.chisquare(list(firsts.values())).pvalue > 0.001
 
 
-def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: Answers) -> None:
-    assert answers.shares() == [Share(s, 0, 0, 0, None, (0.0, 1.0)) for s in ("explanations", "accuracy")]
+def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: AnswerFile) -> None:
+    assert answers.shares() == [
+        StudyShare(s, 0, 0, 0, None, (0.0, 1.0)) for s in ("explanations", "accuracy")
+    ]
     rng = np.random.default_rng(0)
     hits: Counter[str] = Counter()
     for _ in range(5):
@@ -194,7 +199,7 @@ def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: 
             picked = each.better if rng.random() < 0.7 else {"left": "right", "right": "left"}[each.better]
             assert answers.answer(name, each.number, picked)
             hits[each.sees] += picked == each.better
-    other = Answers(answers.path, "another study")
+    other = AnswerFile(answers.path, "another study")
     assert other.shares()[0].rounds == 0
     assert other.next(name) == (None, 0)
     for share in answers.shares():
@@ -207,7 +212,7 @@ def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database at all, but long enough to look at")
     with pytest.raises(HeedfulError, match="cannot hold the answers"):
-        Answers(tmp_path / "notes.txt", "a study")
+        AnswerFile(tmp_path / "notes.txt", "a study")
 
 
 def test_a_taken_port_is_told() -> None:
@@ -221,10 +226,10 @@ def test_a_taken_port_is_told() -> None:
 
 
 def test_results_are_told_without_a_server(
-    answers: Answers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    answers: AnswerFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = Answers(answers.path, "choose-the-classifier, seed 0")
-    name = kept.begin([Asked(1, 0, "accuracy", "left"), Asked(2, 1, "accuracy", "left")])
+    kept = AnswerFile(answers.path, "choose-the-classifier, seed 0")
+    name = kept.begin([StudyQuestion(1, 0, "accuracy", "left"), StudyQuestion(2, 1, "accuracy", "left")])
     for number, picked in ((1, "left"), (2, "right")):
         kept.next(name)
         kept.answer(name, number, picked)

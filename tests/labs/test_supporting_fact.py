@@ -18,9 +18,9 @@ from heedful.labs.data.stories import (
     ID,
     PEOPLE,
     PLACES,
-    Reader,
     ReaderConfig,
     Stories,
+    StoryReader,
     stories,
     uniform,
     without,
@@ -59,7 +59,7 @@ def test_a_story_without_a_sentence(gone: int) -> None:
 
 
 def test_attention_is_the_additive_formula_by_hand_and_padding_changes_nothing() -> None:
-    model = Reader(ReaderConfig("alone", 8, longest=7), seed=2).double().requires_grad_(False)
+    model = StoryReader(ReaderConfig("alone", 8, longest=7), seed=2).double().requires_grad_(False)
     alpha, _ = model.attend(SOME)
     for row in (0, 1):
         told = SOME.words[row][SOME.real[row]]
@@ -81,7 +81,7 @@ def test_attention_is_the_additive_formula_by_hand_and_padding_changes_nothing()
 
 @pytest.mark.parametrize("encoder", ["alone", "asked"])
 def test_a_story_in_a_longer_table_is_answered_the_same(encoder: str) -> None:
-    model = Reader(ReaderConfig(encoder, 8, longest=9), seed=2).double()
+    model = StoryReader(ReaderConfig(encoder, 8, longest=9), seed=2).double()
     wider = Stories(torch.nn.functional.pad(SOME.words, (0, 0, 0, 2)), SOME.asked, SOME.answer, SOME.fact)
     torch.testing.assert_close(model(wider), model(SOME))
 
@@ -89,17 +89,17 @@ def test_a_story_in_a_longer_table_is_answered_the_same(encoder: str) -> None:
 def test_with_uniform_attention_the_question_reaches_the_answer_through_the_states_alone() -> None:
     other = Stories(SOME.words, (SOME.asked + 1) % len(PEOPLE), SOME.answer, SOME.fact)
     for encoder, reaches in (("alone", False), ("asked", True)):
-        model = Reader(ReaderConfig(encoder, 8, 7, uniform=True), seed=0)
+        model = StoryReader(ReaderConfig(encoder, 8, 7, uniform=True), seed=0)
         assert torch.equal(model.attend(SOME)[0], uniform(SOME))
         assert bool((model(SOME) != model(other)).any()) is reaches
 
 
 def test_an_unknown_encoder_is_refused() -> None:
     with pytest.raises(HeedfulError, match="no encoder 'cnn'"):
-        Reader(ReaderConfig("cnn"), 0)
+        StoryReader(ReaderConfig("cnn"), 0)
 
 
-class Made(Reader):
+class Made(StoryReader):
     """A reader by rule: states are places, and the answer is the place with most weight; with `deaf` the
     answer is read from the story itself, whatever the weights are. `at` says where attention looks."""
 
@@ -192,7 +192,7 @@ def test_claims_of_answers_and_of_removal() -> None:
 
 
 def test_training_learns_and_repeats_itself() -> None:
-    sizes = lab.Sizes(4, 2000, 50, 1, 60)
+    sizes = lab.StorySizes(4, 2000, 50, 1, 60)
     data = stories(2000, 4, 1)
     models = [lab.trained(("alone", False), data, sizes, 5) for _ in range(2)]
     assert torch.equal(models[0].u, models[1].u)

@@ -12,7 +12,7 @@ import heedful
 from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.metrics import consistency as c
 from heedful.metrics.metric_input import Subject
 from heedful.metrics.score import weigh
@@ -133,7 +133,7 @@ def test_how_many_are_chosen() -> None:
 
 
 def test_seeds_differ_and_rows_are_shared() -> None:
-    model = Run(checks.linear_model())
+    model = CachedModel(checks.linear_model())
     seen: list[int] = []
     subject = subject_of(model, "random")
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from heedful.metrics import faithfulness as f
-from heedful.metrics.faithfulness import Ends, Plan
+from heedful.metrics.faithfulness import Ends, Probe
 
 Game = Callable[[np.ndarray], np.ndarray]
 METRICS = (f.comprehensiveness, f.sufficiency, f.aopc, f.insertion, f.monotonicity, f.non_sensitivity,
            f.effective_complexity, f.infidelity)  # fmt: skip
 
 
-def value(metric: Callable[..., Plan], scores: list[float], game: Game, seed: int = 0) -> float:
+def value(metric: Callable[..., Probe], scores: list[float], game: Game, seed: int = 0) -> float:
     plan = metric(np.array(scores), np.random.default_rng(seed))
     ones = np.ones((1, len(scores)), dtype=bool)
     ends = Ends(float(game(ones)[0]), float(game(~ones)[0]))
@@ -122,7 +122,7 @@ def test_ties_are_broken_at_random_but_repeatably() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scale_and_one_unit(metric: Callable[..., Plan]) -> None:
+def test_scale_and_one_unit(metric: Callable[..., Probe]) -> None:
     """A positive factor changes nothing, and a text of one unit has a finite value."""
     scores = np.random.default_rng(5).normal(size=4)
     game = linear

@@ -14,7 +14,7 @@ import heedful
 from heedful import checks
 from heedful.checks.known_models import reader_model, textbook_model
 from heedful.checks.module_state import changes, noticed
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.metrics.model_copies import bare, can_copy, copied
 
 TEXT = "the cat sat on the mat"
@@ -91,5 +91,5 @@ def test_functions_cannot_be_copied_and_runs_are_seen_through() -> None:
     with pytest.raises(heedful.HeedfulError, match="cannot be copied"):
         copied(model)
     bag = checks.linear_model()
-    assert bare(Run(Run(bag))) is bag  # type: ignore[arg-type]
-    assert can_copy(Run(bag))  # type: ignore[arg-type]
+    assert bare(CachedModel(CachedModel(bag))) is bag  # type: ignore[arg-type]
+    assert can_copy(CachedModel(bag))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import heedful
 from heedful.core import registry
 from heedful.metrics import paraphrase_edits as e
 from heedful.metrics.metric_input import Subject
-from heedful.metrics.paraphrase_edits import Edit
+from heedful.metrics.paraphrase_edits import TextEdit
 from heedful.metrics.score import weigh
 
 SENTENCE = "The movie is not bad - it's my favourite. I do not like the theatre"
@@ -76,7 +76,7 @@ def test_what_an_edit_left_alone_reads_the_same_where_it_says(text: str) -> None
 
 
 def test_places_by_hand() -> None:
-    edit = Edit("x", ((2, 4, "longer"), (6, 6, "!"), (8, 9, "")))
+    edit = TextEdit("x", ((2, 4, "longer"), (6, 6, "!"), (8, 9, "")))
     assert edit.apply("0123456789") == "01longer45!679"
     assert edit.place((0, 2)) == (0, 2)
     assert edit.place((4, 6)) == (8, 10)

@@ -17,24 +17,24 @@ import heedful
 from heedful.cli.main import main
 from heedful.core.input import Encoded
 from heedful.core.target import Target
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 from heedful.modalities.swap_words import WORDS, current_words, replacements, swap_words, words_of
 from heedful.models.load import load
-from heedful.models.passes import Memory
+from heedful.models.passes import RowCache
 
 TEXT = "the food is not bad, really"
 ZOO = ("zoo:sentiment", "zoo:one-layer", "zoo:lm")
 UNITS = ["good", "food", "at", "a", "low", "price", "here", "now"]
 
 
-def read(model: Any, x: Encoded, target: Target, gone: list[list[int]], unit: str = "word") -> list[Row]:
+def read(model: Any, x: Encoded, target: Target, gone: list[list[int]], unit: str = "word") -> list[InputRow]:
     """What the model is given when these units are swapped, one row each."""
     keep = np.ones((len(gone), len(x.units(unit))), dtype=bool)
     for row, out in zip(keep, gone, strict=True):
         row[out] = False
     found = []
     for row in keep:
-        memory = Memory()
+        memory = RowCache()
         assert np.isfinite(model.rows(x, target, row[None], "swap", unit, memory=memory)).all()
         found += memory
     return found

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.modalities import operators
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 from heedful.models import passes
 from heedful.models.passes import Prefix
 
@@ -90,23 +90,23 @@ def test_what_is_shared() -> None:
     prefix = Prefix(ids)
     prefix.used = True
     assert passes.BLOCK == 16
-    assert prefix.of(Row(ids)) == 48  # never the last token: it is asked
-    assert prefix.of(Row(ids[:48])) == 32
-    assert prefix.of(Row(ids[:20] + ids[21:])) == 16
-    assert prefix.of(Row(ids[1:])) == 0
-    assert prefix.of(Row(ids, hidden=(33, 40))) == 32
-    assert prefix.of(Row(ids, blank=(31, 40))) == 16
-    assert prefix.of(Row(ids, (0,) * 64)) == 0
-    assert prefix.of(Row((1,))) == 0
-    prefix.choose([Row(ids)])
+    assert prefix.of(InputRow(ids)) == 48  # never the last token: it is asked
+    assert prefix.of(InputRow(ids[:48])) == 32
+    assert prefix.of(InputRow(ids[:20] + ids[21:])) == 16
+    assert prefix.of(InputRow(ids[1:])) == 0
+    assert prefix.of(InputRow(ids, hidden=(33, 40))) == 32
+    assert prefix.of(InputRow(ids, blank=(31, 40))) == 16
+    assert prefix.of(InputRow(ids, (0,) * 64)) == 0
+    assert prefix.of(InputRow((1,))) == 0
+    prefix.choose([InputRow(ids)])
     assert not prefix.used  # one row saves less than the pass it takes
-    prefix.choose([Row(ids)] * 9)
+    prefix.choose([InputRow(ids)] * 9)
     assert prefix.used
 
 
 def test_a_chunk_shares_one_beginning() -> None:
     ids = tuple(range(64))
-    rows = [Row(ids[:j] + ids[j + 1 :]) for j in range(64)]
+    rows = [InputRow(ids[:j] + ids[j + 1 :]) for j in range(64)]
     prefix = Prefix(ids)
     prefix.choose(rows)
     parts = passes.chunks(rows, 500, None, prefix)
@@ -185,6 +185,6 @@ def test_a_budget_is_kept_by_the_beginning_too(spare: int, fresh: Any) -> None:
     x = encoded(model)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
     target = model.target(x)
-    run = Run(model, budget=len(keep) + spare)
+    run = CachedModel(model, budget=len(keep) + spare)
     run.rows(x, target, keep, "delete")
     assert run.budget == 0  # with nothing to spare, rows are run whole

@@ -16,7 +16,7 @@ from heedful.core.attribution import Attribution, Cost
 from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.heads.atlas import Atlas
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 
 HOSTILE = "</script><img src=x onerror=alert(1)> [bold]& \x1b[31mred\x00 שלום \u202eevil 👩‍👩‍👧 很好"
 
@@ -71,9 +71,9 @@ def compare(
     return Comparison(tuple(items), **{"model": model, "settings": settings, "refused": {}, **more})
 
 
-def side_of(labels: Sequence[str], words: Sequence[int]) -> Side:
+def side_of(labels: Sequence[str], words: Sequence[int]) -> MapAxis:
     """A side of a map: word -1 is special, the same word twice is a split word."""
-    return Side(
+    return MapAxis(
         tuple(labels), tuple(w < 0 for w in words), tuple(words), tuple(-1 if w < 0 else 0 for w in words)
     )
 

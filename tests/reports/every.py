@@ -12,7 +12,7 @@ import numpy as np
 from tests.reports.conftest import chart, compare
 
 from heedful.core.evidence import Evidence
-from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
+from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 
 # run, each of these would leave a mark on the page's window
 EVIL = (
@@ -21,7 +21,7 @@ EVIL = (
 )
 
 
-def seen(words: int) -> Inside:
+def seen(words: int) -> Internals:
     rng = np.random.default_rng(1)
     alone = tuple(rng.normal(size=words).tolist())
     partly = tuple(v if i % 2 else float("nan") for i, v in enumerate(alone))
@@ -29,10 +29,12 @@ def seen(words: int) -> Inside:
     curve = {EVIL: tuple((s, 1.0 - s) for s in steps), "lime": tuple((s, -s) for s in steps)}
     band = tuple((s, 0.5 - s, 0.9 - s) for s in steps)
     weights = tuple(tuple(rng.random(words).tolist()) for _ in range(3))
-    firing = Firing(7, 0.5, 0.4, 3.0, (EVIL,))
-    fired = Fired(EVIL, (firing,), 9, 0.5, 0.7, (-0.1, 0.2), (0.1,), (EVIL,))
-    return Inside(
-        (Removal(EVIL, alone, curve, band), Removal("mask", partly)), Looked(weights, (0.1, 0.2, 0.3)), fired
+    firing = FeatureEffect(7, 0.5, 0.4, 3.0, (EVIL,))
+    fired = ActiveFeatures(EVIL, (firing,), 9, 0.5, 0.7, (-0.1, 0.2), (0.1,), (EVIL,))
+    return Internals(
+        (Removal(EVIL, alone, curve, band), Removal("mask", partly)),
+        AttentionSummary(weights, (0.1, 0.2, 0.3)),
+        fired,
     )
 
 
@@ -96,18 +98,18 @@ def atlas() -> Any:
 
 def features() -> Any:
     from heedful.features.interpretation.interpret import Explanation, Interpretation, Scores
-    from heedful.features.interpretation.scores import Score
+    from heedful.features.interpretation.scores import AgreementScore
     from heedful.features.reading.collect import Quantile, Reading
-    from heedful.features.reading.effects import Effect, Effects, Pushed
+    from heedful.features.reading.effects import Effects, FeatureMean, Pushed
     from heedful.features.reading.examples import Context, Snippet
     from heedful.features.reading.feature_pages import FeaturePages, Page
     from heedful.features.reading.read_features import Readings
     from heedful.features.reading.similar_features import Neighbours
 
     snippet = Snippet(Context((1, 2, 3), ("the ", EVIL, " cat")), (0.0, 2.0, 0.5), 1, 4)
-    scores = Scores(*[Score(0.7, 0.6, 0.8)] * 3)
+    scores = Scores(*[AgreementScore(0.7, 0.6, 0.8)] * 3)
     said = Interpretation(3, Explanation(EVIL, EVIL), scores, {"shuffled": scores}, (20, 30), (EVIL,))
-    effect = Effect(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
+    effect = FeatureMean(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
     pushed = (Pushed(EVIL, 0.5, 0.1), Pushed(" ", -0.2, float("nan")))
     effects = Effects("token", pushed, pushed, effect, (EVIL,))
 
@@ -126,33 +128,33 @@ def features() -> Any:
 
 
 def sweep() -> Any:
-    from heedful.features.steering.results import Mean, Point, Sweep, Written
+    from heedful.features.steering.results import PromptMean, SteeredText, Sweep, SweepPoint
 
     def point(method: str, strength: str, size: float) -> Any:
-        texts = tuple(Written(p, 0, EVIL, 20.0 + size, 0.1 * size + p, 0.2) for p in range(2))
-        return Point(method, strength, size, texts, Mean(1.0 + size, 1.0, 3.0))
+        texts = tuple(SteeredText(p, 0, EVIL, 20.0 + size, 0.1 * size + p, 0.2) for p in range(2))
+        return SweepPoint(method, strength, size, texts, PromptMean(1.0 + size, 1.0, 3.0))
 
     points = (point("none", "0", 0.0), point(EVIL, "1x", 1.0), point("random", "1x", 1.0))
     return Sweep(points, (EVIL, "b"), {"name": EVIL}, {"site": EVIL, "seed": 0}, (EVIL,))
 
 
 def sides() -> Any:
-    from heedful.features.steering.results import Side, Sides
+    from heedful.features.steering.results import Continuation, Sides
 
-    before, after = Side(EVIL, 20.0, 0.1), Side(EVIL, 30.0, 0.2)
+    before, after = Continuation(EVIL, 20.0, 0.1), Continuation(EVIL, 30.0, 0.2)
     return Sides(EVIL, before, after, 1.5, False, {"name": EVIL}, {"site": EVIL}, (EVIL,))
 
 
 def splitting() -> Any:
-    from heedful.features.measures.splitting import Splitting, Step
+    from heedful.features.measures.splitting import Splitting, WidthStep
 
     parent = np.array([0, 0, 1, -1, 2, 2, 2, 3])
     cosine = np.array([0.9, 0.8, 0.7, 0.1, 0.6, 0.9, 0.55, 0.99])
-    return Splitting((4, 8), (Step(parent, cosine, cosine / 4),), 0.5, 0)
+    return Splitting((4, 8), (WidthStep(parent, cosine, cosine / 4),), 0.5, 0)
 
 
 def lab() -> Any:
-    from heedful.core.lab_report import Claim, Figure, LabReport, Said, Table
+    from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Table
     from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
     from heedful.reports.charts.panels import Panel, arrows, heat
 
@@ -163,7 +165,7 @@ def lab() -> Any:
         arrows([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]])], EVIL),
     ]  # fmt: skip
     parts = [
-        Said(EVIL),
+        Paragraph(EVIL),
         Table(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),
         Claim(EVIL, 0.5, True, (0.2, 0.8), 0.1, EVIL),
         Claim("another", 0.5, False),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from heedful.heads.atlas import Atlas
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_data
 from heedful.reports.atlas_page import page
 from heedful.reports.comparison_page import component
@@ -46,7 +46,7 @@ def show(browser: Any, tmp_path: Path) -> Callable[..., Any]:
 def test_script_decodes_what_python_decodes(browser: Any, queries: int, keys: int, share: int) -> None:
     weights = np.random.default_rng(0).dirichlet(np.full(keys, 0.1), (2, 2, queries)).astype(np.float32)
     weights[:, :, 1:2] = 1 / keys  # what is left out of this row is as large as what is kept
-    side = [Side(("t",) * n, (False,) * n, (0,) * n, (0,) * n) for n in (queries, keys)]
+    side = [MapAxis(("t",) * n, (False,) * n, (0,) * n, (0,) * n) for n in (queries, keys)]
     packed = atlas_data.pack_one(Maps("self", weights, *side), share)
     assert packed.dense == (share == 10**6)
     for head in range(4):

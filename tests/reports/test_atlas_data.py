@@ -10,12 +10,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from heedful.core.errors import HeedfulError
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.reports.atlas_data import LEAST, Opened, Packed, decode, pack, pack_one
 
 
-def side(n: int) -> Side:
-    return Side(tuple(f"t{i}" for i in range(n)), (False,) * n, tuple(range(n)), (0,) * n)
+def side(n: int) -> MapAxis:
+    return MapAxis(tuple(f"t{i}" for i in range(n)), (False,) * n, tuple(range(n)), (0,) * n)
 
 
 def maps(heads: int, queries: int, keys: int, *, seed: int = 0, causal: bool = False) -> Maps:

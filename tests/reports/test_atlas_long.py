@@ -10,7 +10,7 @@ import pytest
 
 from heedful.core.input import Encoded
 from heedful.heads.atlas import Atlas
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.reports.atlas_page import page
 
 
@@ -29,7 +29,7 @@ def long_atlas(layers: int, heads: int, tokens: int, causal: bool) -> Atlas:
     text = " ".join(f"word{i}" for i in n)
     labels = tuple(text.split())
     plain, ids = (False,) * tokens, tuple(range(tokens))
-    side = Side(labels, (True, *plain[1:]), (-1, *ids[1:]), (-1, *(0,) * (tokens - 1)))
+    side = MapAxis(labels, (True, *plain[1:]), (-1, *ids[1:]), (-1, *(0,) * (tokens - 1)))
     x = Encoded(
         text, ids, labels, ((0, 1),) * tokens, side.special, side.words, ((0, 1),) * tokens, side.segments
     )

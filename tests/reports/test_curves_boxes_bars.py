@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from heedful.reports.charts.curves_boxes_bars import Box, Curve, Group, bars, boxes, curves
+from heedful.reports.charts.curves_boxes_bars import BarGroup, Box, Curve, bars, boxes, curves
 
 
 def attributes(svg: str, kind: str) -> list[dict[str, str]]:
@@ -65,7 +65,7 @@ def test_a_box_has_its_quartiles_and_marks() -> None:
 
 
 def test_bars_start_at_zero_and_carry_intervals() -> None:
-    svg = bars([Group("up", [2.0, -1.0], [1.0, -2.0], [3.0, 0.0])], ["one", "two"], "y", "t")
+    svg = bars([BarGroup("up", [2.0, -1.0], [1.0, -2.0], [3.0, 0.0])], ["one", "two"], "y", "t")
     zero = float(attributes(svg, "zero")[0]["y1"])
     first, second = ((float(e["y"]), float(e["height"])) for e in attributes(svg, "mark") if "height" in e)
     assert first[0] + first[1] == pytest.approx(zero, abs=0.15)

@@ -75,7 +75,7 @@ def test_ticks_of_a_logarithmic_axis_are_never_zero() -> None:
 
 def test_small_curves_have_the_ends_of_both_axes() -> None:
     """The least and the most value stand level with their points, left of each row; 0 and 100 % below."""
-    drawn = [panels.Curve(name, [(0.0, 2.0), (0.5, -1.5), (1.0, 0.25)]) for name in "abcde"]
+    drawn = [panels.BandCurve(name, [(0.0, 2.0), (0.5, -1.5), (1.0, 0.25)]) for name in "abcde"]
     root = ET.fromstring(panels.curves(drawn, "five", columns=4))
     ends = [e for e in root.iter("text") if e.attrib.get("class") == "end"]
     said = [e.text for e in ends]

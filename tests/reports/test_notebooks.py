@@ -54,13 +54,13 @@ def plain() -> dict[str, Callable[[], Any]]:
     import torch
 
     from heedful.features.measures.quality import Measured
-    from heedful.features.measures.sparsity import Figure
+    from heedful.features.measures.sparsity import MeasuredValue
     from heedful.features.sae.autoencoder import SAE
     from heedful.features.sae.config import Config
     from heedful.heads.ablation.importance_results import Drop, Importance, Unit
     from heedful.retraining.gold_features import Recall
 
-    evil, figure = every.EVIL, Figure(0.5, 0.4, 0.6)
+    evil, figure = every.EVIL, MeasuredValue(0.5, 0.4, 0.6)
     weights = (torch.zeros(2, 3), torch.zeros(3), torch.zeros(3, 2), torch.zeros(2))
     drop = Drop(0.1, (0.0, 0.2), (0.0, 0.2), 0.01)
     unit = Unit(evil, "self", 0, 1, {"loss": drop}, 0.1, None)

@@ -15,20 +15,20 @@ from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.retraining.impute import masked, masked_text, mean_embedding, noisy_linear
 from heedful.retraining.retrain import BRIEF, as_labels, like, trainer
-from heedful.retraining.roar import Split, explained, imputer_of, roar, roar_model
+from heedful.retraining.roar import TokenSplit, explained, imputer_of, roar, roar_model
 
 LENGTH, MASK, FILLER, NEUTRAL = 10, 1, 2, 20
 GOOD, BAD = 23, 24  # ids of the planted words; 3 .. 22 are neutral
 
 
-def task(count: int, seed: int) -> tuple[Split, np.ndarray]:
+def task(count: int, seed: int) -> tuple[TokenSplit, np.ndarray]:
     """Three planted words of the label's kind in ten, anywhere; and where they are."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(2, size=count)
     ids = rng.integers(3, 3 + NEUTRAL, size=(count, LENGTH))
     planted = rng.permuted(np.arange(LENGTH) < 3 * np.ones((count, 1)), axis=1)
     ids = np.where(planted, np.where(labels, GOOD, BAD)[:, None], ids)
-    return Split.of([tuple(row) for row in ids.tolist()], labels.tolist()), planted.astype(float)
+    return TokenSplit.of([tuple(row) for row in ids.tolist()], labels.tolist()), planted.astype(float)
 
 
 TRAIN, TEST = task(300, 1), task(200, 2)
@@ -159,7 +159,7 @@ def test_units_go_as_a_whole() -> None:
         seen.append(inputs)
         return lambda rows: np.zeros(len(rows), dtype=int)
 
-    split = Split((("[CLS]", "un", "##do", "it"),) * 2, (0, 1), (((1, 2), (3,)),) * 2)
+    split = TokenSplit((("[CLS]", "un", "##do", "it"),) * 2, (0, 1), (((1, 2), (3,)),) * 2)
     given = {"first": ([np.array([1.0, 0.0])] * 2,) * 2}
     roar(split, split, given, spy, masked_text(), shares=(0.5,), seeds=1, leakage=False)
     assert seen[1] == ["[CLS] [MASK] [MASK] it"] * 2

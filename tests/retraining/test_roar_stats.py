@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.retraining.roar_stats import Answers, conclude, leaking, mean_of
+from heedful.retraining.roar_stats import RightAnswers, conclude, leaking, mean_of
 
 
 def crossed(rng: np.random.Generator, seeds: int, texts: int, sd: tuple[float, float, float]) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_more_comparisons_make_wider_intervals() -> None:
     assert mean.value - mean.interval(10)[0] == pytest.approx(wanted)
 
 
-def drawn(accuracy: dict[str, float], seeds: int = 5, texts: int = 300, seed: int = 0) -> Answers:
+def drawn(accuracy: dict[str, float], seeds: int = 5, texts: int = 300, seed: int = 0) -> RightAnswers:
     """Right answers at one share, easier texts being easier for all; nothing told by the pattern."""
     rng = np.random.default_rng(seed)
     ease = rng.normal(size=texts)
@@ -60,7 +60,7 @@ def drawn(accuracy: dict[str, float], seeds: int = 5, texts: int = 300, seed: in
     ]
     told = rng.random((len(accuracy), 1, seeds, texts)) < 0.5
     whole = rng.random((seeds, texts)) < 0.95
-    return Answers(tuple(accuracy), (0.5,), np.array(right), told, whole, rng.random(texts) < 0.5)
+    return RightAnswers(tuple(accuracy), (0.5,), np.array(right), told, whole, rng.random(texts) < 0.5)
 
 
 def test_groups_are_found() -> None:

@@ -29,7 +29,9 @@ def tiny(shared: Callable[[str], Any]) -> Any:
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.House]:
     root = tmp_path_factory.mktemp("runs")
-    wish = app.Wish(runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS})
+    wish = app.ServerConfig(
+        runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS}
+    )
     found = app.house(["zoo:sentiment", tiny], wish)
     yield found
     found.close()
@@ -38,7 +40,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.H
 
 @pytest.fixture(scope="session")
 def address(house: app.House) -> Iterator[str]:
-    with listening(house, app.Wish(runs=house.runs.root)) as found:
+    with listening(house, app.ServerConfig(runs=house.runs.root)) as found:
         yield found
 
 

@@ -58,9 +58,9 @@ def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
     from heedful.server import live_explain
     from heedful.server.schemas import requests
 
-    ask = requests.Look(**ASK, methods=["grad-l2", "occlusion"])
-    alone = live_explain.look(model, ask, live_explain.Memory(), waiting=0)
-    crowd = live_explain.look(model, ask, live_explain.Memory(), waiting=1_000_000)
+    ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"])
+    alone = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=0)
+    crowd = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
     assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
     assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
     assert crowd.prediction == alone.prediction
@@ -135,8 +135,8 @@ def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
     from heedful.server import live_explain
     from heedful.server.schemas import requests
 
-    memory = live_explain.Memory()
-    ask = requests.Look(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
+    memory = live_explain.ExplanationCache()
+    ask = requests.LiveRequest(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
     made, _ = live_explain.planned(model, ask, memory, weigh=False)
     cheap = [entry.name for entry in made.chosen if entry.counts is None and entry.name != "random"]
     slow = replace(made, seconds_a_row=1.0)

@@ -105,9 +105,9 @@ def contrasted(tiny: Any) -> Any:
 
 def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
     """JSON has no NaN, and a steer of no token has no perplexity."""
-    from heedful.features.steering.results import Side, Sides
+    from heedful.features.steering.results import Continuation, Sides
 
-    one = Side("said", float("nan"), 0.5)
+    one = Continuation("said", float("nan"), 0.5)
     sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
     saved_results.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
     drawn = saved_results.steer(tmp_path)

@@ -36,7 +36,7 @@ def talker(shared: Callable[[str], Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> Iterator[app.House]:
-    found = app.house([two, talker], app.Wish(runs=tmp_path_factory.mktemp("runs")))
+    found = app.house([two, talker], app.ServerConfig(runs=tmp_path_factory.mktemp("runs")))
     yield found
     found.close()
     found.jobs.join()
@@ -44,7 +44,7 @@ def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> It
 
 @pytest.fixture(scope="module")
 def place(rooms: app.House) -> Iterator[str]:
-    with listening(rooms, app.Wish(runs=rooms.runs.root)) as found:
+    with listening(rooms, app.ServerConfig(runs=rooms.runs.root)) as found:
         yield found
 
 

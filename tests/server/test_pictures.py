@@ -24,7 +24,7 @@ NAMES = ("methods", "dark", "narrow", "try", "attention", "features")
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    wish = app.Wish(runs=tmp_path_factory.mktemp("runs"))
+    wish = app.ServerConfig(runs=tmp_path_factory.mktemp("runs"))
     house = app.house(["zoo:sentiment", "zoo:lm"], wish)
     with listening(house, wish) as found:
         yield found

@@ -128,7 +128,7 @@ def test_sockets_are_refused(client: httpx.Client) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(house: app.House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    wish = app.Wish(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
+    wish = app.ServerConfig(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
     with listening(house, wish) as found:
         yield found
 
@@ -172,7 +172,7 @@ def test_the_printed_address_is_for_others(monkeypatch: pytest.MonkeyPatch) -> N
                 return own, 1
 
         monkeypatch.setattr(app.socket, "socket", Asked)
-        assert app.address(app.Wish(host=host, token="t"), 80) == f"http://{shown}:80/?token=t"
+        assert app.address(app.ServerConfig(host=host, token="t"), 80) == f"http://{shown}:80/?token=t"
     assert guard_of("0.0.0.0", TOKEN).knows("10.1.2.3:80")
 
 
@@ -210,18 +210,18 @@ def test_a_port_that_is_taken_is_told_before_loading(tmp_path: Path) -> None:
     bound = app.listen("127.0.0.1", 0)
     port = bound.getsockname()[1]
     with bound, pytest.raises(HeedfulError, match=f"port {port}"):
-        app.ready(["zoo:no-such-model"], app.Wish(port=port, runs=tmp_path))
+        app.ready(["zoo:no-such-model"], app.ServerConfig(port=port, runs=tmp_path))
 
 
 def test_an_unknown_model_leaves_no_port_behind(tmp_path: Path) -> None:
     with pytest.raises(HeedfulError, match="no-such-model"):
-        app.ready(["zoo:no-such-model"], app.Wish(port=0, runs=tmp_path))
+        app.ready(["zoo:no-such-model"], app.ServerConfig(port=0, runs=tmp_path))
 
 
 def test_where_it_is(tmp_path: Path) -> None:
-    assert app.address(app.Wish(), 80) == "http://127.0.0.1:80/"
-    assert app.address(app.Wish(host="::1"), 80) == "http://[::1]:80/"
-    assert app.address(app.Wish(host="10.1.2.3", token="t"), 80) == "http://10.1.2.3:80/?token=t"
+    assert app.address(app.ServerConfig(), 80) == "http://127.0.0.1:80/"
+    assert app.address(app.ServerConfig(host="::1"), 80) == "http://[::1]:80/"
+    assert app.address(app.ServerConfig(host="10.1.2.3", token="t"), 80) == "http://10.1.2.3:80/?token=t"
 
 
 def half_open(address: str, number: int) -> list[socket.socket]:

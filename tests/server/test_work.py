@@ -99,7 +99,7 @@ def test_progress_counts_what_was_run(model: Any) -> None:
     """A sampled method may stop early: then there is less to do, and no more was done."""
     from heedful.server import explain_job
     from heedful.server.job_queue import Job
-    from heedful.server.live_explain import Memory
+    from heedful.server.live_explain import ExplanationCache
     from heedful.server.schemas import requests
 
     told: list[tuple[str, int, int]] = []
@@ -110,7 +110,9 @@ def test_progress_counts_what_was_run(model: Any) -> None:
 
     text = "the food is great but the service is not good at all and the menu is small"
     ask = requests.Explain(model="zoo:sentiment", text=text, methods=["occlusion", "lime", "kernel-shap"])
-    found = explain_job.explain(model, ask, Memory(), Heard("explain", "a", {}, lambda job: None), list)
+    found = explain_job.explain(
+        model, ask, ExplanationCache(), Heard("explain", "a", {}, lambda job: None), list
+    )
     begun = {label: (done, total) for label, done, total in reversed(told)}  # the first of each label
     order = [name for name in dict.fromkeys(label for label, _, _ in told) if name in found]
     planned = heedful.plan(model, text, ask.methods, evidence=True)

@@ -10,7 +10,7 @@ import pytest
 
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.control_variates import Bumps
-from heedful.stats.mask_sampling import Estimate, Pairs
+from heedful.stats.mask_sampling import Estimate, MaskPairs
 
 
 def masks(d: int) -> np.ndarray:
@@ -19,7 +19,7 @@ def masks(d: int) -> np.ndarray:
 
 @pytest.mark.parametrize("d", [2, 3, 6, 7])
 def test_pairs_enumerate_every_mask_once(d: int) -> None:
-    pairs = Pairs(d, np.ones(d // 2), seed=0)
+    pairs = MaskPairs(d, np.ones(d // 2), seed=0)
     keep, drawn = pairs.first(pairs.total)
     assert {tuple(row) for row in keep.tolist()} == {tuple(row) for row in masks(d)[1:-1].tolist()}
     assert len(keep) == 2**d - 2
@@ -28,7 +28,7 @@ def test_pairs_enumerate_every_mask_once(d: int) -> None:
 
 
 def test_pairs_are_stratified_nested_and_seeded() -> None:
-    d, pairs = 21, Pairs(21, np.ones(10), seed=3)
+    d, pairs = 21, MaskPairs(21, np.ones(10), seed=3)
     few, _ = pairs.first(20)
     more, drawn = pairs.first(50)
     np.testing.assert_array_equal(more[:40], few)
@@ -36,30 +36,30 @@ def test_pairs_are_stratified_nested_and_seeded() -> None:
     np.testing.assert_array_equal(np.bincount(removed)[1:], 5)
     np.testing.assert_allclose(drawn, [5 / comb(d, int(s)) for s in removed])
     assert len({row.tobytes() for row in more}) == 100
-    np.testing.assert_array_equal(Pairs(21, np.ones(10), seed=3).first(50)[0], more)
-    assert (Pairs(21, np.ones(10), seed=4).first(50)[0] != more).any()
+    np.testing.assert_array_equal(MaskPairs(21, np.ones(10), seed=3).first(50)[0], more)
+    assert (MaskPairs(21, np.ones(10), seed=4).first(50)[0] != more).any()
     again, share = pairs.first(20)  # fewer than were drawn: as if no more had been
     np.testing.assert_array_equal(again, few)
     assert share.max() == pytest.approx(2 / 21)
 
 
 def test_every_word_is_removed_alike() -> None:
-    keep, _ = Pairs(30, np.ones(15), seed=1).first(3000)
+    keep, _ = MaskPairs(30, np.ones(15), seed=1).first(3000)
     assert np.abs(keep[::2][keep[::2].sum(1) == 20].mean(0) - 2 / 3).max() < 0.15  # sd 0.033 in 200 rows
 
 
 def test_quotas_follow_the_shares_and_texts_may_be_long() -> None:
-    keep, _ = Pairs(10, np.array([8.0, 4, 2, 1, 1]), seed=0).first(80)
+    keep, _ = MaskPairs(10, np.array([8.0, 4, 2, 1, 1]), seed=0).first(80)
     removed = np.bincount(np.minimum(keep[::2].sum(1), 10 - keep[::2].sum(1)))[1:]
     assert removed[0] == 10  # all there are
     assert removed[1] > removed[2] > removed[3] >= 1
-    assert Pairs(2500, np.ones(1250), seed=0).first(1300)[0].shape == (2600, 2500)
+    assert MaskPairs(2500, np.ones(1250), seed=0).first(1300)[0].shape == (2600, 2500)
 
 
 def test_law_weights_stand_for_the_law() -> None:
     law = lime_limit.size_law(9, 0.25)
     law[[0, 9]] = 0
-    keep, _ = Pairs(9, np.ones(4), seed=0).first(30)
+    keep, _ = MaskPairs(9, np.ones(4), seed=0).first(30)
     weights = mask_sampling.law_weights(keep, law)
     for m in range(1, 9):
         assert weights[keep.sum(1) == m].sum() == pytest.approx(law[m])
@@ -107,7 +107,7 @@ def test_fit_is_weighted_least_squares_and_certain_rows_add_no_error() -> None:
 
 
 def test_fit_of_lower_rank_has_least_norm() -> None:
-    keep, drawn = Pairs(6, np.ones(3), seed=0).first(12)
+    keep, drawn = MaskPairs(6, np.ones(3), seed=0).first(12)
     design = keep - keep.mean(1, keepdims=True)
     found = mask_sampling.fit(design, keep @ np.arange(6.0), np.ones(24), drawn).coefficients
     assert found.sum() == pytest.approx(0, abs=1e-12)
@@ -162,7 +162,7 @@ def test_shapley_lines_are_exact(bumps: Bumps) -> None:
 def test_one_inverse_leaves_out_every_pair() -> None:
     """Against solving anew without the pair, the slopes free: bordered systems."""
     rng = np.random.default_rng(4)
-    keep, _ = Pairs(5, np.ones(2), seed=0).first(10)
+    keep, _ = MaskPairs(5, np.ones(2), seed=0).first(10)
     bumps = Bumps(control_variates.signs(keep), np.full(5, 0.4))
     system, design = bumps(keep) + 0.1 * np.eye(20), np.column_stack([np.ones(20), keep])
     values = rng.standard_normal(20)
@@ -183,7 +183,7 @@ def test_controls_never_see_their_own_pair(monkeypatch: pytest.MonkeyPatch) -> N
         control_variates, "KINDS", control_variates.KINDS[:1]
     )  # the others take theta from all slopes
     rng = np.random.default_rng(5)
-    keep, drawn = Pairs(8, np.ones(4), seed=0).first(30)
+    keep, drawn = MaskPairs(8, np.ones(4), seed=0).first(30)
     values, weights = rng.standard_normal(60), np.full(60, 1 / 60)
     before = control_variates.controls(keep, values, weights, drawn, control_variates.shapley_lines).left_out
     values[10:12] += rng.standard_normal(2)
@@ -196,7 +196,7 @@ def test_controls_never_see_their_own_pair(monkeypatch: pytest.MonkeyPatch) -> N
 def test_blended_controls_explain_nothing(pairs: int) -> None:
     """With every mask drawn they have no explanation at all, exactly; else what one has is blended in."""
     rng = np.random.default_rng(6)
-    keep, drawn = Pairs(8, np.ones(4), seed=0).first(pairs)
+    keep, drawn = MaskPairs(8, np.ones(4), seed=0).first(pairs)
     weights = mask_sampling.law_weights(
         keep, np.concatenate([[0.0], 7 / (np.arange(1, 8) * np.arange(7, 0, -1)), [0]])
     )
@@ -213,7 +213,7 @@ def test_blended_controls_explain_nothing(pairs: int) -> None:
 
 
 def test_nothing_to_adjust_for_a_linear_function() -> None:
-    keep, drawn = Pairs(8, np.ones(4), seed=0).first(30)
+    keep, drawn = MaskPairs(8, np.ones(4), seed=0).first(30)
     found = control_variates.controls(
         keep, keep @ np.arange(8.0), np.ones(60), drawn, control_variates.shapley_lines
     )
@@ -222,7 +222,7 @@ def test_nothing_to_adjust_for_a_linear_function() -> None:
 
 def test_surrogates_learn_from_so_many_rows_and_serve_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_variates, "CENTRES", 40)
-    keep, drawn = Pairs(9, np.ones(4), seed=0).first(60)
+    keep, drawn = MaskPairs(9, np.ones(4), seed=0).first(60)
     values = (keep[:, 0] & keep[:, 1] | keep[:, 2]).astype(float)
     found = control_variates.controls(keep, values, np.ones(120), drawn, control_variates.shapley_lines)
     assert found.left_out.shape == (120, 3)

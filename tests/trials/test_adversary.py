@@ -12,7 +12,7 @@ import torch
 from heedful.core.attribution import Cost
 from heedful.models.contexts import attention_of
 from heedful.stats.divergence import LN2, jsd
-from heedful.trials.adversary_search import Best, Ground, Search
+from heedful.trials.adversary_search import BestCandidates, Ground, Search
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import prepare
 from heedful.trials.tests.adversary import Adversary, _layers, adversary, searched
@@ -118,7 +118,7 @@ def test_what_rounding_let_pass_is_drawn_back(by_hand: Any) -> None:
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
     for share in (0.05, 1.0):  # a little too far, and much too far for small steps back
-        best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+        best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
         far = layers[0].farthest()
         best.weights[0] = layers[0].own + share * (far - layers[0].own)
         with torch.no_grad():
@@ -172,7 +172,7 @@ def test_patience_waits_for_a_feasible_candidate(by_hand: Any) -> None:
     case = toy.cases.cases[0]
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
-    best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
     same, far = layers[0].own[None], layers[0].farthest()[None]
     for _ in range(30):
         best.offer([far], [torch.tensor([0.5])])  # never keeps the answer
@@ -205,7 +205,7 @@ def test_late_is_the_last_quarter_of_the_steps(by_hand: Any) -> None:
     case = toy.cases.cases[0]
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
-    best = Best(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
     best.history = [[0.1], [0.2], [0.3], [0.3], [0.3], [0.3], [0.35], [0.4]]
     best.distance = [0.4]
     assert best.late() == pytest.approx([0.25])  # 0.3 after six of eight steps

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from heedful.nn.train import TrainConfig
-from heedful.trials.batches import Rows, rows
+from heedful.trials.batches import PaddedTexts, rows
 from heedful.trials.tests.guided_classifier import TokenWise, guide, led, shuffled, weights_of
 from heedful.trials.training import fresh
 
@@ -24,7 +24,7 @@ def second(n: int, seed: int) -> tuple[list[str], list[int]]:
     return [" ".join(WORDS[word] for word in row) for row in words], [int(row[1]) for row in words]
 
 
-def pointing(data: Rows) -> torch.Tensor:
+def pointing(data: PaddedTexts) -> torch.Tensor:
     weights = torch.zeros(data.ids.shape)
     weights[:, 2] = 1.0  # after [CLS]
     return weights

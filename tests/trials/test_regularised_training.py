@@ -15,7 +15,7 @@ from heedful.core.errors import HeedfulError
 from heedful.io.rationales import Marked
 from heedful.metrics.plausibility import average_precision
 from heedful.nn.train import TrainConfig
-from heedful.trials.batches import Rows, marked, rows
+from heedful.trials.batches import PaddedTexts, marked, rows
 from heedful.trials.regularisers import entropy, off_marks
 from heedful.trials.tests.regularised_training import improve, measure, objective, plausible
 from heedful.trials.training import maps, run
@@ -27,7 +27,7 @@ BUDGET = TrainConfig(steps=150, batch=32, lr=1e-2, warmup=5, weight_decay=0.01, 
 CUES = (("dog", "low"), ("cat", "mat"))
 
 
-def planted(model: Any, n: int, seed: int) -> Rows:
+def planted(model: Any, n: int, seed: int) -> PaddedTexts:
     """Cat and mat say yes, dog and low say no: either would do. People marked mat and low."""
     rng = np.random.default_rng(seed)
     items, labels = [], []

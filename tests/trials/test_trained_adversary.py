@@ -15,7 +15,7 @@ from heedful.core.errors import HeedfulError
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.trials.batches import rows
-from heedful.trials.tests.trained_adversary import Point, TrainedAdversary, objective, trained_adversary
+from heedful.trials.tests.trained_adversary import LambdaPoint, TrainedAdversary, objective, trained_adversary
 from heedful.trials.training import copied, fresh, run
 
 WORDS = ["cat", "dog", "sat", "ran", "mat", "low", "bad", "all"]
@@ -144,7 +144,7 @@ def test_the_weights_of_the_lowest_training_loss_are_kept(small: Any) -> None:
 
 def test_the_best_point_keeps_the_answers() -> None:
     points = [
-        Point(0.1, np.full((1, 3), tvd_), np.full((1, 3), jsd_), np.ones((1, 3)), ())
+        LambdaPoint(0.1, np.full((1, 3), tvd_), np.full((1, 3), jsd_), np.ones((1, 3)), ())
         for tvd_, jsd_ in ((0.01, 0.1), (0.04, 0.3), (0.2, 0.6))
     ]
     told = TrainedAdversary(tuple(points), "copy", (0,), np.ones(3), 0.2, 0.1)

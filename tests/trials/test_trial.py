@@ -16,7 +16,7 @@ from heedful.core.errors import HeedfulError
 from heedful.reports.trial_page import page
 from heedful.trials.formatting import KEPT
 from heedful.trials.rationale_data import with_marks
-from heedful.trials.read_texts import Texts
+from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
 from heedful.trials.rows import Finding
 
@@ -309,7 +309,7 @@ def test_training_that_failed_says_nothing_of_attention() -> None:
 
 def test_marked_texts_are_split_and_never_on_both_sides(small: Any) -> None:
     texts, labels, marks = learnable(40, 3)
-    given = Texts([*texts, "the mat"], [*labels, 0], [*marks, None])
+    given = LabelledTexts([*texts, "the mat"], [*labels, 0], [*marks, None])
     train, held = with_marks(small(), given, 16)
     assert held.marks is not None
     assert bool(held.marks.any(1).all())

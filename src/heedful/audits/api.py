@@ -12,12 +12,12 @@ from typing import Any
 from heedful.audits.external_scores import Outside, check_usable, from_file
 from heedful.audits.result import Audit, collect, contents, load
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import SHARD, SWAP_ROWS, Settings, settle
+from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, settle
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
 from heedful.core.errors import HeedfulError
 from heedful.engine import ray
-from heedful.io.datasets import Columns, Row, Source, in_random_order, open_source
+from heedful.io.datasets import Columns, DataRow, Source, in_random_order, open_source
 from heedful.modalities.swap_words import words_of
 
 ENGINES = ("local", "ray")
@@ -111,7 +111,7 @@ class _Audit:
         _check_rationales(settings, source)
         if outside is not None and source.again:
             check_usable(outside, loaded, in_random_order(source, seed), settings)
-        work = Work(loaded, source, settings, outside, command)
+        work = AuditWork(loaded, source, settings, outside, command)
         return run_audit(
             work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
         )
@@ -121,12 +121,12 @@ audit = _Audit()
 
 
 @dataclass(frozen=True)
-class Work:
+class AuditWork:
     """What is audited."""
 
     model: Any
     source: Source
-    settings: Settings
+    settings: AuditSettings
     outside: Outside | None = None  # scores from elsewhere
     command: str | None = None  # what was typed for it
 
@@ -140,14 +140,14 @@ class Where:
     cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
-def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
+def run_audit(work: AuditWork, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
     """Cut the rows into shards, have them done, and sum up."""
     rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
     settings = replace(work.settings, swap=words if first else ())
     with run.opened(_made(work, settings)):
-        told = _Told(progress, work.source.count())
+        told = _RowCounter(progress, work.source.count())
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
         whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
         todo = _todo(shards(whole, settings.shard), settings, run, told)
@@ -166,11 +166,11 @@ def run_audit(work: Work, run: RunFolder, where: Where, progress: Progress | Non
         return replace(found, made=run.manifest())
 
 
-def _swaps(settings: Settings) -> bool:
+def _swaps(settings: AuditSettings) -> bool:
     return "swap" in settings.operators or "swap" in settings.fits
 
 
-def _check_rationales(settings: Settings, source: Source) -> None:
+def _check_rationales(settings: AuditSettings, source: Source) -> None:
     """Metrics that ask what people marked have nothing to say without it."""
     asking = [name for name in settings.metrics if name.startswith("plausibility")]
     if asking and not source.marked:
@@ -181,7 +181,7 @@ def _check_rationales(settings: Settings, source: Source) -> None:
         )
 
 
-def _made(work: Work, settings: Settings) -> dict[str, Any]:
+def _made(work: AuditWork, settings: AuditSettings) -> dict[str, Any]:
     """What makes two runs the same.
 
     A model whose weights are known is known by them, whatever its path; another by its outputs on some texts.
@@ -220,7 +220,7 @@ def _output(model: Any, text: Any) -> list[float] | str:
         return f"fails: {type(error).__name__}"
 
 
-def shards(rows: Iterable[Row], size: int) -> Iterator[Shard]:
+def shards(rows: Iterable[DataRow], size: int) -> Iterator[Shard]:
     """Rows in shards of `size`, read as they are asked for."""
     left, number = iter(rows), 0
     while found := tuple(islice(left, size)):
@@ -228,7 +228,9 @@ def shards(rows: Iterable[Row], size: int) -> Iterator[Shard]:
         number += 1
 
 
-def _todo(every: Iterable[Shard], settings: Settings, run: RunFolder, told: _Told) -> Iterator[Shard]:
+def _todo(
+    every: Iterable[Shard], settings: AuditSettings, run: RunFolder, told: _RowCounter
+) -> Iterator[Shard]:
     """Shards that are not done yet; none after the verdict is settled, where that is asked for."""
     deciding = Deciding(settings, told.total) if settings.until_decided else None
     for shard in every:
@@ -243,7 +245,7 @@ def _todo(every: Iterable[Shard], settings: Settings, run: RunFolder, told: _Tol
                 return
 
 
-class _Told:
+class _RowCounter:
     """Counts rows for the one who watches."""
 
     def __init__(self, progress: Progress | None, total: int | None) -> None:

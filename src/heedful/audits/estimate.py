@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from heedful.audits.external_scores import from_file
-from heedful.audits.settings import Settings, settle
+from heedful.audits.settings import AuditSettings, settle
 from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.defaults import MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.io.datasets import Row, in_random_order, open_source
+from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
@@ -111,7 +111,7 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
     )  # fmt: skip
 
 
-def _cost(model: Any, row: Row, settings: Settings) -> tuple[float, float]:
+def _cost(model: Any, row: DataRow, settings: AuditSettings) -> tuple[float, float]:
     """(rows, seconds) of one text, at most."""
     rows = seconds = 0.0
     for fit in settings.rounds:
@@ -131,7 +131,7 @@ def _known(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(given) for name, given in params.items()}
 
 
-def _judging(settings: Settings, d: int, methods: int) -> int:
+def _judging(settings: AuditSettings, d: int, methods: int) -> int:
     """Rows under one operator."""
     rng, scores = np.random.default_rng(0), np.arange(d, dtype=float)
     metrics = [registry.get_metric(name) for name in settings.metrics]

@@ -10,7 +10,7 @@ from typing import Any
 from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given
 from heedful.audits.scores_file import read_scores_file
-from heedful.audits.settings import Settings
+from heedful.audits.settings import AuditSettings
 from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
@@ -18,7 +18,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.target import Target
-from heedful.io.datasets import Row
+from heedful.io.datasets import DataRow
 from heedful.io.labels import label_index
 from heedful.modalities.operators import spread
 
@@ -42,7 +42,7 @@ class Outside:
         free = [name for name in model.operators if name not in used]
         return None if not used & set(model.operators) else free or list(model.operators)
 
-    def beside(self, row: Row) -> Row:
+    def beside(self, row: DataRow) -> DataRow:
         if row.broken or row.copy_of is not None or not isinstance(row.text, str):
             return row
         try:
@@ -67,7 +67,7 @@ def from_file(path: Path) -> Outside:
     return Outside(found.methods, found.of, found.digest, by)
 
 
-def check_usable(outside: Outside, model: Model, rows: Iterable[Row], settings: Settings) -> None:
+def check_usable(outside: Outside, model: Model, rows: Iterable[DataRow], settings: AuditSettings) -> None:
     """Refuse a method whose scores fit none of the texts, before any work; most often one text is read."""
     left, first, count = list(outside.methods), dict[str, str](), 0
     for row in rows:
@@ -92,7 +92,7 @@ def check_usable(outside: Outside, model: Model, rows: Iterable[Row], settings: 
         )
 
 
-def _read(model: Model, row: Row, settings: Settings) -> tuple[Encoded | None, Target | None]:
+def _read(model: Model, row: DataRow, settings: AuditSettings) -> tuple[Encoded | None, Target | None]:
     try:
         x = model.encode(row.text, settings.long)
         return x, model.target(x, settings.target)

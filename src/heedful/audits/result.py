@@ -240,14 +240,14 @@ def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "")
 
 def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
     """From the shards alone: it can be worked out again."""
-    texts = Texts(settings)
+    texts = VerdictInputs(settings)
     for number in run.numbers():
         texts.add(run, number)
     pools, facts = texts.pools()
     return judge(pools, facts, seed=settings["seed"], always=settings["until_decided"])
 
 
-class Texts:
+class VerdictInputs:
     """What a verdict needs of the shards, as they are added: values, costs, and what fitted each method.
 
     About 2 kilobytes per text with 13 methods, 4 metrics of the verdict, 2 operators and 20 random orders.

@@ -26,7 +26,7 @@ LONG = ("error", "truncate")
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """Every choice by name; two runs with equal settings on equal rows give equal bytes."""
 
     methods: tuple[str, ...]
@@ -74,7 +74,7 @@ def settle(
     metrics: Iterable[str] | str | None = None,
     operators: Sequence[str] | str | None = None,
     **others: Any,
-) -> Settings:
+) -> AuditSettings:
     """Defaults filled in and everything checked against the model, so that no row fails for a misspelt name.
 
     methods     None: those `heedful.explain` runs by itself
@@ -106,7 +106,7 @@ def settle(
     for name in chosen:
         require(model, registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
-    found = Settings(tuple(weighed), tuple(chosen), judges, fits, **others)
+    found = AuditSettings(tuple(weighed), tuple(chosen), judges, fits, **others)
     _check(found)
     return found
 
@@ -138,7 +138,7 @@ def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -
     return found
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: AuditSettings) -> None:
     for name, known in (("unit", UNITS), ("long", LONG)):
         if getattr(settings, name) not in known:
             raise HeedfulError(

@@ -19,7 +19,7 @@ import numpy as np
 
 from heedful.audits.external_scores import aligned
 from heedful.audits.schemas import KINDS, to_parquet
-from heedful.audits.settings import Settings
+from heedful.audits.settings import AuditSettings
 from heedful.comparisons.execute import carry_out
 from heedful.comparisons.planning import plan
 from heedful.comparisons.result import Comparison
@@ -29,8 +29,8 @@ from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.engine.cached_model import Run
-from heedful.io.datasets import Row
+from heedful.engine.cached_model import CachedModel
+from heedful.io.datasets import DataRow
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
 from heedful.metrics.score import Score, ceilings, weigh
@@ -46,7 +46,7 @@ class Shard:
     """Consecutive rows that are worked on together; `number` counts from 0."""
 
     number: int
-    rows: tuple[Row, ...]
+    rows: tuple[DataRow, ...]
 
     @property
     def sum(self) -> str:
@@ -65,7 +65,9 @@ class Shard:
         return hashlib.sha256(json.dumps(said, default=repr).encode()).hexdigest()
 
 
-def weigh_shard(model: Model, shard: Shard, settings: Settings, tell: Tell | None = None) -> dict[str, bytes]:
+def weigh_shard(
+    model: Model, shard: Shard, settings: AuditSettings, tell: Tell | None = None
+) -> dict[str, bytes]:
     """File name -> content. Nothing but the arguments matters."""
     tables: Tables = {name: [] for name in KINDS}
     with swap_words(settings.swap):
@@ -82,12 +84,12 @@ def weigh_shard(model: Model, shard: Shard, settings: Settings, tell: Tell | Non
     return files | {"shard.json": (json.dumps(facts, indent=1) + "\n").encode()}
 
 
-def weigh_shard_far(model: Model, shard: Shard, settings: Settings) -> tuple[int, int, dict[str, bytes]]:
+def weigh_shard_far(model: Model, shard: Shard, settings: AuditSettings) -> tuple[int, int, dict[str, bytes]]:
     """The same with its number and how many rows it has: what a worker sends back."""
     return shard.number, len(shard.rows), weigh_shard(model, shard, settings)
 
 
-def weigh_row(model: Model, row: Row, settings: Settings) -> Tables:
+def weigh_row(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     """The row's part of each table. Whatever is wrong with one row is told in `errors`, and stays there."""
     if why := row.broken or _unfit(row.text):
         return {"errors": [(row.number, "", why)]}
@@ -115,9 +117,9 @@ def _unfit(text: Any) -> str:
     return ""
 
 
-def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
+def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     seed = settings.seed_of(row.number)
-    run: Any = Run(model)  # each row of model input is run once, whoever asks
+    run: Any = CachedModel(model)  # each row of model input is run once, whoever asks
     before = run.spent
     groups, comparison, refused = _explained(run, row, settings, seed)
     marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)
@@ -154,7 +156,7 @@ def _weigh_text(model: Model, row: Row, settings: Settings) -> Tables:
 
 
 def _explained(
-    run: Any, row: Row, settings: Settings, seed: int
+    run: Any, row: DataRow, settings: AuditSettings, seed: int
 ) -> tuple[dict[str, list[Attribution]], Comparison, dict[str, str]]:
     """Operator that fitted -> attributions ("": operators take no turns); a comparison; method -> why not."""
     groups: dict[str, list[Attribution]] = {}
@@ -178,7 +180,7 @@ def _named_target(given: Any) -> bool:
     return getattr(given, "target", None) is not None
 
 
-def _searched(run: Any, item: Attribution, settings: Settings) -> dict[str, list[Floats]]:
+def _searched(run: Any, item: Attribution, settings: AuditSettings) -> dict[str, list[Floats]]:
     """The best orders, by operator; not looked for where every model input is to be saved."""
     if settings.until_decided:
         return {}
@@ -188,7 +190,7 @@ def _searched(run: Any, item: Attribution, settings: Settings) -> dict[str, list
 def _scored(
     run: Any,
     groups: Mapping[str, Sequence[Attribution]],
-    settings: Settings,
+    settings: AuditSettings,
     seed: int,
     marks: Sequence[bool] | None,
     searched: Mapping[str, Sequence[Floats]],
@@ -215,7 +217,7 @@ def _orders(row: int, scores: Sequence[Score]) -> list[tuple[Any, ...]]:
     return [(row, *key, place, v) for key, values in shared.items() for place, v in enumerate(values)]
 
 
-def _inputs(item: Attribution, settings: Settings) -> int | None:
+def _inputs(item: Attribution, settings: AuditSettings) -> int | None:
     """Model inputs that the method asked for; of scores from elsewhere it is not known."""
     return None if item.method in settings.given else item.cost.forwards
 
@@ -225,7 +227,7 @@ def _fitted(operators: tuple[str, ...] | None) -> str | None:
     return None if operators is None else ",".join(operators)
 
 
-def _more_if_naive(settings: Settings, units: int, methods: int, searched: int) -> int:
+def _more_if_naive(settings: AuditSettings, units: int, methods: int, searched: int) -> int:
     """Rows of metrics that remove, if nothing were shared, less the rows that `weigh` asks for."""
     chosen = [registry.get_metric(name) for name in settings.metrics]
     plans = [

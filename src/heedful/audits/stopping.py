@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from heedful.audits.result import Texts
+from heedful.audits.result import VerdictInputs
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import Settings
+from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
@@ -27,9 +27,9 @@ from heedful.stats.sequential_tests import level_of, reach
 class Deciding:
     """The texts so far, and whether they are enough."""
 
-    def __init__(self, settings: Settings, total: int | None) -> None:
+    def __init__(self, settings: AuditSettings, total: int | None) -> None:
         self.total = total
-        self.texts, self.rows = Texts(settings.to_dict()), 0
+        self.texts, self.rows = VerdictInputs(settings.to_dict()), 0
 
     def add(self, run: RunFolder, number: int) -> None:
         """A shard that is done."""

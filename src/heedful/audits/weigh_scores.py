@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.api import Progress, Where, Work, run_audit
+from heedful.audits.api import AuditWork, Progress, Where, run_audit
 from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.run_folder import RunFolder
@@ -100,7 +100,7 @@ def weigh(
         target=target, given=names, until_decided=until_decided,
     )  # fmt: skip
     check_usable(outside, loaded, in_random_order(source, seed), settings)
-    work = Work(loaded, source, settings, outside)
+    work = AuditWork(loaded, source, settings, outside)
     if out is not None:
         return run_audit(work, RunFolder(Path(out)), Where(), progress)
     with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Masks, Model
 from heedful.core.registry import Explainer
 from heedful.core.target import Target
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
@@ -129,7 +129,7 @@ def check_model_untouched(entry: Explainer, model: Model) -> None:
 def check_remembered(entry: Explainer, model: Model) -> None:
     """Through a run that remembers traces and rows: the same scores again, and the same as alone."""
     x, target = question(model)
-    shared = Run(model)
+    shared = CachedModel(model)
     first, again = (answered(entry, shared, x, target) for _ in range(2))
     same(first, again, model, f"{entry.name} reads stale rows")
     same(first, answered(entry, model, x, target), model, f"{entry.name} differs alone")

@@ -48,7 +48,7 @@ FRAME = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LABELS = ("up", "down")
 
 
-class Bag(nn.Module):
+class SumOfWords(nn.Module):
     """f(text) = sum of the first coordinate of its embeddings: (f, -f) as two logits."""
 
     def __init__(self, weights: list[float]) -> None:
@@ -68,10 +68,10 @@ class Bag(nn.Module):
 def linear_model() -> Model:
     """The bag of weighted words behind heedful's door; unknown words weigh nothing."""
     tokenizer = _tokenizer(FRAME[:2], framed=False)
-    return load(Bag([0.0, 0.0, *WEIGHTS.values()]).double(), tokenizer=tokenizer, labels=LABELS)
+    return load(SumOfWords([0.0, 0.0, *WEIGHTS.values()]).double(), tokenizer=tokenizer, labels=LABELS)
 
 
-class Reader(nn.Module):
+class TwoHeadReader(nn.Module):
     """Two heads over the positions it hears, then tanh. Attention (B, H, T) is shown, DEAF's share too."""
 
     def __init__(self, words: int) -> None:
@@ -99,7 +99,7 @@ def reader_model() -> Model:
     """The reader that is deaf to one position."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        module = Reader(2 + 1 + len(WEIGHTS)).double()
+        module = TwoHeadReader(2 + 1 + len(WEIGHTS)).double()
     tokenizer = _tokenizer(("[PAD]", "[UNK]", "[MASK]"), framed=False)
     return load(module, tokenizer=tokenizer, labels=LABELS)
 

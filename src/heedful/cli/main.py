@@ -111,9 +111,9 @@ def explain(
     Then words are deleted, best first by each method and at random, to see which methods the model follows.
     Ctrl-C shows (and saves) what is finished.
     """
-    from heedful.cli.commands.explain import Output, Wish, command
+    from heedful.cli.commands.explain import ExplainRequest, OutputChoice, command
 
-    out = Output(form(as_json, as_csv), html, save, full, quiet)
+    out = OutputChoice(form(as_json, as_csv), html, save, full, quiet)
     said = read_input(text, pair, chat)
     wanted = {
         "label": target,
@@ -122,7 +122,7 @@ def explain(
         "sequence": sequence,
         "given": given,
     }
-    wish = Wish(
+    wish = ExplainRequest(
         model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle,
         evidence, draws, features, typed(**_spelled(said)),
     )  # fmt: skip
@@ -169,13 +169,13 @@ def generate(
     """
     said = read_text(prompt, "prompt")
     calm()
-    from heedful.cli.commands.generate import Why, Wish, command
+    from heedful.cli.commands.generate import GenerateRequest, Why, command
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     chosen = get_args(o.Strategies) if every else (strategy,)
     asked = Why(why or [], unit, operator, budget)
     line = typed(prompt=said)
-    wish = Wish(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle, line)
+    wish = GenerateRequest(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle, line)
     command(wish, as_json, quiet)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.comparisons.internals import Asked, seen, with_features
+from heedful.comparisons.internals import Explained, seen, with_features
 from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
@@ -31,11 +31,11 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.input import Encoded
-from heedful.core.internals import Inside
+from heedful.core.internals import Internals
 from heedful.core.progress import Report, Step
 from heedful.core.registry import Explainer
 from heedful.core.versions import versions
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.models.load import load
 from heedful.models.passes import BudgetSpentError, check_budget
 
@@ -80,7 +80,7 @@ def explain(
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
-    run = model if isinstance(model, Run) else Run(load(model))
+    run = model if isinstance(model, CachedModel) else CachedModel(load(model))
     made = plan(
         run.model, text, methods, target, unit, seed, budget,
         long=long, params=params, evidence=evidence, draws=draws, timed=False,
@@ -95,13 +95,13 @@ def carry_out(
     made: Plan,
     progress: Report | None = None,
     keep_partial: bool = True,
-    run: Run | None = None,
+    run: CachedModel | None = None,
     look: bool = True,
 ) -> Comparison:
     """Run a plan; `look` also tells what was seen on the way (heedful.comparisons.internals), which takes
     time."""
     started = time.perf_counter()
-    run = run or Run(made.model)
+    run = run or CachedModel(made.model)
     run.progress = progress
     found: dict[str, Attribution] = {}
     refused = dict(made.refused)
@@ -120,19 +120,19 @@ def carry_out(
     facts = made.model.facts() | made.predicted
     seconds = made.seconds_taken + time.perf_counter() - started
     settings = {**made.settings, "seconds": seconds} | stopped
-    inside = _inside(run, made, ordered) if look else Inside()
+    inside = _inside(run, made, ordered) if look else Internals()
     return Comparison(tuple(ordered), facts, settings, refused, evidence, inside)
 
 
-def _inside(run: Run, made: Plan, items: list[Attribution]) -> Inside:
+def _inside(run: CachedModel, made: Plan, items: list[Attribution]) -> Internals:
     """What was seen on the way; of a text in windows nothing is known as a whole."""
     if not items or len(made.pieces) > 1:
-        return Inside()
-    return seen(run, Asked(items, made.settings["unit"], made.settings["seed"]))
+        return Internals()
+    return seen(run, Explained(items, made.settings["unit"], made.settings["seed"]))
 
 
 def _weighed(
-    run: Run, made: Plan, found: Mapping[str, Attribution]
+    run: CachedModel, made: Plan, found: Mapping[str, Attribution]
 ) -> tuple[tuple[Evidence, ...], dict[str, str]]:
     """The methods that ran, weighed, or a setting that tells why not."""
     items = [found[entry.name] for entry in made.chosen if entry.name in found and entry.name != "random"]
@@ -147,7 +147,7 @@ def _weighed(
         return (), {"not weighed": str(error)}
 
 
-def run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
+def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
     """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
     order = made.order
     for index, entry in enumerate(order):
@@ -164,7 +164,7 @@ def run_methods(run: Run, made: Plan, found: dict[str, Attribution], refused: di
         found[entry.name] = replace(joined, cost=cost)
 
 
-def _share(run: Run, made: Plan, order: list[Explainer]) -> int | None:
+def _share(run: CachedModel, made: Plan, order: list[Explainer]) -> int | None:
     """What the first of these methods may run of what is left."""
     entry, left = order[0], run.budget
     if left is None or entry.counts is None:
@@ -178,7 +178,7 @@ def _share(run: Run, made: Plan, order: list[Explainer]) -> int | None:
     return left
 
 
-def _explain_pieces(run: Run, made: Plan, entry: Explainer, step: Step) -> Attribution:
+def _explain_pieces(run: CachedModel, made: Plan, entry: Explainer, step: Step) -> Attribution:
     parts = []
     for number, (piece, _) in enumerate(made.pieces):
         least, most = made.rows_of(entry.name, number)
@@ -229,7 +229,9 @@ def _twice() -> bool:
     return _interrupted_at - before < AGAIN
 
 
-def _stop(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> dict[str, Any]:
+def _stop(
+    run: CachedModel, made: Plan, found: dict[str, Attribution], refused: dict[str, str]
+) -> dict[str, Any]:
     """Say what was not finished; a sampled method is estimated from the rows it has."""
     left = [e for e in made.order if e.name not in found and e.name not in refused]
     if not left:
@@ -245,7 +247,7 @@ def _stop(run: Run, made: Plan, found: dict[str, Attribution], refused: dict[str
     return {"interrupted": current.name}
 
 
-def _from_memory(run: Run, made: Plan, entry: Explainer) -> Attribution | None:
+def _from_memory(run: CachedModel, made: Plan, entry: Explainer) -> Attribution | None:
     """A sampled method again, with as many samples as it has finished: each is remembered, none is run."""
     if "samples" not in entry.params or len(made.pieces) > 1 or run.step.method != entry.name:
         return None
@@ -262,4 +264,4 @@ def _from_memory(run: Run, made: Plan, entry: Explainer) -> Attribution | None:
     return replace(found, notes=(*found.notes, told), cost=cost)
 
 
-__all__ = ["BudgetSpentError", "Run", "carry_out", "explain", "versions"]
+__all__ = ["BudgetSpentError", "CachedModel", "carry_out", "explain", "versions"]

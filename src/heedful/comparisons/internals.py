@@ -21,11 +21,11 @@ from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.input import Encoded
-from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
+from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 
 if TYPE_CHECKING:
     from heedful.core.trace import Trace
-    from heedful.engine.cached_model import Run
+    from heedful.engine.cached_model import CachedModel
     from heedful.features.reading.explain_features import FeatureExplanation
     from heedful.features.sae.autoencoder import SAE
 
@@ -33,7 +33,7 @@ WORDS = 3  # of a feature: where it is strongest
 
 
 @dataclass(frozen=True)
-class Asked:
+class Explained:
     """What was explained, and by what."""
 
     items: Sequence[Attribution]
@@ -41,15 +41,15 @@ class Asked:
     seed: int
 
 
-def seen(run: Run, asked: Asked) -> Inside:
+def seen(run: CachedModel, asked: Explained) -> Internals:
     """From the memory of a run whose text was read in one piece."""
     x, target = asked.items[0].x, asked.items[0].target
     trace = run.trace_of(x, target)
     looked = None if trace is None else _looked(trace, x.units(asked.unit))
-    return Inside(tuple(_removals(run, asked)), looked)
+    return Internals(tuple(_removals(run, asked)), looked)
 
 
-def _removals(run: Run, asked: Asked) -> list[Removal]:
+def _removals(run: CachedModel, asked: Explained) -> list[Removal]:
     """One an operator under which any word was removed alone; that of the evidence first."""
     from heedful.comparisons.single_text import operator_of
 
@@ -67,13 +67,13 @@ def _removals(run: Run, asked: Asked) -> list[Removal]:
     return found
 
 
-def _known(run: Run, asked: Asked, operator: str, keep: Any) -> list[float]:
+def _known(run: CachedModel, asked: Explained, operator: str, keep: Any) -> list[float]:
     first = asked.items[0]
     return run.remembered(first.x, first.target, np.asarray(keep), operator, asked.unit)
 
 
 def _curves(
-    run: Run, asked: Asked, operator: str, d: int
+    run: CachedModel, asked: Explained, operator: str, d: int
 ) -> tuple[dict[str, tuple[tuple[float, float], ...]], tuple[tuple[float, float, float], ...]]:
     """By method, (share removed, f) at the steps that were run; and (share, least, most) of random orders."""
     from heedful.comparisons.single_text import DRAWS
@@ -105,7 +105,7 @@ def _curves(
     return curves, band if len(band) >= least else ()
 
 
-def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> Looked | None:
+def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> AttentionSummary | None:
     """Layers by units; what special tokens get is told apart."""
     from heedful.explainers.raw_attention import answer_rows
 
@@ -115,7 +115,7 @@ def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> Looked | None:
     rows = np.stack([answer_rows(trace, at).mean(0).numpy() for at in range(len(layers))])  # (L, T)
     weights = np.stack([rows[:, list(positions)].sum(1) for positions in groups], axis=1)  # (L, units)
     special = rows[:, list(trace.x.special)].sum(1)
-    return Looked(
+    return AttentionSummary(
         tuple(tuple(layer) for layer in weights.tolist()), tuple(special.tolist()), bool(trace.cross)
     )
 
@@ -129,13 +129,13 @@ def with_features(comparison: Comparison, model: Any, sae: SAE, k: int = 8) -> C
     return replace(comparison, inside=replace(comparison.inside, fired=fired(found)))
 
 
-def fired(found: FeatureExplanation) -> Fired:
+def fired(found: FeatureExplanation) -> ActiveFeatures:
     """In plain numbers, without the dictionary."""
     firings = [
-        Firing(f.index, f.effect, f.estimate, f.strength, _words(found.x, f.activations))
+        FeatureEffect(f.index, f.effect, f.estimate, f.strength, _words(found.x, f.activations))
         for f in found.features
     ]
-    return Fired(
+    return ActiveFeatures(
         found.site, tuple(firings), found.active, found.together, found.everything, found.band,
         tuple(f.effect for f in found.control), found.notes,
     )  # fmt: skip

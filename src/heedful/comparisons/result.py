@@ -16,7 +16,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.input import Encoded
-from heedful.core.internals import Inside
+from heedful.core.internals import Internals
 from heedful.core.result import StoredResult
 from heedful.core.target import Target
 
@@ -33,8 +33,8 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
     refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
     evidence: tuple[Evidence, ...] = ()  # how far the model does what the methods say, on this text
-    inside: Inside = field(
-        default_factory=Inside
+    inside: Internals = field(
+        default_factory=Internals
     )  # what removing words did, where the model looked, which features fired
 
     @property

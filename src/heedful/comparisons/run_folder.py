@@ -26,7 +26,7 @@ from heedful.core.attribution import Attribution, Cost, Written
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.input import Encoded
-from heedful.core.internals import Fired, Firing, Inside, Looked, Removal
+from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 from heedful.core.target import Target
 from heedful.io.files import read_file, write_atomic
 from heedful.io.json_codec import floats_from_json, json_bytes, json_number, parse, to_jsonable
@@ -191,12 +191,12 @@ def _evidence(data: Mapping[str, Any]) -> Evidence:
     return Evidence(**{**data, **numbers, **pairs, "orders": _row(data.get("orders", ()))})
 
 
-def _inside(data: Mapping[str, Any]) -> Inside:
+def _inside(data: Mapping[str, Any]) -> Internals:
     """Runs of before it was kept have none."""
     looked, fired = data.get("looked"), data.get("fired")
-    return Inside(
+    return Internals(
         tuple(map(_removal, data.get("removals", ()))),
-        looked and Looked(_rows(looked["weights"]), _row(looked["special"]), looked["cross"]),
+        looked and AttentionSummary(_rows(looked["weights"]), _row(looked["special"]), looked["cross"]),
         fired and _fired(fired),
     )
 
@@ -206,18 +206,18 @@ def _removal(data: Mapping[str, Any]) -> Removal:
     return Removal(data["operator"], _row(data["alone"]), curves, _rows(data["band"]))
 
 
-def _fired(data: Mapping[str, Any]) -> Fired:
+def _fired(data: Mapping[str, Any]) -> ActiveFeatures:
     together, everything = _row([data["together"], data["everything"]])
     firings = tuple(map(_firing, data["features"]))
     band, control = _row(data["band"]), _row(data["control"])
-    return Fired(
+    return ActiveFeatures(
         data["site"], firings, data["active"], together, everything, band, control, tuple(data["notes"])
     )
 
 
-def _firing(data: Mapping[str, Any]) -> Firing:
+def _firing(data: Mapping[str, Any]) -> FeatureEffect:
     effect, estimate, strength = _row([data[name] for name in ("effect", "estimate", "strength")])
-    return Firing(data["feature"], effect, estimate, strength, tuple(data["words"]))
+    return FeatureEffect(data["feature"], effect, estimate, strength, tuple(data["words"]))
 
 
 def _row(values: Any) -> Any:

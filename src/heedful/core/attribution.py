@@ -35,7 +35,7 @@ class Cost(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class Word(NotebookRepr):
+class UnitScore(NotebookRepr):
     """A word of the text with its score: the sum of its tokens' scores."""
 
     text: str
@@ -126,7 +126,7 @@ class Attribution(StoredResult):
         strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
-    def words(self) -> list[Word]:
+    def words(self) -> list[UnitScore]:
         """Word view. A word removed as a whole has its score (and error) spread evenly over its tokens,
         so sums give both back exactly."""
         count = len(self.x.word_spans)
@@ -136,7 +136,7 @@ class Attribution(StoredResult):
                 totals[word] += self.scores[position]
                 errors[word] += 0.0 if self.stderr is None else self.stderr[position]
         return [
-            Word(
+            UnitScore(
                 self.x.word_text(i),
                 float(totals[i]),
                 None if self.stderr is None else float(errors[i]),
@@ -145,7 +145,7 @@ class Attribution(StoredResult):
             for i in range(count)
         ]
 
-    def units(self, name: str = "word") -> list[Word]:
+    def units(self, name: str = "word") -> list[UnitScore]:
         """Words, or the tokens or sentences that were scored when the unit is one of these."""
         if name == "word":
             return self.words()
@@ -154,10 +154,12 @@ class Attribution(StoredResult):
             start = min(self.x.offsets[p][0] for p in positions)
             end = max(self.x.offsets[p][1] for p in positions)
             error = None if self.stderr is None else float(self.stderr[positions].sum())
-            parts.append(Word(self.x.text[start:end], float(self.scores[positions].sum()), error, start, end))
+            parts.append(
+                UnitScore(self.x.text[start:end], float(self.scores[positions].sum()), error, start, end)
+            )
         return parts
 
-    def top(self, k: int = 5) -> list[Word]:
+    def top(self, k: int = 5) -> list[UnitScore]:
         """The k words with the largest absolute score, largest first (ties in reading order)."""
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
 

@@ -19,7 +19,7 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class Looked:
+class AttentionSummary:
     """Where each layer looked from where the answer was read, mean over heads."""
 
     weights: tuple[tuple[float, ...], ...]  # (layers, units)
@@ -28,7 +28,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Firing:
+class FeatureEffect:
     """One feature of a dictionary on this text."""
 
     feature: int
@@ -39,11 +39,11 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Fired(NotebookRepr):
+class ActiveFeatures(NotebookRepr):
     """The strongest features of a dictionary on this text."""
 
     site: str
-    features: tuple[Firing, ...]
+    features: tuple[FeatureEffect, ...]
     active: int  # features that fire anywhere in the text
     together: float  # effect of removing these at once
     everything: float  # effect of removing all
@@ -53,9 +53,9 @@ class Fired(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class Inside(NotebookRepr):
+class Internals(NotebookRepr):
     """What a run saw besides scores; see heedful.comparisons.internals."""
 
     removals: tuple[Removal, ...] = ()
-    looked: Looked | None = None
-    fired: Fired | None = None
+    looked: AttentionSummary | None = None
+    fired: ActiveFeatures | None = None

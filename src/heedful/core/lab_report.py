@@ -27,7 +27,7 @@ Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
-class Said:
+class Paragraph:
     """A paragraph."""
 
     text: str
@@ -78,10 +78,10 @@ class Claim:
         return self.interval is None
 
 
-Part = Said | Table | Figure | Claim
+Part = Paragraph | Table | Figure | Claim
 
 
-KINDS: dict[str, type[Part]] = {"said": Said, "table": Table, "figure": Figure, "claim": Claim}
+KINDS: dict[str, type[Part]] = {"said": Paragraph, "table": Table, "figure": Figure, "claim": Claim}
 
 
 @dataclass(frozen=True, repr=False, eq=False)

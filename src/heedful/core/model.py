@@ -22,7 +22,7 @@ from heedful.core.trace import Trace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from heedful.models.passes import Memory
+    from heedful.models.passes import RowCache
 
 
 Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
@@ -89,7 +89,7 @@ class Model(Protocol):
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: Memory | None = None,
+        memory: RowCache | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d). d counts the units of x, and behind them, if wished,
         those of what was written."""

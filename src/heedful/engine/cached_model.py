@@ -14,13 +14,13 @@ from heedful.core.model import Masks, Model
 from heedful.core.progress import Report, Step
 from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.models.passes import BudgetSpentError, Memory, check_budget
+from heedful.models.passes import BudgetSpentError, RowCache, check_budget
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Run:
+class CachedModel:
     """A model that remembers: each trace and each row is computed once, whoever asks.
 
     `heedful.explain` takes one in place of a model, and what was run before need not be run again.
@@ -33,7 +33,7 @@ class Run:
         self.intended = 0  # rows an interrupted method had set out to run: what it drew depends on it
         self._until = None if budget is None else model.spent.unique + budget
         self._traces: dict[tuple[Encoded, Target], Trace] = {}
-        self._rows: dict[tuple[Encoded, Target], Memory] = {}
+        self._rows: dict[tuple[Encoded, Target], RowCache] = {}
         self._remembered = Cost()  # asked for and found in memory
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +88,7 @@ class Run:
     def rows(
         self, x: Encoded, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
     ) -> Floats:
-        memory = self._rows.setdefault((x, target), Memory())
+        memory = self._rows.setdefault((x, target), RowCache())
         memory.allowed = self.budget
         values = self.model.rows(x, target, keep, operator, unit, self._tell, memory)
         self.asked += len(keep)

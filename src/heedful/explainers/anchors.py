@@ -88,7 +88,7 @@ class Sampler:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AnchorPrecision:
     """How precise a rule is, by rows that had no part in choosing it."""
 
     precision: float
@@ -186,7 +186,7 @@ def _rule(x: Encoded, groups: list[list[int]], arm: Arm) -> str:
     return rule or "(nothing: the prediction holds by itself)"
 
 
-def judge(sampler: Sampler, arm: Arm, delta: float) -> Verdict:
+def judge(sampler: Sampler, arm: Arm, delta: float) -> AnchorPrecision:
     """The precision of a rule by fresh rows, or by all there are."""
     from scipy.stats import beta
 
@@ -197,12 +197,12 @@ def judge(sampler: Sampler, arm: Arm, delta: float) -> Verdict:
         outside = [u for u in range(sampler.count) if u not in arm.units]
         keep[:, outside] = list(product([False, True], repeat=rest))
         sampler.ask(fresh, keep)
-        return Verdict(fresh.mean, fresh.mean, fresh.mean, fresh.trials, exact=True)
+        return AnchorPrecision(fresh.mean, fresh.mean, fresh.mean, fresh.trials, exact=True)
     sampler.draw(fresh, rows)
     missed = fresh.trials - fresh.hits
     low = float(beta.ppf(delta / 2, fresh.hits, missed + 1)) if fresh.hits else 0.0
     high = float(beta.ppf(1 - delta / 2, fresh.hits + 1, missed)) if missed else 1.0
-    return Verdict(fresh.mean, low, high, fresh.trials, exact=False)
+    return AnchorPrecision(fresh.mean, low, high, fresh.trials, exact=False)
 
 
 def _margin(model: Model, target: Target) -> Target:

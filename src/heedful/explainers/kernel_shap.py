@@ -90,7 +90,7 @@ def kernel_shap(
 
 def _solve(
     ask: mask_sampling.Ask,
-    pairs: mask_sampling.Pairs | None,
+    pairs: mask_sampling.MaskPairs | None,
     ends: tuple[float, float],
     rows: int,
     precision: float,

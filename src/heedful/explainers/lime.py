@@ -130,7 +130,12 @@ Answer = tuple[Floats, Floats, float, tuple[str, ...]]  # scores, standard error
 
 
 def _adjusted(
-    ask: mask_sampling.Ask, pairs: mask_sampling.Pairs | None, d: int, rows: int, precision: float, nu: float
+    ask: mask_sampling.Ask,
+    pairs: mask_sampling.MaskPairs | None,
+    d: int,
+    rows: int,
+    precision: float,
+    nu: float,
 ) -> Answer:
     everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
     if pairs is None:  # a line through two points

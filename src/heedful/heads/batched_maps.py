@@ -18,7 +18,7 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.progress import Progress
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 from heedful.models.backend import Inputs
 from heedful.models.passes import halving
 
@@ -35,12 +35,12 @@ class Pass:
     notes: tuple[str, ...] = ()
 
 
-def row_of(x: Encoded) -> Row:
-    return Row(x.ids, x.type_ids)
+def row_of(x: Encoded) -> InputRow:
+    return InputRow(x.ids, x.type_ids)
 
 
 def passes(
-    model: Any, rows: Sequence[Row], progress: Progress | None = None, *, logits: bool = False
+    model: Any, rows: Sequence[InputRow], progress: Progress | None = None, *, logits: bool = False
 ) -> Iterator[Pass]:
     """Every row once; shorter ones first. `logits` are those of every position, of a causal model."""
     require_maps(model)
@@ -83,7 +83,7 @@ def _require_square(model: Any, attentions: Sequence[Tensor], length: int) -> No
         )
 
 
-def _chunks(rows: Sequence[Row], alone: bool) -> list[list[int]]:
+def _chunks(rows: Sequence[InputRow], alone: bool) -> list[list[int]]:
     """Indices of rows of the same length, as many as fit a pass."""
     lengths: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
@@ -95,7 +95,7 @@ def _chunks(rows: Sequence[Row], alone: bool) -> list[list[int]]:
     return found
 
 
-def _run(model: Any, rows: list[Row], indices: list[int], logits: bool) -> Pass:
+def _run(model: Any, rows: list[InputRow], indices: list[int], logits: bool) -> Pass:
     ids = torch.tensor([row.ids for row in rows])  # (B, T)
     types = None if rows[0].type_ids is None else torch.tensor([row.type_ids for row in rows])
     answer = None

@@ -27,7 +27,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.model import missing
 from heedful.core.target import Target
-from heedful.heads.maps import Maps, Side, Weights
+from heedful.heads.maps import MapAxis, Maps, Weights
 from heedful.heads.word_maps import reachable
 from heedful.models import targets
 from heedful.models.adapter import GENERATORS
@@ -152,7 +152,7 @@ def _stacks(model: Any, x: Encoded, written: Sequence[int], seen: Any, found: An
     )
 
 
-def _maps(name: str, weights: Weights, queries: Side, keys: Side, grads: Any) -> Maps:
+def _maps(name: str, weights: Weights, queries: MapAxis, keys: MapAxis, grads: Any) -> Maps:
     made = Maps(name, weights, queries, keys, causal=is_causal(weights))
     if not grads:
         return made
@@ -228,7 +228,7 @@ def _longer(readout: tuple[float, ...], seen: Any) -> tuple[float, ...]:
 # --- edges ----------------------------------------------------------------------------------------------
 
 
-def text_side(x: Encoded) -> Side:
+def text_side(x: Encoded) -> MapAxis:
     """The tokens of a text; a piece that continues a word is shown as ##piece, whatever the tokenizer."""
     labels, before = [], -1
     for token, span, special, word in zip(x.tokens, x.offsets, x.special, x.words, strict=True):
@@ -237,16 +237,16 @@ def text_side(x: Encoded) -> Side:
         labels.append(shown)
         before = word
     texts = tuple(map(x.word_text, range(len(x.word_spans))))
-    return Side(tuple(labels), x.special, x.words, x.segments, texts)
+    return MapAxis(tuple(labels), x.special, x.words, x.segments, texts)
 
 
-def _pooling(queries: int) -> Side:
+def _pooling(queries: int) -> MapAxis:
     """Queries that are no tokens of the text: a learned one that reads the answer off."""
     names = ("answer",) if queries == 1 else tuple(f"query {q}" for q in range(queries))
-    return Side(names, (False,) * queries, (-1,) * queries, (-1,) * queries)
+    return MapAxis(names, (False,) * queries, (-1,) * queries, (-1,) * queries)
 
 
-def _answer_side(model: Any, x: Encoded, written: Sequence[int], length: int) -> Side:
+def _answer_side(model: Any, x: Encoded, written: Sequence[int], length: int) -> MapAxis:
     """What a decoder reads: its start token, then what was written; a classifier's reads the text again."""
     start = model.backend.special_id("decoder_start")
     ids = [start or 0, *(written if model.kind == "encoder-decoder" else x.ids[:-1])]

@@ -78,7 +78,7 @@ def head_distance(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self")
 
 
 @dataclass(frozen=True, eq=False)
-class Layout(NotebookRepr):
+class HeadLayout(NotebookRepr):
     """Heads as points in the plane."""
 
     points: Floats  # (L H, 2)
@@ -89,13 +89,13 @@ class Layout(NotebookRepr):
     by_chance: float  # of points spread alike in all directions
 
 
-def heads_layout(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self") -> Layout:
+def heads_layout(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self") -> HeadLayout:
     """Heads that look alike lie together."""
     given = [atlases] if isinstance(atlases, HasStacks) else list(atlases)
     distance = np.sqrt(head_distance(given, stack))
     layers, heads = given[0].stack(stack).weights.shape[:2]
     points, kept = classical_scaling(distance)
-    return Layout(
+    return HeadLayout(
         points,
         tuple(np.repeat(np.arange(layers), heads).tolist()),
         tuple(np.tile(np.arange(heads), layers).tolist()),

@@ -43,7 +43,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.heads.maps import Flags, Maps, Side
+from heedful.heads.maps import Flags, MapAxis, Maps
 from heedful.heads.word_maps import asked, reachable
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
@@ -154,7 +154,7 @@ def _own(maps: Maps) -> Flags:
     return own if _same_places(maps) else np.zeros_like(own)
 
 
-def _stops(side: Side) -> Flags:
+def _stops(side: MapAxis) -> Flags:
     return np.array([label in STOPS for label in side.labels])
 
 

@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Side:
+class MapAxis:
     """The tokens, or words, along one edge of a map."""
 
     labels: tuple[str, ...]  # as shown
@@ -37,8 +37,8 @@ class Maps:
 
     stack: str  # "self", "decoder" or "cross"
     weights: Weights  # (L, H, Q, K)
-    queries: Side  # Q; a single-query layer has one
-    keys: Side  # K
+    queries: MapAxis  # Q; a single-query layer has one
+    keys: MapAxis  # K
     causal: bool = False
     grads: Weights | None = None  # (L, H, Q, K): of the target with respect to the weights
     allowed: Flags | None = (

@@ -23,10 +23,10 @@ from dataclasses import replace
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.heads.maps import Flags, Maps, Side, Weights
+from heedful.heads.maps import Flags, MapAxis, Maps, Weights
 
 
-def groups(side: Side) -> list[list[int]]:
+def groups(side: MapAxis) -> list[list[int]]:
     """Token positions of each word, and of each special token alone, in reading order."""
     found: dict[tuple[str, int], list[int]] = {}
     for position, word in enumerate(side.words):
@@ -34,11 +34,11 @@ def groups(side: Side) -> list[list[int]]:
     return list(found.values())
 
 
-def word_side(side: Side) -> Side:
+def word_side(side: MapAxis) -> MapAxis:
     """The same edge by words."""
     parts = groups(side)
     first = [part[0] for part in parts]
-    return Side(
+    return MapAxis(
         labels=tuple(_label(side, part) for part in parts),
         special=tuple(side.special[t] for t in first),
         words=tuple(side.words[t] for t in first),
@@ -47,26 +47,26 @@ def word_side(side: Side) -> Side:
     )
 
 
-def _label(side: Side, part: list[int]) -> str:
+def _label(side: MapAxis, part: list[int]) -> str:
     word = side.words[part[0]]
     if 0 <= word < len(side.texts):
         return side.texts[word]
     return "".join([side.labels[part[0]], *(side.labels[t].removeprefix("##") for t in part[1:])])
 
 
-def merged(matrix: Floats, queries: Side, keys: Side) -> Floats:
+def merged(matrix: Floats, queries: MapAxis, keys: MapAxis) -> Floats:
     """(..., Q, K) tokens -> (..., words, words): sum to, mean from."""
     sizes = np.array([len(part) for part in groups(queries)], dtype=np.float64)
     return np.asarray(summed(matrix, queries, keys) / sizes[:, None])
 
 
-def summed(matrix: Floats, queries: Side, keys: Side) -> Floats:
+def summed(matrix: Floats, queries: MapAxis, keys: MapAxis) -> Floats:
     """(..., Q, K) tokens -> (..., words, words): sum to and from, for what adds up, such as effects."""
     rows, columns = groups(queries), summed_columns(matrix, keys)
     return np.asarray(np.add.reduceat(columns[..., _order(rows), :], _starts(rows), axis=-2))
 
 
-def summed_columns(matrix: Floats, keys: Side) -> Floats:
+def summed_columns(matrix: Floats, keys: MapAxis) -> Floats:
     """(..., K) -> (..., words): what goes to a word's tokens, together."""
     columns = groups(keys)
     return np.asarray(np.add.reduceat(matrix[..., _order(columns)], _starts(columns), axis=-1))
@@ -103,7 +103,7 @@ def _any_pair(maps: Maps, allowed: Flags) -> Flags:
     return np.asarray(summed(allowed.astype(np.float64), maps.queries, maps.keys) > 0)
 
 
-def summed_shares(shares: tuple[float, ...], side: Side) -> tuple[float, ...]:
+def summed_shares(shares: tuple[float, ...], side: MapAxis) -> tuple[float, ...]:
     """(Q,) by words: shares of a whole add up."""
     return tuple(sum(shares[t] for t in part) for part in groups(side)) if shares else ()
 
@@ -115,7 +115,7 @@ def special_mass(maps: Maps) -> Floats:
     return np.asarray(mass[..., rows].mean(-1))
 
 
-def asked(side: Side) -> list[int]:
+def asked(side: MapAxis) -> list[int]:
     """The queries that tell what a head does with words: all that are not special, or all if none is."""
     return [q for q, special in enumerate(side.special) if not special] or list(range(len(side)))
 

@@ -30,7 +30,7 @@ _END = object()
 
 
 @dataclass(frozen=True)
-class Row:
+class DataRow:
     """One row of the source; `broken` says why it could not be read."""
 
     number: int
@@ -76,7 +76,7 @@ class FileSource:
         """Whether what people marked comes along."""
         return self.columns.rationale is not None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[DataRow]:
         read = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[self.kind]
         try:
             yield from islice(read(self.path, self.columns), self.limit)
@@ -115,7 +115,7 @@ class IterableSource:
     def marked(self) -> bool:
         return self.rationales is not None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[DataRow]:
         beside = [given for given in (self.labels, self.rationales) if given is not None]
         for number, (text, *more) in enumerate(
             islice(zip_longest(self.texts, *beside, fillvalue=_END), self.limit)
@@ -126,7 +126,7 @@ class IterableSource:
                     fix="Give one of each a text",
                 )
             label = more[0] if self.labels is not None else None
-            yield Row(number, text, label, more[-1] if self.rationales is not None else None)
+            yield DataRow(number, text, label, more[-1] if self.rationales is not None else None)
 
     def facts(self) -> dict[str, Any]:
         """Shards know their rows by their own sums, so little is needed here."""
@@ -140,7 +140,7 @@ class IterableSource:
         return len(self.texts) if self.limit is None else min(self.limit, len(self.texts))
 
 
-def in_random_order(source: Source, seed: int, window: int = WINDOW) -> Iterator[Row]:
+def in_random_order(source: Source, seed: int, window: int = WINDOW) -> Iterator[DataRow]:
     """Rows in a random order of their own: files are often sorted, by label say.
 
     `limit` rows of all are taken. At most `window` rows are in memory: the source is read once for each.
@@ -149,7 +149,7 @@ def in_random_order(source: Source, seed: int, window: int = WINDOW) -> Iterator
     return _without_copies(_shuffled(source, seed, window) if source.again else source.rows())
 
 
-def _shuffled(source: Source, seed: int, window: int) -> Iterator[Row]:
+def _shuffled(source: Source, seed: int, window: int) -> Iterator[DataRow]:
     every = replace(source, limit=None)
     order = np.random.default_rng([seed, 2]).permutation(every.count() or 0)[: source.limit]
     for first in range(0, len(order), window):
@@ -159,7 +159,7 @@ def _shuffled(source: Source, seed: int, window: int) -> Iterator[Row]:
         yield from (found[number] for number in here)
 
 
-def _without_copies(rows: Iterable[Row]) -> Iterator[Row]:
+def _without_copies(rows: Iterable[DataRow]) -> Iterator[DataRow]:
     seen: dict[bytes, int] = {}
     for row in rows:
         if not isinstance(row.text, str) or row.broken:
@@ -309,7 +309,7 @@ def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:
         yield record
 
 
-def _csv(path: Path, columns: Columns) -> Iterator[Row]:
+def _csv(path: Path, columns: Columns) -> Iterator[DataRow]:
     """A field may have as many characters as csv allows, 131,072. Empty lines at the end are no rows."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("rb") as file:
@@ -329,28 +329,28 @@ def _csv(path: Path, columns: Columns) -> Iterator[Row]:
                 empty += 1
                 continue
             for back in range(empty, 0, -1):
-                yield Row(number, broken=f"line {record.first - back}: the line is empty")
+                yield DataRow(number, broken=f"line {record.first - back}: the line is empty")
                 number += 1
             empty = 0
             try:
                 fields = record.fields(delimiter)
             except csv.Error as error:
-                yield Row(number, broken=f"{record.where}: {error}")
+                yield DataRow(number, broken=f"{record.where}: {error}")
             else:
                 yield _csv_row(number, fields, places, len(head), record.where)
             number += 1
 
 
-def _csv_row(number: int, fields: list[str], places: dict[str, int], width: int, where: str) -> Row:
+def _csv_row(number: int, fields: list[str], places: dict[str, int], width: int, where: str) -> DataRow:
     if len(fields) != width:
-        return Row(number, broken=f"{where}: {len(fields)} fields, but the header has {width}")
+        return DataRow(number, broken=f"{where}: {len(fields)} fields, but the header has {width}")
     found = {field: fields[place] for field, place in places.items()}
     if found.get("label") == "":
         found.pop("label")
-    return Row(number, **_parsed(found))
+    return DataRow(number, **_parsed(found))
 
 
-def _jsonl(path: Path, columns: Columns) -> Iterator[Row]:
+def _jsonl(path: Path, columns: Columns) -> Iterator[DataRow]:
     """Empty lines at the end are no rows."""
     number = empty = 0
     with path.open("rb") as file:
@@ -359,16 +359,18 @@ def _jsonl(path: Path, columns: Columns) -> Iterator[Row]:
                 empty += 1
                 continue
             for back in range(empty, 0, -1):
-                yield Row(number, broken=f"line {at - back}: the line is empty")
+                yield DataRow(number, broken=f"line {at - back}: the line is empty")
                 number += 1
             empty = 0
             data = _json(line, at)
             if isinstance(data, str):
-                yield Row(number, broken=data)
+                yield DataRow(number, broken=data)
             elif columns.text not in data:
-                yield Row(number, broken=f"line {at}: there is no {columns.text!r}")
+                yield DataRow(number, broken=f"line {at}: there is no {columns.text!r}")
             else:
-                yield Row(number, **_parsed({field: data.get(name) for field, name in columns.named.items()}))
+                yield DataRow(
+                    number, **_parsed({field: data.get(name) for field, name in columns.named.items()})
+                )
             number += 1
 
 
@@ -397,7 +399,7 @@ def _check_jsonl(path: Path, columns: Columns) -> None:
             raise _missing(path, name, there)
 
 
-def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
+def _parquet(path: Path, columns: Columns) -> Iterator[DataRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -423,7 +425,7 @@ def _parquet(path: Path, columns: Columns) -> Iterator[Row]:
                 return
             every = {field: _values(batch.column(name)) for field, name in columns.named.items()}
             for values in zip(*every.values(), strict=True):
-                yield Row(number, **_parsed(dict(zip(every, values, strict=True))))
+                yield DataRow(number, **_parsed(dict(zip(every, values, strict=True))))
                 number += 1
 
 

@@ -41,7 +41,7 @@ from heedful.labs.measures.alignment_scores import (
 )
 from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, mean_of
 from heedful.trials.tests.seeds import over_both
@@ -52,7 +52,7 @@ SHOWN = {MEAN: "cross-attention", ROLLOUT: "rollout", CHEFER: "Chefer's rules", 
 
 
 @dataclass(frozen=True)
-class Sizes:
+class AlignmentSizes:
     train: int  # sentences
     test: int
     texts: int  # explained, the first of the test
@@ -61,8 +61,8 @@ class Sizes:
     width: int
 
 
-FULL = Sizes(8000, 500, 80, 4, 250, 64)
-FAST = Sizes(4000, 300, 30, 1, 250, 48)
+FULL = AlignmentSizes(8000, 500, 80, 4, 250, 64)
+FAST = AlignmentSizes(4000, 300, 30, 1, 250, 48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def alignment(run: LabRun) -> None:
     draw_map(run, models[0])
 
 
-def trained(seed: int, data: int, sizes: Sizes) -> Translator:
+def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
     """Round by round until it translates what it trains on; test sentences have no say."""
     words = language(seed)
     pairs = sentences(words, sizes.train + sizes.test, data)
@@ -118,7 +118,7 @@ def trained(seed: int, data: int, sizes: Sizes) -> Translator:
     return Translator(model, words, pairs[held], steps, right)
 
 
-def tell_translation(run: LabRun, models: list[Translator], sizes: Sizes) -> None:
+def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSizes) -> None:
     pair = models[0].test[0]
     run.say(
         f"""A sentence: "{" ".join(pair.source)}" is "{" ".join(pair.target)}". Verbs go last, adverbs first,
@@ -146,7 +146,7 @@ def _flat(shares: Floats) -> tuple[float, float, float]:
 Found = Mapping[str, Floats]  # method -> (sentences, METRICS), models averaged
 
 
-def measures(run: LabRun, models: list[Translator], sizes: Sizes) -> Found:
+def measures(run: LabRun, models: list[Translator], sizes: AlignmentSizes) -> Found:
     rng = np.random.default_rng(run.seed)
     every: dict[str, list[list[tuple[float, ...]]]] = {}
     for number, each in enumerate(models):
@@ -176,7 +176,7 @@ def tell_found(run: LabRun, found: Found) -> None:
     for name, values in found.items():
         spans = [_flat(values[:, 0]), _flat(values[np.isfinite(values[:, 3]), 3])]
         parts = ([span[i] for span in spans] for i in range(3))
-        groups.append(Group(name, *parts))
+        groups.append(BarGroup(name, *parts))
     run.figure(
         "found",
         bars(

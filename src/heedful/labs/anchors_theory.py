@@ -31,9 +31,9 @@ from heedful.core import registry
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.data.anchor_cases import Case, bag_case, chosen, head_case, one_head
+from heedful.labs.data.anchor_cases import AnchorCase, bag_case, chosen, head_case, one_head
 from heedful.labs.data.reviews import reviews
-from heedful.labs.models.tfidf import Bag, fit_tfidf, words
+from heedful.labs.models.tfidf import TfidfModel, fit_tfidf, words
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats import linear_anchors
@@ -81,7 +81,7 @@ def anchors_theory(run: LabRun) -> None:
     searched(run, cases)
 
 
-def same_sign(run: LabRun, cases: list[Case], zoo: Any, rng: np.random.Generator) -> None:
+def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Generator) -> None:
     """Whether the answer follows the linear rule on texts with words removed at random."""
     wrong, spread = [], []
     for number, case in enumerate(cases):
@@ -114,7 +114,7 @@ def same_sign(run: LabRun, cases: list[Case], zoo: Any, rng: np.random.Generator
     )
 
 
-def precisions(run: LabRun, cases: dict[str, list[Case]]) -> None:
+def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
     """Predicted against counted precision: no anchor, every single word, and the best few."""
     series, rows = [], []
     for (name, some), bound in zip(cases.items(), (0.06, 0.12), strict=True):
@@ -163,7 +163,7 @@ def precision_pairs(rule: LinearRule) -> Floats:
     return np.array([[linear_anchors.gaussian(rule, a), linear_anchors.exact(rule, a)] for a in anchors])
 
 
-def growing(run: LabRun, bag: Bag, texts: list[str], rng: np.random.Generator) -> None:
+def growing(run: LabRun, bag: TfidfModel, texts: list[str], rng: np.random.Generator) -> None:
     """How far the sum of what comes and goes is from a normal law, as texts grow: largest gap of the laws."""
     count, draws = (24, 8000) if run.fast else (60, 40000)
     known = [bag.weights[w] for text in texts for w in words(text.lower()) if w in bag.weights]
@@ -204,7 +204,7 @@ def normal_gap(weights: Floats, draws: int, rng: np.random.Generator) -> float:
     return float(stats.kstest(sums, "norm").statistic)
 
 
-def searched(run: LabRun, cases: dict[str, list[Case]]) -> None:
+def searched(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
     """The search that knows nothing of weights, against what the weights foretell."""
     rows = []
     for (name, some), least in zip(cases.items(), SAME, strict=False):
@@ -275,7 +275,7 @@ class Met:
         )
 
 
-def anchor_of(case: Case, samples: int, seed: int) -> list[int]:
+def anchor_of(case: AnchorCase, samples: int, seed: int) -> list[int]:
     """Positions of the anchor that the search finds."""
     settings = {"threshold": THRESHOLD, "samples": samples, "operator": case.operator, "seed": seed}
     found = registry.get("anchors")(case.model, case.x, case.target, **settings)

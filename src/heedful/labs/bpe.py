@@ -41,7 +41,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Step:
+class MergeStep:
     """One merge: the pair, how often it stood there, and the words afterwards."""
 
     pair: Pair
@@ -50,11 +50,11 @@ class Step:
     words: list[list[str]]
 
 
-def by_counting(text: str, merges: int) -> list[Step]:
+def by_counting(text: str, merges: int) -> list[MergeStep]:
     """Character-level BPE of words, counted from scratch at every step."""
     words = [list(word) for word in text.split()]
     place = {symbol: i for i, symbol in enumerate(sorted({*"".join(text)}))}  # order for ties
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     for _ in range(merges):
         counts = Counter(pair for word in words for pair in pairwise(word))
         if not counts:
@@ -63,7 +63,7 @@ def by_counting(text: str, merges: int) -> list[Step]:
         (pair, count), *others = ranked
         words = [joined(word, pair) for word in words]
         place.setdefault("".join(pair), len(place))
-        steps.append(Step(pair, count, others, words))
+        steps.append(MergeStep(pair, count, others, words))
     return steps
 
 
@@ -141,7 +141,7 @@ def told(others: list[tuple[Pair, int]]) -> str:
     return "none" if not others else f"{' + '.join(others[0][0])} ({others[0][1]})"
 
 
-def agree(run: LabRun, sentence: str, text: str, steps: list[Step]) -> None:
+def agree(run: LabRun, sentence: str, text: str, steps: list[MergeStep]) -> None:
     """One claim: three learners, one list of merges."""
     counted = [step.pair for step in steps]
     letters = len({*text} - {" "})
@@ -181,7 +181,7 @@ def compounds(run: LabRun) -> None:
     )  # fmt: skip
 
 
-def learnt(steps: list[Step], text: str) -> BPE:
+def learnt(steps: list[MergeStep], text: str) -> BPE:
     """What counting found, as a tokenizer of heedful.nn."""
     symbols = [*sorted({*text}), *("".join(step.pair) for step in steps)]
     merges = tuple(step.pair for step in steps)

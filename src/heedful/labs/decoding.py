@@ -31,7 +31,7 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
-from heedful.reports.charts.curves_boxes_bars import Curve, Group, bars, curves
+from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats.intervals import mean_of
 from heedful.trials.intervals import share_of
 
@@ -92,7 +92,7 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
     best = logits.argsort(descending=True)[:SHOWN]
     law = {name: rule(logits).softmax(-1)[best].tolist() for name, rule in RULES.items()}
     names = [writer.text([token]).strip() or "␣" for token in best]
-    groups = [Group(name, [law[rule][i] for rule in law]) for i, name in enumerate(names)]
+    groups = [BarGroup(name, [law[rule][i] for rule in law]) for i, name in enumerate(names)]
     run.figure(
         "next-token",
         bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),

@@ -33,7 +33,7 @@ from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.metrics.score import weigh
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.panels import Panel, heat
 from heedful.reports.charts.word_grid import Scored, word_rows
 from heedful.stats.intervals import SIGNED, max_t
@@ -184,7 +184,7 @@ def evidence(run: LabRun, skills: Floats) -> None:
     run.figure(
         "evidence",
         bars(
-            [Group(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
+            [BarGroup(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
             series=["skill"],
             up="skill (random 0, best found 1)",
             title="Who finds the words that matter",

@@ -57,7 +57,7 @@ WEIGHT = 0.3  # of the regulariser
 
 
 @dataclass(frozen=True)
-class Sizes:
+class DyckSizes:
     grammar: Grammar
     length: int  # of the words that are learnt
     long: int  # and of those that measure generalisation
@@ -69,8 +69,8 @@ class Sizes:
     minimal_steps: int
 
 
-FULL = Sizes(Grammar(2, 4), 28, 450, 10, 40, 1500, 24, 40, 1500)
-FAST = Sizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
+FULL = DyckSizes(Grammar(2, 4), 28, 450, 10, 40, 1500, 24, 40, 1500)
+FAST = DyckSizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
 
 
 @lab(
@@ -90,7 +90,7 @@ def dyck(run: LabRun) -> None:
     one_layer(run, sizes)
 
 
-def two_layers(run: LabRun, sizes: Sizes) -> None:
+def two_layers(run: LabRun, sizes: DyckSizes) -> None:
     """Everything learnt: all are right, and no two look alike."""
     words, test = (draw(sizes.grammar, n, sizes.length, 10 * run.seed + i) for i, n in enumerate((4000, 200)))
 
@@ -134,7 +134,7 @@ def two_layers(run: LabRun, sizes: Sizes) -> None:
     several_maps(run, "maps", maps[:, 1], test, "Second-layer attention of two-layer models")
 
 
-def one_layer(run: LabRun, sizes: Sizes) -> None:
+def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     """The second layer alone: what its maps must have in common."""
     test = draw(sizes.grammar, 300, sizes.length, 10 * run.seed + 5)
     long = draw(sizes.grammar, 60, sizes.long, 10 * run.seed + 6)
@@ -160,7 +160,7 @@ def one_layer(run: LabRun, sizes: Sizes) -> None:
     several_maps(run, "minimal-maps", maps, part, "Attention of one-layer models over states")
 
 
-def minimal(run: LabRun, sizes: Sizes, name: str, weight: float) -> Params:
+def minimal(run: LabRun, sizes: DyckSizes, name: str, weight: float) -> Params:
     """Train on single places: a state that asks, and the counts of the states before it."""
     words = draw(sizes.grammar, 1500, sizes.length, 10 * run.seed + 7)
     query, odds = words.states.flatten(), words.odds.flatten(0, 1)
@@ -197,7 +197,9 @@ def read(p: Params, grammar: Grammar, words: Words) -> Tensor:
     return accuracy(logits.view(len(logits), *words.states.shape, -1), words)
 
 
-def generalising(run: LabRun, found: dict[str, tuple[Params, Floats, Floats, Floats]], sizes: Sizes) -> None:
+def generalising(
+    run: LabRun, found: dict[str, tuple[Params, Floats, Floats, Floats]], sizes: DyckSizes
+) -> None:
     """Violation, and what it costs on long texts."""
     _, _, far, off = found["plain"]
     value, span = rank_correlation(off, far, run.seed)

@@ -38,7 +38,7 @@ from heedful.explainers.kernel_shap import shapley_law
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.nn import OneLayerClassifier
-from heedful.reports.charts.curves_boxes_bars import Curve, Group, bars, curves
+from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats import enumeration, ratio_game
 from heedful.stats.intervals import UNIT, mean_of
 from heedful.stats.lime_limit import Masks
@@ -119,7 +119,7 @@ def one_sentence(run: LabRun, model: Any) -> None:
     found = {name: solved(model, x, target, solve) for name, solve in EXACT.items()}
     rows = [[word, *(values[j] for values in found.values())] for j, word in enumerate(names)]
     run.table(f"“{SENTENCE}”, towards positive", ["word", *found], rows)
-    groups = [Group(word, [float(values[j]) for values in found.values()]) for j, word in enumerate(names)]
+    groups = [BarGroup(word, [float(values[j]) for values in found.values()]) for j, word in enumerate(names)]
     run.figure(
         "sentence",
         bars(groups, list(found), "score towards positive", "Four exact explanations"),

@@ -25,7 +25,7 @@ from heedful.core.arrays import Floats
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.retraining.gold_features import recalls, words_of
 from heedful.stats.intervals import Band, student
@@ -61,7 +61,7 @@ def gold_features(run: LabRun) -> None:
         chosen = [text for text in held if len(box.deciding(frozenset(text))) > 1][:texts]
         bands.append(recall_of(run, name, box, chosen, samples))
     groups = [
-        Group(name, *([float(side[m]) for side in sides] for sides in zip(*bands, strict=True)))
+        BarGroup(name, *([float(side[m]) for side in sides] for sides in zip(*bands, strict=True)))
         for m, name in enumerate(SHOWN)
     ]
     run.figure(

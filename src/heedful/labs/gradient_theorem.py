@@ -51,7 +51,7 @@ SHOWN = {"published": "published", "with the query's path": "ours"}
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadTerms:
     """What one head computes on one text, and the weights it computes it with."""
 
     w_q: Tensor  # (d, d_e)
@@ -78,12 +78,14 @@ class Head:
         return self.pull @ (self.k @ self.q) / self.scale
 
 
-def heads(module: OneLayerClassifier, label: int, e: Tensor, asking: Tensor | None = None) -> Iterator[Head]:
+def heads(
+    module: OneLayerClassifier, label: int, e: Tensor, asking: Tensor | None = None
+) -> Iterator[HeadTerms]:
     """Embeddings e (T, d_e) read head by head; `asking` is the query's embedding, if not that of place 0."""
     first = e[0] if asking is None else asking
     for w_q, w_k, w_v, read in zip(module.query, module.key, module.value, module.readout, strict=True):
         q, k, v = w_q @ first, e @ w_k.T, e @ w_v.T
-        yield Head(w_q, w_k, w_v, read[label], q, k, v @ read[label], single_query(q, k, v)[1])
+        yield HeadTerms(w_q, w_k, w_v, read[label], q, k, v @ read[label], single_query(q, k, v)[1])
 
 
 def logit(module: OneLayerClassifier, label: int, e: Tensor, asking: Tensor | None = None) -> Tensor:
@@ -115,7 +117,7 @@ def by_autograd(module: OneLayerClassifier, label: int, e: Tensor, constant_quer
 
 
 @dataclass(frozen=True)
-class Case:
+class GradientCase:
     """One text before one model. Errors are relative to the gradient's largest row."""
 
     published: Floats  # (T,) error of each row
@@ -133,7 +135,7 @@ class Case:
         return max(abs(self.f), abs(self.sums[0]), abs(self.sums[1]))
 
 
-def measured(module: OneLayerClassifier, label: int, e: Tensor) -> Case:
+def measured(module: OneLayerClassifier, label: int, e: Tensor) -> GradientCase:
     """Formulas against autograd, sums against covariances; the module is in float64."""
     true, frozen = (by_autograd(module, label, e, constant) for constant in (False, True))
     with torch.no_grad():
@@ -148,7 +150,7 @@ def measured(module: OneLayerClassifier, label: int, e: Tensor) -> Case:
         def error(rows: Tensor, judge: Tensor = true) -> Floats:
             return np.asarray(((rows - judge).norm(dim=-1) / size).numpy())
 
-        return Case(
+        return GradientCase(
             error(two_lines),
             error(all_lines),
             error(in_library),
@@ -160,7 +162,7 @@ def measured(module: OneLayerClassifier, label: int, e: Tensor) -> Case:
         )
 
 
-def drawn(k: int, seed: int) -> Case:
+def drawn(k: int, seed: int) -> GradientCase:
     """A random model of k heads, its scores spread enough for attention to matter, on a random text."""
     config = OneLayerConfig(vocab_size=100, heads=k, width=32, d_att=16, d_out=16, pad_id=None)
     module = OneLayerClassifier(config, seed).double()
@@ -171,7 +173,7 @@ def drawn(k: int, seed: int) -> Case:
     return measured(module, 1, module.embed(ids)[0].detach())
 
 
-def trained(count: int, seed: int) -> list[Case]:
+def trained(count: int, seed: int) -> list[GradientCase]:
     """zoo:one-layer on film reviews it never saw."""
     model = heedful.load("zoo:one-layer")
     theirs: Any = model.module
@@ -205,7 +207,7 @@ def gradient_theorem(run: LabRun) -> None:
     completeness(run, groups)
 
 
-def closed_form(run: LabRun, groups: dict[str, list[Case]]) -> None:
+def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     """Which rows each formula gets right."""
     run.table(
         "Error of each formula against autograd, mean over texts",
@@ -250,13 +252,13 @@ def closed_form(run: LabRun, groups: dict[str, list[Case]]) -> None:
     )
 
 
-def digits(cases: list[Case], which: str) -> list[tuple[float, float]]:
+def digits(cases: list[GradientCase], which: str) -> list[tuple[float, float]]:
     """(token, mean of -log10 of the error); rounding leaves some sixteen."""
     errors = np.array([getattr(case, which) for case in cases])  # (n, T)
     return [(float(t), float(-np.log10(np.maximum(errors[:, t], 1e-17)).mean())) for t in range(TOKENS)]
 
 
-def completeness(run: LabRun, groups: dict[str, list[Case]]) -> None:
+def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     """What gradient x input sums to."""
     every = [case for cases in groups.values() for case in cases]
     gaps = [abs(case.sums[0] - case.f) / case.size for case in every]

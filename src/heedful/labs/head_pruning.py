@@ -47,7 +47,7 @@ GONE = "zero"  # how a head that is pruned is disabled: it adds nothing
 
 
 @dataclass(frozen=True)
-class Sizes:
+class PruningSizes:
     texts: int
     groups: tuple[int, ...]  # texts that choose, and as many that measure
     hows: tuple[str, ...]
@@ -57,8 +57,8 @@ class Sizes:
     draws: int  # random sets of heads
 
 
-FULL = Sizes(1600, (4, 10, 25, 60, 150, 400), ("uniform", "zero"), 400, 800, 8, 12)
-FAST = Sizes(160, (1, 2, 4, 8, 20), ("uniform",), 120, 160, 4, 8)
+FULL = PruningSizes(1600, (4, 10, 25, 60, 150, 400), ("uniform", "zero"), 400, 800, 8, 12)
+FAST = PruningSizes(160, (1, 2, 4, 8, 20), ("uniform",), 120, 160, 4, 8)
 
 
 def gains(run: LabRun, model: Any, some: list[Review], how: str) -> tuple[list[str], Floats, Floats]:
@@ -206,7 +206,7 @@ def on_fresh(
     return np.moveaxis(drops.reshape(len(fresh), len(counts), len(orders)), 1, 0)
 
 
-def pruning(run: LabRun, model: Any, some: list[Review], sizes: Sizes) -> None:
+def pruning(run: LabRun, model: Any, some: list[Review], sizes: PruningSizes) -> None:
     """One after another, and as many at random."""
     first, fresh = some[: sizes.pruned], some[sizes.pruned : sizes.pruned + sizes.fresh]
     names = list(units_of(model, "head")[0])

@@ -59,7 +59,7 @@ OPTIMISERS = {"plain descent": torch.optim.SGD, "Adam": torch.optim.Adam}
 
 
 @dataclass(frozen=True)
-class Sizes:
+class HistogramSizes:
     config: CountConfig
     recipe: Recipe
     drawn: int  # sequences, train and test
@@ -68,8 +68,8 @@ class Sizes:
     texts: int  # explained
 
 
-FULL = Sizes(CountConfig(), Recipe(steps=1600), 50_400, 2, 300, 45)
-FAST = Sizes(CountConfig(length=6, letters=6), Recipe(steps=400, rate=6e-3), 20_000, 1, 40, 24)
+FULL = HistogramSizes(CountConfig(), Recipe(steps=1600), 50_400, 2, 300, 45)
+FAST = HistogramSizes(CountConfig(length=6, letters=6), Recipe(steps=400, rate=6e-3), 20_000, 1, 40, 24)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Trained:
     starts: int  # random starts it took
 
 
-def solved(run: LabRun, kind: str, number: int, sizes: Sizes, x: Tensor, test: Tensor) -> Trained:
+def solved(run: LabRun, kind: str, number: int, sizes: HistogramSizes, x: Tensor, test: Tensor) -> Trained:
     """Train from random starts until one solves the sequences it trains on; held-out ones have no say."""
     config, steps = replace(sizes.config, reads=kind), sizes.recipe.steps
     for start in range(1, 6):
@@ -191,7 +191,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
     )
 
 
-def staying(run: LabRun, models: dict[str, Trained], sizes: Sizes, x: Tensor, test: Tensor) -> None:
+def staying(run: LabRun, models: dict[str, Trained], sizes: HistogramSizes, x: Tensor, test: Tensor) -> None:
     """Let go of the bounds, shake, and train on: does it leave? And does a model that has not arrived?"""
     some, rows = test[:2000], []
     moved: dict[tuple[str, str, str], Floats] = {}

@@ -27,7 +27,7 @@ from scipy import special
 import heedful
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.data.one_layer_cases import Case, case, documents, error, fresh
+from heedful.labs.data.one_layer_cases import OneLayerCase, case, documents, error, fresh
 from heedful.reports.charts.curves_boxes_bars import Box, Curve, boxes, curves
 from heedful.stats import lime_first_order, lime_limit, ratio_game
 from heedful.stats.intervals import UNIT, Interval, mean_of
@@ -75,7 +75,7 @@ def lime_theorem(run: LabRun) -> None:
     deletion(run, cases["trained"][:12], rows)
 
 
-def equal_attention(run: LabRun, uniform: Case) -> None:
+def equal_attention(run: LabRun, uniform: OneLayerCase) -> None:
     """Queries of zero: f is linear in the words, and a line fits it without error."""
     exact, plain = uniform.exact(), uniform.mean(lime_first_order.plain)
     off = error(plain, exact)
@@ -89,7 +89,7 @@ def equal_attention(run: LabRun, uniform: Case) -> None:
     )
 
 
-def several_runs(run: LabRun, firsts: dict[str, Case], rows: int) -> None:
+def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> None:
     """LIME's own scatter around the exact limit, and how far the formulas are from both."""
     for number, (name, one) in enumerate(firsts.items()):
         run.progress(number, len(firsts), "runs of LIME")
@@ -142,7 +142,7 @@ def ridge(d: int, rows: int) -> float:
     return float(rows * (a1 - a2) / (rows * (a1 - a2) + 1))
 
 
-def formulas(run: LabRun, cases: dict[str, list[Case]]) -> None:
+def formulas(run: LabRun, cases: dict[str, list[OneLayerCase]]) -> None:
     """Relative error of every formula on every text, and the constant that would have fitted best."""
     errors: dict[str, dict[str, Floats]] = {}
     rows = []
@@ -241,7 +241,7 @@ def sharpening(run: LabRun, trained: Any, texts: list[str]) -> None:
     )
 
 
-def bandwidths(run: LabRun, cases: dict[str, list[Case]], uniform: Case) -> None:
+def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLayerCase) -> None:
     """LIME's kernel width is a free choice: exact coefficients as it varies."""
     swept: dict[str, list[Floats]] = {}
     for number, (name, some) in enumerate(cases.items()):
@@ -295,7 +295,7 @@ def sign_changes(found: Floats) -> list[int]:
     return [int(j) for j in np.flatnonzero((found.min(0) < -least) & (found.max(0) > least))]
 
 
-def deletion(run: LabRun, cases: list[Case], rows: int) -> None:
+def deletion(run: LabRun, cases: list[OneLayerCase], rows: int) -> None:
     """The lime package deletes words: the others move up, and UNK has no share of the attention."""
     off: dict[str, list[float]] = {"unk": [], "delete": []}
     for number, one in enumerate(cases):

@@ -25,7 +25,7 @@ import torch
 import heedful
 from heedful.features.activations.eval_windows import Corpus, activations, corpus
 from heedful.features.measures.quality import Measured, measure
-from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import Splitting, split
 from heedful.features.measures.universality import Universality, compare
 from heedful.features.sae.autoencoder import SAE
@@ -40,7 +40,7 @@ SITE = "blocks.0.neurons"
 
 
 @dataclass(frozen=True)
-class Sizes:
+class MonosemanticitySizes:
     """Of the experiment."""
 
     vocab: int
@@ -54,8 +54,8 @@ class Sizes:
     measured: int  # tokens it is measured on
 
 
-FAST = Sizes(512, 64, 32, 600, (32, 96, 288), 4, 500, 60_000, 12_000)
-FULL = Sizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
+FAST = MonosemanticitySizes(512, 64, 32, 600, (32, 96, 288), 4, 500, 60_000, 12_000)
+FULL = MonosemanticitySizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
 
 
 @lab(
@@ -82,7 +82,7 @@ def monosemanticity(run: LabRun) -> None:
     universality(run, compare(widths[-1], other, models[0], found, other=models[1], seed=run.seed))
 
 
-def language_model(run: LabRun, sizes: Sizes, seed: int) -> Any:
+def language_model(run: LabRun, sizes: MonosemanticitySizes, seed: int) -> Any:
     """One layer, ReLU, trained on the speeches."""
     reader = tokenizer(sizes.vocab, sizes.context)
     model = GPT2(GPT2Config(sizes.vocab, sizes.context, 1, 4, sizes.width, activation="relu"), seed)
@@ -96,7 +96,7 @@ def language_model(run: LabRun, sizes: Sizes, seed: int) -> Any:
     return heedful.load((model.to_transformers(), reader))
 
 
-def dictionary(run: LabRun, stored: Any, width: int, sizes: Sizes, seed: int) -> SAE:
+def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes, seed: int) -> SAE:
     return heedful.train_sae(
         stored, width, "topk", k=sizes.k, steps=sizes.dictionary_steps, batch=512, lr=3e-3, seed=seed,
         progress=lambda now: run.progress(int(now["step"]), sizes.dictionary_steps, f"{width} features"),
@@ -106,7 +106,7 @@ def dictionary(run: LabRun, stored: Any, width: int, sizes: Sizes, seed: int) ->
 # --- how much of the model they explain ------------------------------------------------------------
 
 
-def recovered(run: LabRun, measured: list[Measured], sizes: Sizes) -> None:
+def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes) -> None:
     run.say(
         f"""A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. Its MLP's
         activations are rebuilt from {sizes.k} features a token, out of dictionaries of three widths. How much
@@ -132,7 +132,7 @@ def recovered(run: LabRun, measured: list[Measured], sizes: Sizes) -> None:
     claim_recovered(run, measured)
 
 
-def draw_recovered(run: LabRun, measured: list[Measured], sizes: Sizes) -> None:
+def draw_recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes) -> None:
     lines = []
     for worst in ("zero", "mean"):
         shown = [one.figures[f"recovered ({worst})"] for one in measured]
@@ -179,7 +179,12 @@ def claim_recovered(run: LabRun, measured: list[Measured]) -> None:
 
 
 def _claim(
-    run: LabRun, sentence: str, figure: Figure, above: float, against: float | None = None, control: str = ""
+    run: LabRun,
+    sentence: str,
+    figure: MeasuredValue,
+    above: float,
+    against: float | None = None,
+    control: str = "",
 ) -> None:
     """The interval lies above a bound and above the control."""
     run.claim(

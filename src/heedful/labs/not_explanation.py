@@ -23,7 +23,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.models.attention_setup import Stage, stage
+from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.reports.charts.curves_boxes_bars import Box, boxes
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import Interval
@@ -60,7 +60,7 @@ def not_explanation(run: LabRun) -> None:
     tell_adversary(run, {name: some[0] for name, some in tried.items() if name != "average"}, few, search)
 
 
-def cast(run: LabRun, here: Stage, count: int) -> dict[str, list[Any]]:
+def cast(run: LabRun, here: AttentionSetup, count: int) -> dict[str, list[Any]]:
     """Name -> models that differ by their seed; zoo:one-layer is one."""
     found: dict[str, list[Any]] = {"lstm": [], "average": [], "one-layer": [here.one]}
     for number in range(count):
@@ -70,7 +70,7 @@ def cast(run: LabRun, here: Stage, count: int) -> dict[str, list[Any]]:
     return found
 
 
-def _cases(model: Any, here: Stage) -> Cases:
+def _cases(model: Any, here: AttentionSetup) -> Cases:
     model.module.requires_grad_(False)
     return prepare(model, [each.text for each in here.shown], [each.label for each in here.shown])
 

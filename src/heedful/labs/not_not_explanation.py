@@ -23,16 +23,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.models.attention_setup import Stage, stage
+from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.nn.train import TrainConfig
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
 from heedful.trials.intervals import mean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
 from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
 from heedful.trials.tests.seeds import Seeds, seeds
-from heedful.trials.tests.trained_adversary import LIMIT, Point, TrainedAdversary, trained_adversary
+from heedful.trials.tests.trained_adversary import LIMIT, LambdaPoint, TrainedAdversary, trained_adversary
 from heedful.trials.training import answers
 
 F1 = "macro-F1"
@@ -129,7 +129,7 @@ def tell_uniform(run: LabRun, flat: Frozen, little: float) -> None:
 # --- another model that looks elsewhere --------------------------------------------------------------------
 
 
-def adversaries(run: LabRun, here: Stage, model: Any, size: Size, apart: Seeds) -> TrainedAdversary:
+def adversaries(run: LabRun, here: AttentionSetup, model: Any, size: Size, apart: Seeds) -> TrainedAdversary:
     """One fit a lambda, from drawn weights."""
     config = replace(here.budget, weight_decay=0.0, steps=int(here.budget.steps * size.longer))
     return trained_adversary(
@@ -138,7 +138,7 @@ def adversaries(run: LabRun, here: Stage, model: Any, size: Size, apart: Seeds) 
     )  # fmt: skip
 
 
-def chosen(moved: TrainedAdversary, kept: float) -> Point:
+def chosen(moved: TrainedAdversary, kept: float) -> LambdaPoint:
     """The one that went farthest and kept the answers; if none did, the one that moved them least, of which
     the claims will tell."""
     best = moved.best(kept) or moved.mildest()
@@ -146,7 +146,9 @@ def chosen(moved: TrainedAdversary, kept: float) -> Point:
     return best
 
 
-def tell_adversary(run: LabRun, here: Stage, flat: Frozen, apart: Seeds, moved: TrainedAdversary) -> None:
+def tell_adversary(
+    run: LabRun, here: AttentionSetup, flat: Frozen, apart: Seeds, moved: TrainedAdversary
+) -> None:
     run.say(
         """Next, a second BiLSTM is trained to answer like the first and to look elsewhere: the more lambda
         weighs, the more it is paid for looking elsewhere. How far it came means something beside what a mere
@@ -173,14 +175,16 @@ def tell_adversary(run: LabRun, here: Stage, flat: Frozen, apart: Seeds, moved: 
     )
 
 
-def _moved(point: Point, here: Stage) -> tuple[Any, ...]:
+def _moved(point: LambdaPoint, here: AttentionSetup) -> tuple[Any, ...]:
     """A row: how far answers and attention went, and both scores."""
     said = judge([answers(each, here.test).argmax(1) for each in point.models], here.test, here.one)
     means = float(point.output.mean()), float(point.moved.mean())
     return f"lambda {point.weight:g}", *means, *(float(said.scores(score).mean()) for score in SCORES)
 
 
-def claim_adversary(run: LabRun, apart: Seeds, moved: TrainedAdversary, best: Point, size: Size) -> None:
+def claim_adversary(
+    run: LabRun, apart: Seeds, moved: TrainedAdversary, best: LambdaPoint, size: Size
+) -> None:
     none, most = moved.points[0], moved.points[-1]
     cost, reach = mean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
@@ -222,7 +226,9 @@ def tell_guides(run: LabRun, led: Guided) -> None:
     )
     run.figure(
         "guides",
-        bars([Group(row[0], (row[1],), (row[2],), (row[3],)) for row in rows], ["F1"], "F1", "Guides, ours"),
+        bars(
+            [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows], ["F1"], "F1", "Guides, ours"
+        ),
         "Bars: mean over networks; lines: 95 % intervals over networks and sentences.",
     )
     claim_guides(run, led)
@@ -273,7 +279,7 @@ def _beside(row: tuple[Any, ...]) -> str:
 # --- the same on zoo:one-layer -----------------------------------------------------------------------------
 
 
-def tell_one_layer(run: LabRun, here: Stage, size: Size) -> None:
+def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     """As it is, with its attention made uniform; the full run trains it again and against itself."""
     own, even = (
         judge([answers(here.one, here.test, flat).argmax(1)], here.test, here.one) for flat in (False, True)
@@ -297,7 +303,7 @@ def tell_one_layer(run: LabRun, here: Stage, size: Size) -> None:
         claim_one_layer(run, moved, size.little)
 
 
-def one_layer_again(run: LabRun, here: Stage) -> tuple[Frozen, TrainedAdversary]:
+def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedAdversary]:
     """Trained again on these few sentences, with vectors of its own, it is far below zoo:one-layer itself;
     so adversaries start from its weights."""
     config = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)

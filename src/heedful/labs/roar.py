@@ -30,18 +30,17 @@ import numpy as np
 import heedful
 from heedful.core import registry
 from heedful.core.arrays import Floats
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
-from heedful.labs.models.tfidf import Bag, fit_tfidf
+from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
 from heedful.metrics.metric_input import unit_scores
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
-from heedful.retraining.roar import Scores, Split
+from heedful.retraining.roar import Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
-from heedful.retraining.roar_stats import Curve as Fall
-from heedful.retraining.roar_stats import Roar
+from heedful.retraining.roar_stats import RetrainingCurve, Roar
 from heedful.stats.intervals import Interval, share_of
 from heedful.stats.lime_limit import Indices
 
@@ -93,7 +92,7 @@ def features(texts: Sequence[Sequence[int]], size: int, longest: int) -> tuple[I
     return owner[known], np.where(word == HOLE, size + place, word)[known]
 
 
-def drawn_texts(count: int, rng: np.random.Generator) -> tuple[Split, list[Floats]]:
+def drawn_texts(count: int, rng: np.random.Generator) -> tuple[TokenSplit, list[Floats]]:
     """Texts of LENGTH words with two markers of their label, and 1.0 where these stand."""
     texts, marks = [], []
     labels = rng.integers(2, size=count)
@@ -103,7 +102,7 @@ def drawn_texts(count: int, rng: np.random.Generator) -> tuple[Split, list[Float
         text[places] = 1 + NEUTRAL + MARKERS * label + rng.integers(MARKERS, size=2)
         marks.append(np.isin(np.arange(LENGTH), places).astype(float))
         texts.append(text.tolist())
-    return Split.of(texts, labels.tolist()), marks
+    return TokenSplit.of(texts, labels.tolist()), marks
 
 
 def synthetic(run: LabRun, count: int, seeds: int) -> None:
@@ -160,13 +159,13 @@ def share_span(share: float, interval: Interval, n: int) -> Interval:
     return max(0.0, min(low, interval[0])), min(1.0, max(high, interval[1]))
 
 
-def leaking(split: Split, marks: list[Floats]) -> list[Floats]:
+def leaking(split: TokenSplit, marks: list[Floats]) -> list[Floats]:
     """Words that tell come first; then the first half of texts of label 1, the second of the others."""
     first = np.arange(LENGTH) < LENGTH // 2
     return [2 * mark + (first == bool(label)) for mark, label in zip(marks, split.labels, strict=True)]
 
 
-def fall_claim(run: LabRun, sentence: str, curve: Fall, sign: int) -> None:
+def fall_claim(run: LabRun, sentence: str, curve: RetrainingCurve, sign: int) -> None:
     low, high = curve.fall_interval
     run.claim(
         sentence,
@@ -208,15 +207,15 @@ def joined(sentences: Sequence[Review], count: int, rng: np.random.Generator) ->
 
 
 def scored(
-    run: LabRun, model: Any, bag: Bag, texts: list[tuple[str, int]], methods: Sequence[str]
-) -> tuple[Split, dict[str, list[Floats]]]:
+    run: LabRun, model: Any, bag: TfidfModel, texts: list[tuple[str, int]], methods: Sequence[str]
+) -> tuple[TokenSplit, dict[str, list[Floats]]]:
     """Words of each text as ids, and |scores| by word: of zoo:one-layer's methods, and of a linear model."""
     found: dict[str, list[Floats]] = {name: [] for name in (LINEAR, *methods)}
     read = []
     for number, (text, _) in enumerate(texts):
         run.progress(number, len(texts), "explaining reviews")
         x = model.encode(text.lower())
-        once: Any = Run(model)  # one pass for all methods
+        once: Any = CachedModel(model)  # one pass for all methods
         target, groups = model.target(x), x.units("word")
         for name in methods:
             told = registry.get(name)(once, x, target)
@@ -224,7 +223,7 @@ def scored(
         found[LINEAR].append(np.abs([bag.weights.get(x.word_text(j), 0.0) for j in range(len(groups))]))
         read.append(x)
     tokens, units = tuple(x.ids for x in read), tuple(x.units("word") for x in read)
-    return Split(tokens, tuple(label for _, label in texts), units), found
+    return TokenSplit(tokens, tuple(label for _, label in texts), units), found
 
 
 def drawn(run: LabRun, name: str, found: Roar) -> None:

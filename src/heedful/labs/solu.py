@@ -32,10 +32,10 @@ from torch import Tensor
 
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.measures.neuron_rules import STRONG, Places, Values, explained
+from heedful.labs.measures.neuron_rules import STRONG, RuleWindows, Values, explained
 from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import Interval, mean_of
 from heedful.trials.intervals import share_of
 
@@ -49,7 +49,7 @@ RAISED, GAP = "raised", "gap"
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SoluSizes:
     """Of the experiment."""
 
     vocab: int
@@ -64,8 +64,8 @@ class Sizes:
     firings: int  # a neuron, in each half of the windows
 
 
-FAST = Sizes(512, 32, 32, 600, 8, 30, 5, 1200, 48, 16)
-FULL = Sizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
+FAST = SoluSizes(512, 32, 32, 600, 8, 30, 5, 1200, 48, 16)
+FULL = SoluSizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
 
 
 @lab(
@@ -81,7 +81,7 @@ def solu_against_gelu(run: LabRun) -> None:
     text = tokens(reader, "train", every=3 if run.fast else 1)
     held = in_windows(tokens(reader, "held"), sizes.context)
     held = held[:: -(-len(held) // sizes.windows)]
-    place = Places(held, reader, sizes.firings)
+    place = RuleWindows(held, reader, sizes.firings)
     found: dict[str, list[float]] = {}
     moved: list[float] = []
     for number in range(sizes.pairs):
@@ -133,7 +133,7 @@ def _row(values: Sequence[float]) -> str:
 # --- two models of equal loss ----------------------------------------------------------------------
 
 
-def trained_pair(run: LabRun, sizes: Sizes, text: Tensor, look: Tensor, seed: int) -> tuple[GPT2, GPT2]:
+def trained_pair(run: LabRun, sizes: SoluSizes, text: Tensor, look: Tensor, seed: int) -> tuple[GPT2, GPT2]:
     """With GELU and with SoLU, each at the step that brings it nearest to the end of the slower one."""
     models, paths = [], []
     for name in ("gelu", "solu-ln"):
@@ -149,7 +149,7 @@ def trained_pair(run: LabRun, sizes: Sizes, text: Tensor, look: Tensor, seed: in
 Point = tuple[float, dict[str, Tensor]]  # held-out loss, weights
 
 
-def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: Sizes, seed: int) -> list[Point]:
+def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: SoluSizes, seed: int) -> list[Point]:
     """Train at a steady rate, and keep what the model was at every look, all in the second half."""
     path: list[Point] = []
 
@@ -230,7 +230,7 @@ def raised(before: Values, after: Values) -> float:
     return float((fresh[count > 0] / count[count > 0]).mean())
 
 
-def shares(place: Places, values: dict[str, Values], judged: int, seed: int) -> dict[str, float]:
+def shares(place: RuleWindows, values: dict[str, Values], judged: int, seed: int) -> dict[str, float]:
     """Share explained of each kind, in one pair of models; neurons start alike, so the first are any."""
     shown = {name: n[: judged if name in (GELU, BEFORE) else judged // 2] for name, n in values.items()}
     shown[RANDOM] = turned(values[BEFORE], seed)[: judged // 2]
@@ -252,7 +252,7 @@ def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) ->
     run.figure(
         "explained",
         bars(
-            [Group(name, [value], [low], [high]) for name, (value, (low, high)) in spans.items()],
+            [BarGroup(name, [value], [low], [high]) for name, (value, (low, high)) in spans.items()],
             ["one rule explains"],
             "share explained",
             "Neurons that one rule explains",

@@ -27,10 +27,10 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.data.stories import ENCODERS, Reader, ReaderConfig, Stories, stories
+from heedful.labs.data.stories import ENCODERS, ReaderConfig, Stories, StoryReader, stories
 from heedful.labs.measures.story_measures import Other, other, pointed, removed, right
 from heedful.nn.train import TrainConfig, fit
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, Interval
 from heedful.trials.tests.seeds import over_both
@@ -42,7 +42,7 @@ MOSTLY, SELDOM = 0.85, 0.15  # of stories or sentences
 
 
 @dataclass(frozen=True)
-class Sizes:
+class StorySizes:
     longest: int  # sentences of a story
     train: int
     test: int
@@ -50,8 +50,8 @@ class Sizes:
     steps: int  # of a round
 
 
-FULL = Sizes(10, 100_000, 500, 3, 500)
-FAST = Sizes(5, 50_000, 400, 1, 150)
+FULL = StorySizes(10, 100_000, 500, 3, 500)
+FAST = StorySizes(5, 50_000, 400, 1, 150)
 
 
 @lab(
@@ -71,7 +71,7 @@ def supporting_fact(run: LabRun) -> None:
         the person."""
     )
     kinds = [(encoder, flat) for encoder in ENCODERS for flat in (False, True)]
-    models: dict[tuple[str, bool], list[Reader]] = {kind: [] for kind in kinds}
+    models: dict[tuple[str, bool], list[StoryReader]] = {kind: [] for kind in kinds}
     for number in range(sizes.models):
         for kind, some in models.items():
             run.progress(sum(map(len, models.values())), 4 * sizes.models, "training")
@@ -84,11 +84,11 @@ def supporting_fact(run: LabRun) -> None:
     draw(run, models, test)
 
 
-def trained(kind: tuple[str, bool], data: Stories, sizes: Sizes, seed: int) -> Reader:
+def trained(kind: tuple[str, bool], data: Stories, sizes: StorySizes, seed: int) -> StoryReader:
     """Round by round until it answers right what it trains on; test stories have no say. Sentences read alone
     under uniform attention cannot be answered (the question does not reach the answer): one round."""
     encoder, flat = kind
-    model = Reader(ReaderConfig(encoder, longest=sizes.longest, uniform=flat), seed)
+    model = StoryReader(ReaderConfig(encoder, longest=sizes.longest, uniform=flat), seed)
     rng = torch.Generator().manual_seed(seed)
 
     def loss(_: int) -> Tensor:
@@ -116,7 +116,9 @@ def named(kind: tuple[str, bool]) -> str:
     return f"{kind[0]}, {'uniform' if kind[1] else 'own'} attention"
 
 
-def tell_answers(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+def tell_answers(
+    run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], test: Stories
+) -> None:
     shares = {kind: [right(model, test) for model in some] for kind, some in models.items()}
     rows = [(named(kind), value, *span) for kind, each in shares.items() for value, span in [over(each)]]
     run.table("Test stories answered right", ("reader", "share", "at least", "at most"), rows)
@@ -143,7 +145,9 @@ def tell_answers(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]
 # --- where attention points --------------------------------------------------------------------------------
 
 
-def tell_pointed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+def tell_pointed(
+    run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], test: Stories
+) -> None:
     many = test.real.sum(1)
     last = (test.fact == many - 1).double().numpy()
     rows: list[tuple[object, ...]] = []
@@ -172,7 +176,7 @@ def _flat(found: tuple[float, Interval]) -> tuple[float, float, float]:
 
 
 def tell_other(
-    run: LabRun, models: Mapping[str, Sequence[Reader]], test: Stories, rng: torch.Generator
+    run: LabRun, models: Mapping[str, Sequence[StoryReader]], test: Stories, rng: torch.Generator
 ) -> None:
     found = {encoder: [other(model, test, rng) for model in some] for encoder, some in models.items()}
     rows: list[tuple[object, ...]] = []
@@ -219,7 +223,9 @@ def _of(found: Sequence[Other], name: str) -> tuple[float, Interval]:
 # --- removal -----------------------------------------------------------------------------------------------
 
 
-def tell_removed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+def tell_removed(
+    run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], test: Stories
+) -> None:
     rows: list[tuple[object, ...]] = []
     fact = test.fact.numpy()
     index = np.arange(len(fact))
@@ -245,7 +251,7 @@ def tell_removed(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]
     )
 
 
-def by_removal(model: Reader, some: Stories) -> Floats:
+def by_removal(model: StoryReader, some: Stories) -> Floats:
     """(N,) 1 where the largest fall is the fact's."""
     return np.asarray(removed(model, some).argmax(1) == some.fact.numpy(), dtype=float)
 
@@ -253,7 +259,7 @@ def by_removal(model: Reader, some: Stories) -> Floats:
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test: Stories) -> None:
+def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], test: Stories) -> None:
     groups = []
     for kind in READ:
         parts = (
@@ -261,7 +267,7 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[Reader]], test:
             over([by_removal(model, test) for model in models[kind]]),
         )
         low, high = [p[1][0] for p in parts], [p[1][1] for p in parts]
-        groups.append(Group(named(kind), [p[0] for p in parts], low, high))
+        groups.append(BarGroup(named(kind), [p[0] for p in parts], low, high))
     run.figure(
         "found",
         bars(groups, ["attention", "removal"], "share of stories", "The supporting fact found"),

@@ -56,7 +56,7 @@ Finish = Callable[[Floats, Ends], float]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Probe:
     """Rows wanted (n, d), and the metric's value from their values."""
 
     keep: Masks
@@ -90,46 +90,46 @@ def curve_counts(d: int) -> list[int]:
 
 
 @metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", family="remove-top")
-def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Plan:
+def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when the best units go.
 
     When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
     weigh most.
     """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
-    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+    return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", family="keep-top")
-def sufficiency(scores: Floats, rng: np.random.Generator) -> Plan:
+def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the best units alone fall short of the output.
 
     When it lies: A few words alone are no text: the model's answer to them may be its prior, and a strong
     prior makes every method look sufficient.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
-    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+    return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", family="remove-top")
-def aopc(scores: Floats, rng: np.random.Generator) -> Plan:
+def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units go, best first.
 
     When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
     methods that find what breaks the model.
     """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
-    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+    return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 @metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
-def insertion(scores: Floats, rng: np.random.Generator) -> Plan:
+def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units come, best first.
 
     When it lies: A few words alone are no text: the model's answer to them may be its prior.
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
-    return Plan(keep, lambda values, ends: float(ends.full - values.mean()))
+    return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
 def _one_out(d: int) -> Masks:
@@ -144,7 +144,7 @@ def _one_out(d: int) -> Masks:
     best=1.0,
     shuffled=True,
 )
-def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
+def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Rank correlation of the size of a score and the loss when its unit goes.
 
     When it lies: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
@@ -158,7 +158,7 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
             return 0.0  # an order without differences agrees with none
         return float(stats.spearmanr(size, loss).statistic)
 
-    return Plan(_one_out(len(scores)), finish)
+    return Probe(_one_out(len(scores)), finish)
 
 
 @metric(
@@ -169,7 +169,7 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Plan:
     best=0.0,
     shuffled=True,
 )
-def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
+def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units where score and effect disagree about being zero.
 
     When it lies: What counts as zero is a threshold; dense methods are punished for tiny scores.
@@ -181,11 +181,11 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Plan:
         largest = max(abs(ends.full - ends.empty), float(change.max(initial=0.0)))
         return float(np.mean(silent != (change <= max(ZERO * largest, ends.step))))
 
-    return Plan(_one_out(len(scores)), finish)
+    return Probe(_one_out(len(scores)), finish)
 
 
 @metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
-def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
+def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units that must be fixed to hold the output.
 
     When it lies: The threshold decides; for a model that ignores most words every order is short.
@@ -201,11 +201,11 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Plan:
         enough = next((k for k, left in zip(counts, loss, strict=True) if left < LOSS), len(scores))
         return enough / len(scores)
 
-    return Plan(keep, finish)
+    return Probe(keep, finish)
 
 
 @metric("infidelity", asks="rows", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
-def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
+def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
     """How badly the scores foretell the effect of removing random sets.
 
     When it lies: Random sets of half the words say little about single ones; scores of one sign foretell that
@@ -221,4 +221,4 @@ def infidelity(scores: Floats, rng: np.random.Generator) -> Plan:
         scale = max(fit, 0.0) / size if size else 0.0  # a sign is never forgiven
         return float(np.mean(np.square(scale * said - done)) / np.mean(np.square(done)))
 
-    return Plan(keep, finish)
+    return Probe(keep, finish)

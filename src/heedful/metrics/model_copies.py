@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.hf import HFBackend
@@ -45,7 +45,7 @@ class Copy:
 
 def bare(model: Model) -> Model:
     """Without the memory of a run: it knows rows and traces by the text alone, whatever the model is now."""
-    while isinstance(model, Run):
+    while isinstance(model, CachedModel):
         model = model.model
     return model
 
@@ -108,12 +108,12 @@ def redirected(value: Any, memo: dict[int, Any]) -> Any:
 def _reads(backend: TorchBackend, original: nn.Module) -> bool:
     """Whether an answer makes use of any tensor of the original."""
     ids = torch.tensor([backend.tokenizer("a b", verbose=False)["input_ids"]])
-    with torch.no_grad(), Watch() as watch:
+    with torch.no_grad(), TensorWatch() as watch:
         backend.forward(Inputs(ids, torch.ones_like(ids)))
     return any(id(tensor) in watch.seen for tensor in (*original.parameters(), *original.buffers()))
 
 
-class Watch(TorchFunctionMode):
+class TensorWatch(TorchFunctionMode):
     """Remembers every tensor that an operation was given."""
 
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ TYPOGRAPHY = (("'", "\u2019"), ("...", "\u2026"), (" - ", " \u2013 "), (" \u2014
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """A text written otherwise."""
 
     name: str
@@ -91,7 +91,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Trial:
+class EditOutcome:
     """What became of an edit."""
 
     edit: str
@@ -104,9 +104,9 @@ class Trial:
 # --- what can be edited ------------------------------------------------------------------------------------
 
 
-def edits_of(text: str) -> list[Edit]:
+def edits_of(text: str) -> list[TextEdit]:
     """Every edit that changes the text, no text twice."""
-    found = [Edit(name, tuple(pieces)) for name, make in KINDS for pieces in make(text)]
+    found = [TextEdit(name, tuple(pieces)) for name, make in KINDS for pieces in make(text)]
     seen = {text: None}
     kept = []
     for edit in found:
@@ -206,7 +206,7 @@ def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
     return max(counted, default=float("nan"))
 
 
-def trail(subject: Subject) -> list[Trial]:
+def trail(subject: Subject) -> list[EditOutcome]:
     """Every edit of the text, whether it counts, how far it moved the explanation; []: none can be tried."""
     model, item = subject.model, subject.item
     x, d = item.x, len(subject.scores)
@@ -226,32 +226,34 @@ def _plain(subject: Subject) -> bool:
     return set(x.segments) <= {0, -1} and subject.model.encode(x.text, long="truncate").ids == x.ids
 
 
-def _tried(subject: Subject, edit: Edit, full: float, rise: float) -> Trial:
+def _tried(subject: Subject, edit: TextEdit, full: float, rise: float) -> EditOutcome:
     model, item = subject.model, subject.item
     text = edit.apply(item.x.text)
     new = model.encode(text, long="truncate")
     if (new.ids, new.tokens) == (item.x.ids, item.x.tokens):
-        return Trial(edit.name, text, "the tokenizer does not see it")
+        return EditOutcome(edit.name, text, "the tokenizer does not see it")
     pairs = aligned(item.x, new, edit, subject.unit)
     if len(pairs) < HALF * len(subject.scores):
-        return Trial(edit.name, text, f"it leaves {len(pairs)} of {len(subject.scores)} units alone")
+        return EditOutcome(edit.name, text, f"it leaves {len(pairs)} of {len(subject.scores)} units alone")
     whole = np.ones((1, len(new.units(subject.unit))), dtype=bool)
     change = abs(float(model.rows(new, item.target, whole, None, subject.unit)[0]) - full) / rise
     if change > TOLERANCE:
-        return Trial(edit.name, text, f"it changes the output by {change:.0%} of the text's effect", change)
+        return EditOutcome(
+            edit.name, text, f"it changes the output by {change:.0%} of the text's effect", change
+        )
     old = subject.scores[[i for i, _ in pairs]]
     if not old.any():
-        return Trial(edit.name, text, "the units it leaves alone have no scores", change)
+        return EditOutcome(edit.name, text, "the units it leaves alone have no scores", change)
     again = subject.again(model, new, item.target, own_seed(subject))
     found = _scores(again.scores, new, subject.unit)[[j for _, j in pairs]]
-    return Trial(edit.name, text, "", change, float(np.linalg.norm(found - old) / np.linalg.norm(old)))
+    return EditOutcome(edit.name, text, "", change, float(np.linalg.norm(found - old) / np.linalg.norm(old)))
 
 
 def _scores(scores: Floats, x: Encoded, unit: str) -> Floats:
     return np.array([scores[positions].sum() for positions in x.units(unit)])
 
 
-def aligned(old: Encoded, new: Encoded, edit: Edit, unit: str) -> list[tuple[int, int]]:
+def aligned(old: Encoded, new: Encoded, edit: TextEdit, unit: str) -> list[tuple[int, int]]:
     """(unit of the old text, the same unit of the new one) for every unit the edit left alone."""
     places = {span: j for j, span in enumerate(_spans(new, unit))}
     moved = [(i, edit.place(span)) for i, span in enumerate(_spans(old, unit))]

@@ -61,7 +61,7 @@ MODES = ("cascading", "independent")
 
 
 @dataclass(frozen=True)
-class Stage:
+class RandomisedLayer:
     """What is left of an explanation once a layer is random."""
 
     name: str  # the layer that was drawn last
@@ -84,7 +84,7 @@ def sanity(subject: Subject, rng: np.random.Generator) -> float:
 
 def randomisation_curve(
     subject: Subject, mode: str = "cascading", seed: int = 0, most: int | None = STAGES
-) -> tuple[Stage, ...]:
+) -> tuple[RandomisedLayer, ...]:
     """Correlations with the trained model's explanation, the top layer first."""
     if mode not in MODES:
         raise HeedfulError(f"unknown mode {mode!r}", fix=f"Use one of: {', '.join(MODES)}")
@@ -136,8 +136,8 @@ def randomise(tensors: Sequence[Tensor], rng: torch.Generator) -> None:
         tensor.copy_(tensor.mean() + tensor.std(correction=0) * noise)
 
 
-def compared(name: str, scores: Floats, others: Floats) -> Stage:
-    return Stage(name, correlation(scores, others), correlation(np.abs(scores), np.abs(others)))
+def compared(name: str, scores: Floats, others: Floats) -> RandomisedLayer:
+    return RandomisedLayer(name, correlation(scores, others), correlation(np.abs(scores), np.abs(others)))
 
 
 def correlation(a: Floats, b: Floats) -> float:
@@ -155,7 +155,7 @@ Fit = Callable[[Sequence[str], Sequence[int], int], Model]  # (texts, labels, se
 class LabelTest(NotebookRepr):
     """Explanations of a model with the true labels and one with shuffled labels, text by text."""
 
-    stages: tuple[Stage, ...]  # one a text
+    stages: tuple[RandomisedLayer, ...]  # one a text
     fitted: tuple[float, float]  # share of its own training labels each of the two gives back
 
     @property

@@ -29,7 +29,7 @@ from heedful.core.model import Model, missing
 from heedful.core.registry import Metric
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
-from heedful.metrics.faithfulness import Ends, Plan
+from heedful.metrics.faithfulness import Ends, Probe
 from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
 from heedful.stats.rounding import merged, rounding_step
 
@@ -175,7 +175,7 @@ def ceilings(
 
 
 def _run(
-    model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Plan]
+    model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Probe]
 ) -> tuple[Ends, list[Floats]]:
     """f(x) and f(nothing), and the values of each plan's rows, all asked for at once."""
     d = plans[0].keep.shape[1]

@@ -28,7 +28,7 @@ from heedful.core.defaults import MIN_TEXTS
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
-from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, Best, best_methods
+from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, BestComparison, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
 
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
@@ -232,7 +232,7 @@ def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
 
 def _method(
     name: str, place: int, pools: Pools, shares: Floats, w: Floats, z: Floats, p: float, better: bool,
-    best: Best | None, facts: Facts,
+    best: BestComparison | None, facts: Facts,
 ) -> MethodVerdict:  # fmt: skip
     there = np.isfinite(w[:, place])
     mine = shares[there, place]
@@ -289,7 +289,7 @@ def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | No
     return min(certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z))
 
 
-def _visible_gap(best: Best | None) -> float:
+def _visible_gap(best: BestComparison | None) -> float:
     """The difference between two methods that would be claimed in 80 % of audits like this one."""
     if best is None:
         return math.nan

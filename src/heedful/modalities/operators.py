@@ -24,7 +24,7 @@ OPERATORS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class InputRow:
     """One model input: token ids, and the positions hidden from attention or set to the mean embedding."""
 
     ids: tuple[int, ...]
@@ -32,36 +32,38 @@ class Row:
     hidden: tuple[int, ...] = ()
     blank: tuple[int, ...] = ()
     text: str = ""  # for functions, which read text instead of ids
-    written: Row | None = None  # what was written after it, where something of that is removed, too
+    written: InputRow | None = None  # what was written after it, where something of that is removed, too
 
     def __len__(self) -> int:
         return len(self.ids) or len(self.text) // 4
 
 
-def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | None) -> Row:
+def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | None) -> InputRow:
     """The first `stop` tokens of x without those in `gone`. `filler` is the token of "mask" and "unk"."""
     types = None if x.type_ids is None else x.type_ids[:stop]
     out = tuple(sorted(t for t in gone if t < stop))
     if operator == "delete":
         kept = [t for t in range(stop) if t not in gone]
-        return Row(tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept))
+        return InputRow(
+            tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept)
+        )
     if operator == "pad":  # hidden at the very end is not there: a decoder must not read its answer from it
         stop = max((t + 1 for t in range(stop) if t not in gone), default=0)
         types = None if types is None else types[:stop]
-        return Row(x.ids[:stop], types, hidden=tuple(t for t in out if t < stop))
+        return InputRow(x.ids[:stop], types, hidden=tuple(t for t in out if t < stop))
     if operator == "mean":
-        return Row(x.ids[:stop], types, blank=out)
+        return InputRow(x.ids[:stop], types, blank=out)
     if filler is None:
         raise HeedfulError(f"the tokenizer has no token for the operator {operator!r}")
-    return Row(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
+    return InputRow(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
 
 
-def swapped(x: Encoded, stop: int, gone: set[int], new: Mapping[int, Sequence[int]]) -> Row:
+def swapped(x: Encoded, stop: int, gone: set[int], new: Mapping[int, Sequence[int]]) -> InputRow:
     """The first `stop` tokens of x without those in `gone`; at a position in `new` these ids stand instead.
     They have the type id of the token whose place they take."""
     places = [(t, new.get(t, ()) if t in gone else (x.ids[t],)) for t in range(stop)]
     types = x.type_ids
-    return Row(
+    return InputRow(
         tuple(i for _, ids in places for i in ids),
         None if types is None else tuple(types[t] for t, ids in places for _ in ids),
     )

@@ -27,11 +27,11 @@ from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities import operators
 from heedful.modalities import text as encoding
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 from heedful.modalities.swap_words import current_words
 from heedful.models import passes, targets
 from heedful.models.attention_hooks import Edit
-from heedful.models.backend import Attended, Backend, Inputs, Meter
+from heedful.models.backend import AttentionOutput, Backend, Inputs, Meter
 from heedful.models.batch import batch, pick, tail_of
 from heedful.models.contrast_pass import joined
 from heedful.models.prefix_cache import Begun, after
@@ -167,7 +167,7 @@ class TokenModel:
         return self._next_logits(x, ())
 
     def _next_logits(self, x: Encoded | Sequence[int], given: Sequence[int]) -> Tensor:
-        row = Row(x.ids, x.type_ids) if isinstance(x, Encoded) else Row(tuple(x))
+        row = InputRow(x.ids, x.type_ids) if isinstance(x, Encoded) else InputRow(tuple(x))
         probe = Target(kind="token" if self.kind in GENERATORS else "class", given=tuple(given))
         return self._picked_logits([self._never_empty(row)], probe)[0]
 
@@ -186,7 +186,7 @@ class TokenModel:
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: passes.Memory | None = None,
+        memory: passes.RowCache | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d), d = number of units of x, or of x and what was written;
         see heedful.models.passes."""
@@ -222,7 +222,7 @@ class TokenModel:
 
     def _remover(
         self, x: Encoded, stop: int, operator: str, new: Callable[[], dict[int, Sequence[int]]]
-    ) -> Callable[..., Row]:
+    ) -> Callable[..., InputRow]:
         """(gone=positions) -> the row without them; `new` gives the words of the operator "swap"."""
         if operator == "swap":
             return partial(operators.swapped, x, stop, new=new())
@@ -249,13 +249,13 @@ class TokenModel:
             return None
         return self.backend.special_id(operator)
 
-    def _never_empty(self, row: Row) -> Row:
+    def _never_empty(self, row: InputRow) -> InputRow:
         """A model needs something to read: nothing left means its first token, else a blank one."""
         if len(row.hidden) < len(row):
             return row
         for name in ("bos", "eos", "mask", "unk", "pad"):
             if (begin := self.backend.special_id(name)) is not None:
-                return Row((begin,), None if row.type_ids is None else (0,))
+                return InputRow((begin,), None if row.type_ids is None else (0,))
         raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
 
     def _prefix(self, ids: Sequence[int]) -> Begun | None:
@@ -265,7 +265,7 @@ class TokenModel:
         able = getattr(self.backend, "shares_prefixes", False)
         return Begun(ids, self.backend, self.meter) if able else None
 
-    def _run(self, chunk: list[Row], target: Target, prefix: Begun | None = None) -> Floats:
+    def _run(self, chunk: list[InputRow], target: Target, prefix: Begun | None = None) -> Floats:
         """Counted as it is run, so that the count is right after an interruption, too."""
         logits = None
         if prefix is not None and (shared := prefix.of(chunk[0])):
@@ -278,12 +278,12 @@ class TokenModel:
         with self.meter.counted(unique=len(chunk)):
             return target.score(logits).double().cpu().numpy()
 
-    def _tokens(self, chunk: Sequence[Row], target: Target, shared: int = 0) -> int:
+    def _tokens(self, chunk: Sequence[InputRow], target: Target, shared: int = 0) -> int:
         """How many the model reads: of each row what is not `shared`, and what was written after it."""
         return sum(len(row) - shared + len(tail_of(row, side)) for row in chunk for side in target.sides)
 
     def _continued_logits(
-        self, chunk: list[Row], target: Target, prefix: Begun, shared: int
+        self, chunk: list[InputRow], target: Target, prefix: Begun, shared: int
     ) -> Tensor | None:
         """The logits the target reads, the first `shared` tokens read before; None if they hold a NaN."""
         inputs, places = after(*self._batch(chunk, target), shared)
@@ -291,7 +291,7 @@ class TokenModel:
             logits = wide(prefix.forward(inputs, shared))
             return None if bool(logits.isnan().any()) else self._pick(logits, places, inputs, target)
 
-    def _picked_logits(self, chunk: list[Row], target: Target) -> Tensor:
+    def _picked_logits(self, chunk: list[InputRow], target: Target) -> Tensor:
         """(n, C), (n, V) or (n, L, V): the logits the target reads."""
         inputs, places = self._batch(chunk, target)
         with torch.inference_mode():
@@ -299,7 +299,7 @@ class TokenModel:
             self.refuse_nan(logits, inputs)
             return self._pick(logits, places, inputs, target)
 
-    def _batch(self, chunk: list[Row], target: Target) -> tuple[Inputs, Tensor | None]:
+    def _batch(self, chunk: list[InputRow], target: Target) -> tuple[Inputs, Tensor | None]:
         special = self.backend.special_id
         start = special("decoder_start") if self.kind == "encoder-decoder" else None
         return batch(chunk, target, self.kind, special("pad") or 0, start)
@@ -342,7 +342,7 @@ class TokenModel:
             grads = joined(grads, shared, lengths, summed=True)
         return as_trace(x, target, score, out, grads, hidden, self.written(target))
 
-    def attended(self, x: Encoded, target: Target | None = None) -> Attended:
+    def attended(self, x: Encoded, target: Target | None = None) -> AttentionOutput:
         """Attention weights of the whole text, and of what the target says was written; no gradients."""
         probe = target or Target("token" if self.kind in GENERATORS else "class")
         row = operators.removed(x, len(x), set(), "delete", None)
@@ -373,7 +373,7 @@ class TokenModel:
         embeds: Tensor = self.backend.lookup_written(ids, blank)  # type: ignore[attr-defined]
         return embeds
 
-    def _replaced(self, x: Encoded, replaced: Sequence[int], by: str) -> Row:
+    def _replaced(self, x: Encoded, replaced: Sequence[int], by: str) -> InputRow:
         filler = None if by == "mean" or not replaced else self.backend.special_id(by)
         if replaced and by != "mean" and filler is None:
             raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
@@ -399,7 +399,7 @@ class TokenModel:
         grads = torch.cat([grad for _, grad in parts])
         return values, torch.nn.functional.pad(grads, (0, 0, 0, max(0, len(x) - stop)))
 
-    def _graded(self, row: Row, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+    def _graded(self, row: InputRow, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """(n,) and (n, T, d) at the points (n, T, d) of one chunk; T counts what was written, if it is in."""
         rows, sides = [row] * len(embeds), len(target.sides)
         two_stacks = self.kind == "encoder-decoder"
@@ -422,7 +422,7 @@ class TokenModel:
         each = grads[:, : text.shape[1]].reshape(sides, *text.shape)  # one text, read by each side
         return values.detach().double(), torch.cat([each.sum(0), *more], 1)
 
-    def _counted_pass(self, rows: Sequence[Row], target: Target) -> AbstractContextManager[None]:
+    def _counted_pass(self, rows: Sequence[InputRow], target: Target) -> AbstractContextManager[None]:
         """A forward and backward of each row."""
         count, tokens = len(rows), self._tokens(rows, target)
         return self.meter.counted(forwards=count, backwards=count, unique=count, tokens=tokens)

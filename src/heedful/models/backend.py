@@ -33,7 +33,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Output:
+class TraceOutput:
     """What a traced pass returns; its tensors are part of one graph."""
 
     logits: Tensor  # (B, C) classifiers, (B, P, V) causal LMs at keep_positions, (B, A, V) encoder-decoders
@@ -48,7 +48,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionOutput:
     """Attention weights alone, of a pass without a graph: what an encoder without a head shows, too."""
 
     attentions: tuple[Tensor, ...] = ()  # (B, H, Q, T) a layer
@@ -82,10 +82,10 @@ class Backend(Protocol):
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits with the user's own (fast) attention."""
 
-    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
+    def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         """One pass with a graph from embeddings and attention weights to the logits."""
 
-    def attended(self, inputs: Inputs) -> Attended:
+    def attended(self, inputs: Inputs) -> AttentionOutput:
         """The attention weights of one pass, and nothing else."""
 
     def lookup(self, inputs: Inputs) -> Tensor:

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from heedful.core.target import Target
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 from heedful.models.backend import Inputs
 
 
-def tail_of(row: Row, side: Target) -> tuple[int, ...]:
+def tail_of(row: InputRow, side: Target) -> tuple[int, ...]:
     """What is read after a row: what the target says was written, or what the row left of it."""
     return side.written if row.written is None else row.written.ids
 
 
 def batch(
-    chunk: Sequence[Row], target: Target, kind: str, pad: int, decoder_start: int | None
+    chunk: Sequence[InputRow], target: Target, kind: str, pad: int, decoder_start: int | None
 ) -> tuple[Inputs, Tensor | None]:
     """(inputs padded on the right, positions (n, L) of the logits that are asked for; None: all there are).
 
@@ -71,7 +71,7 @@ def _places(begins: Sequence[int], tails: Sequence[Sequence[int]], target: Targe
     return torch.tensor([begin - 1 + len(tail) for begin, tail in zip(begins, tails, strict=True)])[:, None]
 
 
-def _gone(chunk: Sequence[Row], begins: Sequence[int]) -> tuple[Places, Places]:
+def _gone(chunk: Sequence[InputRow], begins: Sequence[int]) -> tuple[Places, Places]:
     """What is hidden, and what is blank, of what was written after each row."""
     parts = [(i, begins[i], row.written) for i, row in enumerate(chunk) if row.written is not None]
     hidden = tuple((i, begin + t) for i, begin, part in parts for t in part.hidden)

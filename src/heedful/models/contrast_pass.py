@@ -16,10 +16,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heedful.models.backend import Output
+from heedful.models.backend import TraceOutput
 
 
-def joined(out: Output, shared: int, lengths: Sequence[int], *, summed: bool) -> Output:
+def joined(out: TraceOutput, shared: int, lengths: Sequence[int], *, summed: bool) -> TraceOutput:
     """A pass over two rows as a pass over one tree.
 
     `shared` positions begin both rows, whose lengths without padding are `lengths`: of the decoder, in an

@@ -128,7 +128,7 @@ class FunctionModel:
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: passes.Memory | None = None,
+        memory: passes.RowCache | None = None,
     ) -> Floats:
         keep, operator, groups = operators.checked(x, keep, operator, unit, self.operators)
         new = _swaps(x, groups) if operator == "swap" else {}
@@ -137,7 +137,7 @@ class FunctionModel:
             for row in keep
         ]
         values, _ = passes.evaluate(
-            [operators.Row(ids=(), text=text) for text in texts],
+            [operators.InputRow(ids=(), text=text) for text in texts],
             lambda chunk: self._targets([row.text for row in chunk], target),
             memory=memory,
             most=64,

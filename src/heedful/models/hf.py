@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
-from heedful.models.backend import Attended, Inputs, Output
+from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
 from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
 from heedful.models.generation_options import generation_settings
 from heedful.models.guided_relu import GuidedRelu
@@ -199,7 +199,7 @@ class HFBackend:
             return False
         return _same(found, expected)
 
-    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
+    def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         """One pass in eager attention with a graph from the embeddings and attention weights on."""
         leaf: list[Tensor] = []
         answer: list[Tensor] = []
@@ -217,7 +217,7 @@ class HFBackend:
         found = _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
         return replace(found, answer_embeds=answer[0] if answer else None)
 
-    def attended(self, inputs: Inputs) -> Attended:
+    def attended(self, inputs: Inputs) -> AttentionOutput:
         """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
         with untouched(self.model), eager_attention(self.model) as before, torch.no_grad():
             out = self.model(**self._arguments(inputs, output_attentions=True))
@@ -225,7 +225,7 @@ class HFBackend:
         if self.config.is_encoder_decoder:
             names = ("encoder_attentions", *names[1:])
         own, cross, decoder = (tuple(getattr(out, name, None) or ()) for name in names)
-        return Attended(own, cross, decoder, _switched(before))
+        return AttentionOutput(own, cross, decoder, _switched(before))
 
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read for these ids, blanked positions included."""
@@ -466,10 +466,10 @@ def _switched(before: str) -> tuple[str, ...]:
 
 def _output(
     out: Any, embeds: Tensor, logits: Tensor, seq2seq: bool, hidden: bool, notes: tuple[str, ...]
-) -> Output:
+) -> TraceOutput:
     states = out.decoder_hidden_states if seq2seq else out.hidden_states
     if not seq2seq:
-        return Output(
+        return TraceOutput(
             logits,
             embeds,
             states[-1],
@@ -477,7 +477,7 @@ def _output(
             hidden=tuple(states) if hidden else (),
             notes=notes,
         )
-    return Output(
+    return TraceOutput(
         logits,
         embeds,
         states[-1],

@@ -15,7 +15,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
-from heedful.modalities.operators import Row
+from heedful.modalities.operators import InputRow
 
 BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
 
@@ -30,7 +30,7 @@ class BudgetSpentError(HeedfulError):
     """A method asked for more rows than were left."""
 
 
-class Memory(dict[Row, float]):
+class RowCache(dict[InputRow, float]):
     """Values of the rows that were run, and how many more may be (None: as many as it takes)."""
 
     allowed: int | None = None
@@ -47,7 +47,7 @@ class Prefix:
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids, self.used = tuple(ids), False
 
-    def choose(self, rows: Sequence[Row], allowed: int | None = None) -> None:
+    def choose(self, rows: Sequence[InputRow], allowed: int | None = None) -> None:
         """Use it where it pays: it takes a pass over the text, and less than a quarter saved is not felt.
         That pass is a model input, too: where the budget has none to spare, rows are run whole."""
         self.used = True
@@ -55,7 +55,7 @@ class Prefix:
         pays = saved > SAVED * sum(map(len, rows)) + len(self.ids)
         self.used = pays and (allowed is None or len(rows) < allowed)
 
-    def of(self, row: Row) -> int:
+    def of(self, row: InputRow) -> int:
         if not self.used or row.type_ids is not None:
             return 0
         most = min(len(row) - 1, len(self.ids), *row.hidden[:1], *row.blank[:1])  # the last token is asked
@@ -64,13 +64,13 @@ class Prefix:
 
 
 def chunks(
-    rows: Sequence[Row], tokens: int, most: int | None = None, prefix: Prefix | None = None
-) -> list[list[Row]]:
+    rows: Sequence[InputRow], tokens: int, most: int | None = None, prefix: Prefix | None = None
+) -> list[list[InputRow]]:
     """Rows by length, longest first (so that running out of memory shows at once), cut so that
     rows × longest row ≤ tokens, and before rows that would be mostly padding. What is shared counts as read;
     rows that share more come later."""
     shared = {row: 0 if prefix is None else prefix.of(row) for row in rows}
-    out: list[list[Row]] = []
+    out: list[list[InputRow]] = []
     for row in sorted(rows, key=lambda row: (shared[row], -len(row))):
         width = max(len(out[-1][0]) - shared[row], 1) if out else 0
         alike = bool(out) and shared[out[-1][0]] == shared[row]
@@ -85,21 +85,21 @@ def chunks(
 
 
 def evaluate(
-    rows: Sequence[Row],
-    run: Callable[[list[Row]], Floats],
+    rows: Sequence[InputRow],
+    run: Callable[[list[InputRow]], Floats],
     *,
-    memory: Memory | None = None,
+    memory: RowCache | None = None,
     most: int | None = None,
     progress: Progress | None = None,
     tokens: int = CHUNK_TOKENS,
     prefix: Prefix | None = None,
     copies: int = 1,
-) -> tuple[Floats, list[Row]]:
+) -> tuple[Floats, list[InputRow]]:
     """(value of each row, rows that were really run). Interrupted, finished chunks stay in `memory`.
 
     `copies` is how often the model reads each row: twice for "this continuation rather than that".
     """
-    known = Memory() if memory is None else memory
+    known = RowCache() if memory is None else memory
     fresh = [row for row in dict.fromkeys(rows) if row not in known]
     check_budget(known.allowed, len(fresh))
     if prefix is not None:

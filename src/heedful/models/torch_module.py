@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Seen, Site
-from heedful.models.backend import Attended, Inputs, Output
+from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
 from heedful.models.contexts import first_broken_layer, hooked, untouched
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import UNLIMITED, fingerprint
@@ -132,11 +132,11 @@ class TorchBackend:
         with untouched(self.module):
             return _split(self._forward(self._embeds(inputs), inputs.mask.to(self.device)))[0]
 
-    def traced(self, inputs: Inputs, hidden: bool = False) -> Output:
+    def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         with untouched(self.module):
             embeds = self._embeds(inputs).detach().clone().requires_grad_(True)
             logits, attentions = _split(self._forward(embeds, inputs.mask.to(self.device)))
-        return Output(logits, embeds, None, attentions=attentions)
+        return TraceOutput(logits, embeds, None, attentions=attentions)
 
     @contextmanager
     def attending(self, edit: Edit) -> Iterator[None]:
@@ -159,10 +159,10 @@ class TorchBackend:
         with hooked(self.module.mix, change):
             yield
 
-    def attended(self, inputs: Inputs) -> Attended:
+    def attended(self, inputs: Inputs) -> AttentionOutput:
         with untouched(self.module), torch.no_grad():
             found = self._forward(self._embeds(inputs), inputs.mask.to(self.device))
-        return Attended(_split(found)[1])
+        return AttentionOutput(_split(found)[1])
 
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.module), torch.no_grad():

@@ -11,12 +11,12 @@ from torch import Tensor
 from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.models.backend import Attended, Output
+from heedful.models.backend import AttentionOutput, TraceOutput
 
 MAPS = ("attentions", "cross", "decoder_attentions")
 
 
-def gradients(score: Tensor, out: Output, *, again: bool = False) -> Output:
+def gradients(score: Tensor, out: TraceOutput, *, again: bool = False) -> TraceOutput:
     """Gradients of `score`, each where its tensor stands in `out`; `again` keeps the graph for another."""
     maps = [a for name in MAPS for a in getattr(out, name)]
     hidden = [] if out.last_hidden is None else [out.last_hidden]
@@ -35,7 +35,7 @@ def gradients(score: Tensor, out: Output, *, again: bool = False) -> Output:
     )
 
 
-def until(out: Output, tokens: int, written: int) -> Output:
+def until(out: TraceOutput, tokens: int, written: int) -> TraceOutput:
     """The pass as it was over fewer tokens: of the text, and of those an encoder-decoder wrote."""
     hidden = None if out.last_hidden is None else out.last_hidden[:, : written if out.cross else tokens]
     return replace(
@@ -53,8 +53,8 @@ def as_trace(
     x: Encoded,
     target: Target,
     score: Tensor,
-    out: Output,
-    grads: Output,
+    out: TraceOutput,
+    grads: TraceOutput,
     hidden: bool = False,
     written: Encoded | None = None,
 ) -> Trace:
@@ -79,7 +79,7 @@ def as_trace(
     )
 
 
-def _behind(out: Output, length: int, written: Encoded | None) -> Tensor | None:
+def _behind(out: TraceOutput, length: int, written: Encoded | None) -> Tensor | None:
     """(W, d): the part of what was written, behind a decoder's start token or a causal model's text."""
     if written is None or (out.cross and out.answer_embeds is None):
         return None
@@ -87,13 +87,13 @@ def _behind(out: Output, length: int, written: Encoded | None) -> Tensor | None:
     return side[0, begin : begin + len(written)].detach()
 
 
-def alone(found: Attended) -> Attended:
+def alone(found: AttentionOutput) -> AttentionOutput:
     """Batch dimension off: (H, Q, T) a layer."""
     maps: dict[str, Any] = {name: tuple(map(_plain, getattr(found, name))) for name in MAPS}
     return replace(found, **maps)
 
 
-def _readout(grads: Output) -> tuple[float, ...]:
+def _readout(grads: TraceOutput) -> tuple[float, ...]:
     """Share of the answer read at each query position."""
     if grads.last_hidden is not None:
         weight = grads.last_hidden[0].norm(dim=-1)  # (Q,)

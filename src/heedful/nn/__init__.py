@@ -4,7 +4,7 @@ Read in this order: attention, embeddings, blocks, gpt2, transformer, mixing, on
 """
 
 from heedful.nn.attention import (
-    Attended,
+    AttentionResult,
     MultiHeadAttention,
     additive_mask,
     additive_scores,
@@ -23,19 +23,19 @@ from heedful.nn.gpt2 import GPT2, GPT2Config
 from heedful.nn.mixing import Mixes, Mixing, OneLayerOutput
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig, decay_groups, fit, learning_rate, train, windows
-from heedful.nn.transformer import Maps, Transformer, TransformerConfig
+from heedful.nn.transformer import AttentionMaps, Transformer, TransformerConfig
 
 __all__ = [
     "BPE",
     "GPT2",
     "MLP",
     "STRATEGIES",
-    "Attended",
+    "AttentionMaps",
+    "AttentionResult",
     "Beam",
     "Block",
     "Embeddings",
     "GPT2Config",
-    "Maps",
     "Mixes",
     "Mixing",
     "MultiHeadAttention",

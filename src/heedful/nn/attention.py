@@ -30,7 +30,7 @@ from heedful.core.errors import HeedfulError
 SCORES = ("dot", "additive")
 
 
-class Attended(NamedTuple):
+class AttentionResult(NamedTuple):
     """What attention returns: the mixed values and the weights that mixed them."""
 
     out: Float[Tensor, "*b S d_v"]
@@ -58,7 +58,7 @@ def attention(
     mask: Float[Tensor, "..."] | None = None,
     score: str = "dot",
     u: Float[Tensor, "*h d"] | None = None,
-) -> Attended:
+) -> AttentionResult:
     """softmax(scores + M) V, with the weights; `mask` broadcasts to (*b, S, T). "additive" needs `u`."""
     check_score(score)
     if (u is None) == (score == "additive"):
@@ -69,7 +69,7 @@ def attention(
     if mask is not None:
         scores = scores + mask
     weights = scores.softmax(dim=-1)  # (*b, S, T), rows sum to one
-    return Attended(weights @ value, weights)  # (*b, S, d_v)
+    return AttentionResult(weights @ value, weights)  # (*b, S, d_v)
 
 
 def single_query(
@@ -149,11 +149,11 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "B S width"],
         context: Float[Tensor, "B T width"] | None = None,
         mask: Float[Tensor, "..."] | None = None,
-    ) -> Attended:
+    ) -> AttentionResult:
         """out (B, S, width) and weights (B, H, S, T), which carry gradients; no dropout."""
         q, k, v = self._project(x, x if context is None else context)
         mixed, weights = attention(q, k, v, mask, self.score, self.u)
-        return Attended(self._merge(mixed), weights)
+        return AttentionResult(self._merge(mixed), weights)
 
     def fused(
         self,

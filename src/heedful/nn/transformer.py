@@ -27,7 +27,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
-from heedful.nn.attention import Attended, MultiHeadAttention, additive_mask, causal, visible
+from heedful.nn.attention import AttentionResult, MultiHeadAttention, additive_mask, causal, visible
 from heedful.nn.blocks import MLP
 from heedful.nn.embeddings import check_length, sinusoids
 
@@ -51,7 +51,7 @@ class TransformerConfig:
     halves: bool = False  # sinusoids with all sines first, as Marian has them
 
 
-class Maps(NamedTuple):
+class AttentionMaps(NamedTuple):
     """Attention weights, one entry per layer. They carry gradients."""
 
     encoder: list[Float[Tensor, "B H T T"]]
@@ -82,7 +82,7 @@ def look(
     """Attention by the fast kernel; or by the formula, which leaves its weights in `maps`."""
     if maps is None:
         return attn.fused(x, context, mask)
-    attended: Attended = attn(x, context, mask)
+    attended: AttentionResult = attn(x, context, mask)
     maps.append(attended.weights)
     return attended.out
 
@@ -91,7 +91,7 @@ class EncoderLayer(Layer):
     """Self-attention, then the MLP."""
 
     def forward(
-        self, x: Float[Tensor, "B T d"], mask: Float[Tensor, "B 1 #T T"], maps: Maps | None = None
+        self, x: Float[Tensor, "B T d"], mask: Float[Tensor, "B 1 #T T"], maps: AttentionMaps | None = None
     ) -> Float[Tensor, "B T d"]:
         own = None if maps is None else maps.encoder
         x = self.add(x, self.norm1, lambda h: look(self.attn, h, h, mask, own))
@@ -111,7 +111,7 @@ class DecoderLayer(Layer):
         y: Float[Tensor, "B S d"],
         memory: Float[Tensor, "B T d"],
         masks: tuple[Float[Tensor, "#B 1 S S"], Float[Tensor, "B 1 1 T"]],
-        maps: Maps | None = None,
+        maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "B S d"]:
         """`masks`: of the target (causal), and of the source."""
         own, cross = (None, None) if maps is None else (maps.decoder, maps.cross)
@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         return x
 
     def encode(
-        self, source: Int[Tensor, "B T"], mask: Float[Tensor, "B 1 1 T"], maps: Maps | None = None
+        self, source: Int[Tensor, "B T"], mask: Float[Tensor, "B 1 1 T"], maps: AttentionMaps | None = None
     ) -> Float[Tensor, "B T d"]:
         """What the decoder looks at; `mask` from `source_mask`."""
         x = self.embed(source)
@@ -173,7 +173,7 @@ class Transformer(nn.Module):
         target: Int[Tensor, "B S"],
         memory: Float[Tensor, "B T d"],
         masks: tuple[Float[Tensor, "#B 1 S S"], Float[Tensor, "B 1 1 T"]],
-        maps: Maps | None = None,
+        maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "B S vocab"]:
         """Logits of the next target token at every position."""
         y = self.embed(target)
@@ -187,7 +187,7 @@ class Transformer(nn.Module):
         target: Int[Tensor, "B S"],
         source_mask: Shaped[Tensor, "B T"] | None = None,
         target_mask: Shaped[Tensor, "B S"] | None = None,
-        maps: Maps | None = None,
+        maps: AttentionMaps | None = None,
     ) -> Float[Tensor, "B S vocab"]:
         """Logits; empty `maps` are filled with the attention weights on the way."""
         reads = self._reads(source, source_mask)
@@ -210,9 +210,9 @@ class Transformer(nn.Module):
         target: Int[Tensor, "B S"],
         source_mask: Shaped[Tensor, "B T"] | None = None,
         target_mask: Shaped[Tensor, "B S"] | None = None,
-    ) -> Maps:
+    ) -> AttentionMaps:
         """The weights of every layer, by the explicit formula."""
-        maps = Maps([], [], [])
+        maps = AttentionMaps([], [], [])
         self(source, target, source_mask, target_mask, maps)
         return maps
 

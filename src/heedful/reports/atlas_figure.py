@@ -17,7 +17,7 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.heads.atlas import Atlas
 from heedful.heads.head_distance import heads_layout
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import reachable
 from heedful.reports import atlas_image
 from heedful.reports.columns import visible
@@ -119,7 +119,7 @@ def _grid(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
     return figure
 
 
-def _labels(side: Side) -> tuple[list[int], list[str]]:
+def _labels(side: MapAxis) -> tuple[list[int], list[str]]:
     """Places and texts of the labels: all, or every so many."""
     step = -(-len(side) // LABELLED)
     places = list(range(0, len(side), step))

@@ -18,7 +18,7 @@ from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import HeadKind
-from heedful.heads.maps import Maps, Side
+from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_image
 from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.atlas_layout import layouts
@@ -112,7 +112,7 @@ def _levels(atlas: Atlas) -> list[Level]:
     return [(each, [next(found) for _ in each.stacks]) for each in shown]
 
 
-def _split(side: Side) -> bool:
+def _split(side: MapAxis) -> bool:
     """Whether some word is more than one token."""
     words = [word for word in side.words if word >= 0]
     return len(set(words)) < len(words)
@@ -296,6 +296,6 @@ def _stack(maps: Maps, packed: Packed) -> dict[str, Any]:
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: MapAxis) -> dict[str, Any]:
     labels = [visible(label) for label in side.labels]
     return {"labels": labels, "special": [i for i, special in enumerate(side.special) if special]}

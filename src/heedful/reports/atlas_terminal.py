@@ -31,7 +31,7 @@ BAR = 20
 
 
 @dataclass(frozen=True)
-class Shown:
+class AtlasView:
     """What is printed under the table of heads."""
 
     title: str
@@ -40,12 +40,12 @@ class Shown:
     head: HeadKind | None = None  # the one that is looked at
 
 
-def show(atlas: Atlas, shown: Shown, console: Console | None = None) -> None:
+def show(atlas: Atlas, shown: AtlasView, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     console.print(render(atlas, shown))
 
 
-def render(atlas: Atlas, shown: Shown) -> Group:
+def render(atlas: Atlas, shown: AtlasView) -> Group:
     parts = [*_header(atlas, shown.stack), Text(""), *_heads(atlas, shown.stack), Text("")]
     return Group(*parts, *_links(shown), *_notes(atlas))
 
@@ -88,7 +88,7 @@ def _heads(atlas: Atlas, stack: str) -> Iterator[RenderableType]:
         )
 
 
-def _links(shown: Shown) -> Iterator[RenderableType]:
+def _links(shown: AtlasView) -> Iterator[RenderableType]:
     if shown.head is not None:
         scores = "  ".join(f"{name} {score:.2f}" for name, score in shown.head.scores.items())
         place = f"layer {shown.head.layer} head {shown.head.head}"

@@ -13,7 +13,7 @@ from heedful.reports.audit_summary import (
     LEGEND,
     MARKS,
     SINGLE,
-    Block,
+    SkillTable,
     apart_heads,
     blocks,
     judged_apart,
@@ -68,7 +68,7 @@ def _answer(audit: Audit, size: int) -> str:
     return f"<header>{''.join(lines)}</header>"
 
 
-def _skills(block: Block, size: int, first: bool) -> str:
+def _skills(block: SkillTable, size: int, first: bool) -> str:
     rows = []
     for method in block.methods:
         cells = "".join(_skill_cell(block, metric, method) for metric in block.metrics)
@@ -81,7 +81,7 @@ def _skills(block: Block, size: int, first: bool) -> str:
     return part("skills", esc(block.title), lead if first else "", shown, size)
 
 
-def _skill_cell(block: Block, metric: str, method: str) -> str:
+def _skill_cell(block: SkillTable, metric: str, method: str) -> str:
     found = block.cells.get((metric, method))
     if found is None:
         return "<td>–</td>"

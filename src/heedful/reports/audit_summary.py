@@ -70,7 +70,7 @@ def apart_heads(audit: Audit) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Block:
+class SkillTable:
     """Skills under one operator: methods by metrics."""
 
     operator: str  # "" where nothing is removed
@@ -98,13 +98,13 @@ class Block:
         return f" [{', '.join(map(signed, found.interval))}]"
 
 
-def blocks(audit: Audit) -> list[Block]:
+def blocks(audit: Audit) -> list[SkillTable]:
     """One an operator, those that remove something first."""
     operators = dict.fromkeys(e.operator for e in audit.table)
     return [_block(audit, operator) for operator in sorted(operators, key=lambda name: not name)]
 
 
-def _block(audit: Audit, operator: str) -> Block:
+def _block(audit: Audit, operator: str) -> SkillTable:
     here = [e for e in audit.table if e.operator == operator]
     cells = {(e.metric, e.method): e for e in here}
     metrics = list(dict.fromkeys(e.metric for e in here))
@@ -114,7 +114,7 @@ def _block(audit: Audit, operator: str) -> Block:
         return sum(skills) / len(skills) if skills else -math.inf
 
     methods = sorted(dict.fromkeys(e.method for e in here), key=lambda method: -mean(method))
-    return Block(operator, metrics, methods, cells)
+    return SkillTable(operator, metrics, methods, cells)
 
 
 def share(audit: Audit) -> str:

@@ -20,7 +20,7 @@ from heedful.reports.audit_summary import (
     LEGEND,
     MARKS,
     SINGLE,
-    Block,
+    SkillTable,
     blocks,
     labels,
     little,
@@ -72,7 +72,7 @@ def _verdict(audit: Audit) -> Table:
     return table
 
 
-def _split(block: Block, wide: bool, width: int) -> list[list[str]]:
+def _split(block: SkillTable, wide: bool, width: int) -> list[list[str]]:
     """The metrics of each table: as many as the width holds, and at least one."""
     first = max(map(cell_len, ("method", *block.methods)))
     tables: list[list[str]] = [[]]
@@ -87,7 +87,7 @@ def _split(block: Block, wide: bool, width: int) -> list[list[str]]:
     return tables
 
 
-def _table(block: Block, metrics: Sequence[str], wide: bool) -> Table:
+def _table(block: SkillTable, metrics: Sequence[str], wide: bool) -> Table:
     table = Table(
         box=None, pad_edge=False, padding=(0, GAP, 0, 0), collapse_padding=True, header_style="bold"
     )
@@ -103,11 +103,11 @@ def _table(block: Block, metrics: Sequence[str], wide: bool) -> Table:
     return table
 
 
-def _size(block: Block, metric: str, wide: bool) -> int:
+def _size(block: SkillTable, metric: str, wide: bool) -> int:
     return max(cell_len(metric), *(len(_cell(block, metric, method, wide)) for method in block.methods))
 
 
-def _cell(block: Block, metric: str, method: str, wide: bool) -> str:
+def _cell(block: SkillTable, metric: str, method: str, wide: bool) -> str:
     interval = block.interval(metric, method) if wide else ""
     return f"{block.shown(metric, method)}{interval} {block.mark(metric, method) or ' '}"
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.comparisons.result import Comparison, ranked_unit
-from heedful.core.attribution import Attribution, Word
+from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -27,7 +27,7 @@ class Column:
     """A method's words with what is needed to print them in one aligned column."""
 
     item: Attribution
-    words: tuple[Word, ...]
+    words: tuple[UnitScore, ...]
     top: float  # max |score| over words, written ones too; 0 when there is nothing to scale by
     exponent: int  # numbers are printed in units of 10 ** exponent
     decimals: int
@@ -45,31 +45,31 @@ class Column:
         """ "×10⁻³" where the numbers are printed in thousandths, else nothing."""
         return f"×10{str(self.exponent).translate(SUPERSCRIPT)}" if self.exponent else ""
 
-    def share(self, word: Word) -> float:
+    def share(self, word: UnitScore) -> float:
         return word.score / self.top if self.top and math.isfinite(word.score) else 0.0
 
-    def sign(self, word: Word) -> str:
+    def sign(self, word: UnitScore) -> str:
         """ "+", "−" or "" (unsigned method, zero or nan)."""
         if not self.item.signed or not math.isfinite(word.score) or word.score == 0:
             return ""
         return "+" if word.score > 0 else "−"
 
-    def unsure(self, word: Word) -> bool:
+    def unsure(self, word: UnitScore) -> bool:
         """The 95 % interval of a sampled score contains 0."""
         return bool(self.sign(word)) and word.stderr is not None and abs(word.score) <= 1.96 * word.stderr
 
-    def number(self, word: Word) -> str:
+    def number(self, word: UnitScore) -> str:
         """The size without its sign, in the column's unit."""
         return self._show(abs(word.score))
 
-    def error(self, word: Word) -> str:
+    def error(self, word: UnitScore) -> str:
         return "" if word.stderr is None else self._show(word.stderr)
 
     def _show(self, value: float) -> str:
         return f"{value / 10.0**self.exponent:.{self.decimals}f}" if math.isfinite(value) else "–"
 
 
-def column(item: Attribution, unit: str = "word", beside: Sequence[Word] = ()) -> Column:
+def column(item: Attribution, unit: str = "word", beside: Sequence[UnitScore] = ()) -> Column:
     """`beside`: words of another part that is drawn on the same scale."""
     words = tuple(item.units(unit))
     sizes = [abs(word.score) for word in (*words, *beside) if math.isfinite(word.score)]
@@ -97,14 +97,14 @@ def written_columns(comparison: Comparison) -> list[Column]:
     return sorted(found, key=lambda each: each.method == CONTROL)
 
 
-def written_words(item: Attribution, unit: str) -> list[Word]:
+def written_words(item: Attribution, unit: str) -> list[UnitScore]:
     """What was already written, where its scores can be compared with those of the text."""
     part = item.of_written()
     same = item.written is not None and item.written.same_scale
     return part.units(unit) if part is not None and same else []
 
 
-def every_word(comparison: Comparison, col: Column) -> list[tuple[Word, bool]]:
+def every_word(comparison: Comparison, col: Column) -> list[tuple[UnitScore, bool]]:
     """(word, whether it was already written) of the text and of what was written, on one scale."""
     prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit
-from heedful.core.attribution import Word
+from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.evidence import Evidence
 from heedful.reports import reproduce
@@ -147,7 +147,7 @@ def methods(comparison: Comparison, size: int) -> str:
     return part("shading", "The text as each method sees it", lead, body, size)
 
 
-def number_cell(col: Column, word: Word) -> str:
+def number_cell(col: Column, word: UnitScore) -> str:
     share, error, unsure = col.share(word), col.error(word), col.unsure(word)
     mark = "? " if unsure else ""
     text = f"{mark}{col.sign(word)}{col.number(word)}" + (f" <small>± {error}</small>" if error else "")

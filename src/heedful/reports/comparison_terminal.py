@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.comparisons.result import Comparison, matrix, ranked_unit
-from heedful.core.attribution import Word
+from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.phrases import DEAR, left_out
 from heedful.reports.charts.sparkline import reach, sparkline
@@ -90,7 +90,7 @@ def _tables(cols: list[Column], unit: str, width: int, rows: int | None) -> Iter
     names = [_name(word) for word in cols[0].words]
     first = min(max((cell_len(names[i]) for i in kept), default=4), max(8, width // 4))
     first = max(first, len(unit))
-    block: list[Layout] = []
+    block: list[ColumnLayout] = []
     for layout in map(_layout, cols):
         if block and first + sum(each.width + 2 for each in [*block, layout]) > width:
             yield _table(block, names, kept, first, unit)
@@ -144,12 +144,12 @@ def _legend(cols: list[Column]) -> str:
     return "  ".join([*parts, bars])
 
 
-def _name(word: Word) -> str:
+def _name(word: UnitScore) -> str:
     return visible(word.text.strip() or word.text) or "␣"
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """A column with the widths of its parts, measured once."""
 
     col: Column
@@ -161,22 +161,22 @@ class Layout:
     def width(self) -> int:
         return self.text + 1 + self.bar
 
-    def numbers(self, word: Word) -> str:
+    def numbers(self, word: UnitScore) -> str:
         return _numbers(self.col, word, self.digits)
 
-    def cell(self, word: Word) -> Text:
+    def cell(self, word: UnitScore) -> Text:
         style = STYLES[self.col.sign(word)]
         drawn = bar(abs(self.col.share(word)), self.bar)
         return Text.assemble((self.numbers(word).ljust(self.text), style), " ", (drawn, style))
 
 
-def _layout(col: Column) -> Layout:
+def _layout(col: Column) -> ColumnLayout:
     digits = max((len(col.number(word)) for word in col.words), default=1)
     text = max((len(_numbers(col, word, digits)) for word in col.words), default=1)
-    return Layout(col, digits, text, max(5, min(9, len(col.label)) - 1 - text))
+    return ColumnLayout(col, digits, text, max(5, min(9, len(col.label)) - 1 - text))
 
 
-def _numbers(col: Column, word: Word, digits: int) -> str:
+def _numbers(col: Column, word: UnitScore, digits: int) -> str:
     mark = MARKS.get((col.sign(word), col.unsure(word)), " ")
     error = col.error(word)
     return f"{mark} {col.number(word):>{digits}}" + (f" ±{error}" if error else "")
@@ -198,7 +198,7 @@ def _heading(col: Column, width: int) -> Text:
     return Text("\n".join([*(line.rstrip() for line in lines), *([col.unit] if col.unit else [])]))
 
 
-def _table(block: list[Layout], names: list[str], kept: list[int], first: int, unit: str) -> Table:
+def _table(block: list[ColumnLayout], names: list[str], kept: list[int], first: int, unit: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", collapse_padding=True)
     table.add_column(unit, width=first, no_wrap=True, overflow="ellipsis", vertical="bottom")
     for each in block:

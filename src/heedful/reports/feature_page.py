@@ -6,8 +6,8 @@ import math
 from collections.abc import Container
 
 from heedful.features.interpretation.interpret import Interpretation, Scores, together
-from heedful.features.interpretation.scores import Score
-from heedful.features.reading.effects import Effect, Effects, Pushed
+from heedful.features.interpretation.scores import AgreementScore
+from heedful.features.reading.effects import Effects, FeatureMean, Pushed
 from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
@@ -97,16 +97,16 @@ def _means(pages: FeaturePages) -> str:
     return f"Mean balanced accuracy: {'; '.join(told)}." if told else ""
 
 
-def _plainly(score: Score) -> str:
+def _plainly(score: AgreementScore) -> str:
     return f"{score.value:.2f}" + (f" ({score.low:.2f} to {score.high:.2f})" if _known(score) else "")
 
 
-def _scored(score: Score) -> str:
+def _scored(score: AgreementScore) -> str:
     span = f" <small>{short(score.low)} to {short(score.high)}</small>" if _known(score) else ""
     return f"{short(score.value)}{span}"
 
 
-def _known(score: Score) -> bool:
+def _known(score: AgreementScore) -> bool:
     return math.isfinite(score.low) and math.isfinite(score.high)
 
 
@@ -185,7 +185,7 @@ def _ablation(one: Page, size: int) -> str:
     found = one.effects
     if found.ablation is None:
         return _box("Without it", f"{esc('; '.join(found.notes))}.", "", size) if found.notes else ""
-    effect: Effect = found.ablation
+    effect: FeatureMean = found.ablation
     rows = [
         _line("without it", effect.change, effect.interval),
         _line("control: without another", effect.control, effect.control_interval),

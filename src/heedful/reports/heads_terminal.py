@@ -13,7 +13,7 @@ from rich.text import Text
 
 from heedful.heads.roles.induction import HeadRole, Induction
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias
-from heedful.heads.roles.syntax import Choice, Syntax
+from heedful.heads.roles.syntax import HeadAccuracy, Syntax
 from heedful.reports.columns import visible
 
 MOST = 12  # heads shown of a kind
@@ -85,7 +85,7 @@ def show_syntax(found: Syntax, out: Console) -> None:
     _notes(found.notes, out)
 
 
-def _gain(choice: Choice) -> str:
+def _gain(choice: HeadAccuracy) -> str:
     low, high = choice.interval
     return f"{100 * choice.gain:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 

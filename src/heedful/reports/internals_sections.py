@@ -13,9 +13,9 @@ import numpy as np
 
 from heedful.comparisons.agreement import kendall
 from heedful.comparisons.result import Comparison, ranked_unit
-from heedful.core.internals import Fired, Firing, Looked
+from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect
 from heedful.core.phrases import listed
-from heedful.reports.charts.panels import Curve, curves
+from heedful.reports.charts.panels import BandCurve, curves
 from heedful.reports.columns import Column, columns
 from heedful.reports.comparison_sections import esc, hue, level, number_cell, part, table
 from heedful.reports.comparison_summary import signed
@@ -30,7 +30,7 @@ def deletion(comparison: Comparison) -> str:
     found = next((r for r in comparison.inside.removals if r.curves), None)
     if found is None:
         return ""
-    drawn = [Curve(method, points, found.band) for method, points in found.curves.items()]
+    drawn = [BandCurve(method, points, found.band) for method, points in found.curves.items()]
     unit = ranked_unit(comparison)
     title = f"The explained number as {unit}s are removed ({found.operator}), each method's best first"
     caption = (
@@ -133,7 +133,7 @@ def attention(comparison: Comparison, size: int) -> str:
     return part("attention", "Where the model looked", _looked_lead(comparison, looked), shown, size)
 
 
-def _looked_lead(comparison: Comparison, looked: Looked) -> str:
+def _looked_lead(comparison: Comparison, looked: AttentionSummary) -> str:
     place = "from what is written to the text" if looked.cross else "from where the answer is read"
     lead = (
         f"Attention {place}, mean over the heads of a layer. It says where the model looked, not what that "
@@ -168,7 +168,7 @@ def features(comparison: Comparison, size: int) -> str:
     return part("features", "Which features fired", lead, body, size)
 
 
-def _feature(one: Firing, top: float) -> str:
+def _feature(one: FeatureEffect, top: float) -> str:
     shade = f"{hue(one.effect, True)} l{level(one.effect / top)}"
     words = " · ".join(f"<bdi>{esc(word.strip() or '␣')}</bdi>" for word in one.words)
     return (
@@ -178,7 +178,7 @@ def _feature(one: Firing, top: float) -> str:
     )
 
 
-def _told(fired: Fired) -> Iterator[str]:
+def _told(fired: ActiveFeatures) -> Iterator[str]:
     low, high = fired.band
     yield (
         f"Removed together they change the explained number by {_plus(fired.together)}; all features, by "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from heedful.core.lab_report import Claim, Figure, LabReport, Part, Said, Table
+from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Part, Table
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import esc, part, table
 from heedful.reports.lab_terminal import FAILED, HELD, number, shown
@@ -57,7 +57,7 @@ def _claim(claim: Claim) -> str:
 
 def _part(given: Part, size: int) -> str:
     """Claims stand at the top."""
-    if isinstance(given, Said):
+    if isinstance(given, Paragraph):
         return f'<p class="prose">{esc(given.text)}</p>'
     if isinstance(given, Table):
         heads = map(esc, given.columns)

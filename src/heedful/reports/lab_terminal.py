@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Said, Table
+from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Table
 from heedful.reports.columns import visible
 
 HELD, FAILED = "✓", "✗"
@@ -42,7 +42,7 @@ def render(report: LabReport) -> Iterator[RenderableType]:
     yield Text(visible(report.title), "bold")
     yield Text(visible(report.cite), "dim")
     for part in report.parts:
-        if isinstance(part, Said):
+        if isinstance(part, Paragraph):
             yield from (Text(""), Text(visible(part.text)))
         elif isinstance(part, Table):
             yield from (Text(""), Text(visible(part.title), "bold"), _Grid(part))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heedful.features.steering.results import Side, Sides
+from heedful.features.steering.results import Continuation, Sides
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import esc, part
 from heedful.reports.steer_page import STYLE, made
@@ -33,7 +33,7 @@ def body(sides: Sides, size: int) -> str:
     return f'{head}\n<div class="sides">{drawn}</div>\n{how}'
 
 
-def _side(name: str, side: Side, size: int) -> str:
+def _side(name: str, side: Continuation, size: int) -> str:
     lead = f"Perplexity under the unsteered model {short(side.perplexity)}, repeats {side.repetition:.0%}."
     return part(
         name.replace(" ", "-"), name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import Splitting
 from heedful.reports.comparison_page import document
 from heedful.reports.comparison_sections import esc, part, table
@@ -91,7 +91,7 @@ def _rows(found: Splitting) -> Iterator[str]:
         yield f'<tr><th scope="row">{esc(name)}</th>{cells}</tr>'
 
 
-def shown(figure: Figure, share: bool = False) -> str:
+def shown(figure: MeasuredValue, share: bool = False) -> str:
     """A value with its interval, in words a table can hold."""
     if not math.isfinite(figure.value):
         return "–"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from heedful.features.steering.results import BROKEN, Point, Sweep
+from heedful.features.steering.results import BROKEN, Sweep, SweepPoint
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again, esc, part, table
@@ -57,7 +57,7 @@ def _trade(sweep: Sweep, size: int) -> str:
     return part("trade", "What is gained, and what it costs", lead, drawn, size)
 
 
-def _traded(point: Point) -> tuple[float, float]:
+def _traded(point: SweepPoint) -> tuple[float, float]:
     ratio = point.ratio.value
     return math.log10(ratio) if ratio > 0 else math.nan, point.presence.value
 

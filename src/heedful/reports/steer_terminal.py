@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heedful.features.steering.results import Mean, Point, Side, Sides, Sweep
+from heedful.features.steering.results import Continuation, PromptMean, Sides, Sweep, SweepPoint
 from heedful.reports.columns import visible
 
 
@@ -31,7 +31,7 @@ def _lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
-def _judged(side: Side) -> str:
+def _judged(side: Continuation) -> str:
     return f"perplexity unsteered {short(side.perplexity)}, repeats {side.repetition:.0%}"
 
 
@@ -67,13 +67,13 @@ def _table(sweep: Sweep) -> Table:
     return table
 
 
-def row(point: Point) -> tuple[str, ...]:
+def row(point: SweepPoint) -> tuple[str, ...]:
     """The cells of a point after its strength."""
     numbers = (point.perplexity, point.ratio, point.presence, point.repetition)
     return (point.method, short(point.size), *map(ranged, numbers))
 
 
-def ranged(mean: Mean) -> str:
+def ranged(mean: PromptMean) -> str:
     """A mean, and its interval where there is one."""
     if not (math.isfinite(mean.low) and math.isfinite(mean.high)) or mean.low == mean.high:
         return short(mean.value)

@@ -42,7 +42,7 @@ from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
 from heedful.retraining.impute import Gone, Imputer, masked, mean_embedding, mean_vector, noisy_linear
 from heedful.retraining.retrain import Fit, as_labels, like, trainer
-from heedful.retraining.roar_stats import Answers, Roar, conclude
+from heedful.retraining.roar_stats import RightAnswers, Roar, conclude
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SEEDS = 5
@@ -50,7 +50,7 @@ Scores = tuple[Sequence[Floats], Sequence[Floats]]  # text by text, one a unit: 
 
 
 @dataclass(frozen=True)
-class Split:
+class TokenSplit:
     """Texts as sequences of tokens, their labels, and the positions of each unit that can be removed."""
 
     tokens: tuple[Sequence[Any], ...]
@@ -58,14 +58,14 @@ class Split:
     units: tuple[Sequence[Sequence[int]], ...]
 
     @classmethod
-    def of(cls, tokens: Sequence[Sequence[Any]], labels: Sequence[int]) -> Split:
+    def of(cls, tokens: Sequence[Sequence[Any]], labels: Sequence[int]) -> TokenSplit:
         """Every token a unit of its own."""
         return cls(tuple(tokens), tuple(labels), tuple([[t] for t in range(len(text))] for text in tokens))
 
 
 def roar(
-    train: Split,
-    test: Split,
+    train: TokenSplit,
+    test: TokenSplit,
     scores: Mapping[str, Scores],
     fit: Fit,
     imputer: Imputer,
@@ -99,11 +99,13 @@ def roar(
                 if leakage:
                     told[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
     usual = np.bincount(train.labels).argmax() == np.array(test.labels)
-    answers = Answers(tuple(names), tuple(shares), right, told if leakage else None, whole, usual)
+    answers = RightAnswers(tuple(names), tuple(shares), right, told if leakage else None, whole, usual)
     return conclude(answers, imputer.name)
 
 
-def _check(train: Split, test: Split, scores: Mapping[str, Scores], shares: Sequence[float]) -> None:
+def _check(
+    train: TokenSplit, test: TokenSplit, scores: Mapping[str, Scores], shares: Sequence[float]
+) -> None:
     if not all(0 < share < 1 for share in shares) or not shares:
         raise HeedfulError("shares lie between 0 and 1", f"not {tuple(shares)}", "For instance (0.1, 0.5)")
     if not set(scores) - {CONTROL}:
@@ -117,18 +119,18 @@ def _check(train: Split, test: Split, scores: Mapping[str, Scores], shares: Sequ
                 )
 
 
-def _drawn(train: Split, test: Split, rng: np.random.Generator) -> Scores:
+def _drawn(train: TokenSplit, test: TokenSplit, rng: np.random.Generator) -> Scores:
     """Random scores for every text."""
     first, last = ([rng.normal(size=len(units)) for units in split.units] for split in (train, test))
     return first, last
 
 
-def _none(split: Split) -> list[Gone]:
+def _none(split: TokenSplit) -> list[Gone]:
     return [np.zeros(len(text), dtype=bool) for text in split.tokens]
 
 
 def _removed(
-    train: Split, test: Split, scores: Scores, share: float, draw: tuple[int, ...]
+    train: TokenSplit, test: TokenSplit, scores: Scores, share: float, draw: tuple[int, ...]
 ) -> tuple[list[Gone], list[Gone]]:
     """Positions that go, text by text; the same draw for every method, so equal scores remove the same."""
     rng = np.random.default_rng(draw)
@@ -156,8 +158,8 @@ def _top(
 
 
 def _retrained(
-    train: Split,
-    test: Split,
+    train: TokenSplit,
+    test: TokenSplit,
     gone: tuple[Sequence[Gone], Sequence[Gone]],
     fit: Fit,
     imputer: Imputer,
@@ -217,7 +219,7 @@ def explained(
     unit: str = "word",
     seed: int = 0,
     params: Mapping[str, Mapping[str, Any]] | None = None,
-) -> tuple[Split, dict[str, list[Floats]]]:
+) -> tuple[TokenSplit, dict[str, list[Floats]]]:
     """Texts as the model reads them, and each method's scores by unit; a text too long is cut."""
     found: dict[str, list[Floats]] = {name: [] for name in methods}
     read = []
@@ -226,11 +228,11 @@ def explained(
         read.append(told[CONTROL].x)
         for name in methods:
             found[name].append(unit_scores(told[name], read[-1].units(unit)))
-    split = Split(tuple(x.ids for x in read), tuple(labels), tuple(x.units(unit) for x in read))
+    split = TokenSplit(tuple(x.ids for x in read), tuple(labels), tuple(x.units(unit) for x in read))
     return split, found
 
 
-def imputer_of(model: Any, train: Split, name: str) -> Imputer:
+def imputer_of(model: Any, train: TokenSplit, name: str) -> Imputer:
     """One of IMPUTERS, with the tokens and the embedding table of a loaded model."""
     if name not in IMPUTERS:
         raise HeedfulError(f"unknown imputer {name!r}", fix=f"Use one of: {', '.join(IMPUTERS)}")

@@ -33,7 +33,7 @@ Right = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Mean:
+class SeedMean:
     """A mean over seeds and texts, its standard error and the degrees of freedom of that error."""
 
     value: float
@@ -48,23 +48,23 @@ class Mean:
         return self.value - quantile * self.error, self.value + quantile * self.error
 
 
-def mean_of(right: npt.NDArray[Any]) -> Mean:
+def mean_of(right: npt.NDArray[Any]) -> SeedMean:
     """right: (seeds, texts)."""
     right = right.astype(np.float64)
     seeds, texts = right.shape
     if min(seeds, texts) < 2:
-        return Mean(float(right.mean()), float("nan"), float("nan"))
+        return SeedMean(float(right.mean()), float("nan"), float("nan"))
     by_seed = float(right.mean(1).var(ddof=1)) / seeds
     by_text = float(right.mean(0).var(ddof=1)) / texts
     total = by_seed + by_text
     if total == 0:
-        return Mean(float(right.mean()), 0.0, float(seeds - 1))
+        return SeedMean(float(right.mean()), 0.0, float(seeds - 1))
     freedom = total**2 / (by_seed**2 / (seeds - 1) + by_text**2 / (texts - 1))
-    return Mean(float(right.mean()), float(np.sqrt(total)), float(freedom))
+    return SeedMean(float(right.mean()), float(np.sqrt(total)), float(freedom))
 
 
 @dataclass(frozen=True)
-class Curve:
+class RetrainingCurve:
     """One method: accuracy after retraining, share by share, and what the bare pattern tells."""
 
     method: str
@@ -82,7 +82,7 @@ class Roar(NotebookRepr):
     """What retraining shows. `str()` says it in plain words, and no more than the intervals carry."""
 
     shares: tuple[float, ...]
-    curves: tuple[Curve, ...]  # by fall, highest first; the control last
+    curves: tuple[RetrainingCurve, ...]  # by fall, highest first; the control last
     whole: float  # accuracy with nothing removed
     whole_interval: Interval
     chance: float  # accuracy of always saying what is most frequent in train
@@ -94,7 +94,7 @@ class Roar(NotebookRepr):
     not_faster: tuple[str, ...]  # not told apart from random
     slower: tuple[str, ...]  # falls more slowly than random; of flagged methods, `str()` claims no slowness
 
-    def __getitem__(self, method: str) -> Curve:
+    def __getitem__(self, method: str) -> RetrainingCurve:
         return next(curve for curve in self.curves if curve.method == method)
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Roar(NotebookRepr):
             said.append("with nothing removed the model is not above chance: the task teaches nothing here")
         return f"{where}: {'; '.join(said)}."
 
-    def _flag(self, curve: Curve) -> str:
+    def _flag(self, curve: RetrainingCurve) -> str:
         told = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
         if curve.method == CONTROL:
             return f"the length of the text alone tells the label with accuracy {told}"
@@ -136,7 +136,7 @@ def _tied(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Answers:
+class RightAnswers:
     """Which answers were right, method by method, the control last."""
 
     names: tuple[str, ...]
@@ -160,7 +160,7 @@ def leaking(told: Right, usual: Right) -> Right:
     return found
 
 
-def conclude(a: Answers, imputer: str) -> Roar:
+def conclude(a: RightAnswers, imputer: str) -> Roar:
     """Curves, and which differences are beyond chance."""
     overall = a.right.mean(1)  # (methods, seeds, texts)
     last = len(a.names) - 1
@@ -193,10 +193,10 @@ def conclude(a: Answers, imputer: str) -> Roar:
     )
 
 
-def _curve(a: Answers, m: int, leaks: bool, fall: Mean, pairs: int) -> Curve:
+def _curve(a: RightAnswers, m: int, leaks: bool, fall: SeedMean, pairs: int) -> RetrainingCurve:
     means = [mean_of(at) for at in a.right[m]]
     told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
-    return Curve(
+    return RetrainingCurve(
         a.names[m],
         tuple(mean.value for mean in means),
         tuple(mean.interval() for mean in means),

@@ -37,7 +37,7 @@ LEAVE = 10.0  # seconds that jobs have to come to their end
 
 
 @dataclass(frozen=True)
-class Wish:
+class ServerConfig:
     """How the server is to be."""
 
     host: str = "127.0.0.1"
@@ -52,7 +52,7 @@ class Wish:
     allow_pickle: bool = False
 
 
-def house(models: Sequence[Any], wish: Wish) -> House:
+def house(models: Sequence[Any], wish: ServerConfig) -> House:
     """Load what was given."""
     seats = Seats(wish.allow_load, wish.models)
     for source in models:
@@ -65,7 +65,7 @@ def house(models: Sequence[Any], wish: Wish) -> House:
     return found
 
 
-def application(inside: House, wish: Wish) -> Any:
+def application(inside: House, wish: ServerConfig) -> Any:
     """The ASGI application behind its guard."""
     app = FastAPI(
         title="heedful", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -154,7 +154,7 @@ def serve(
     allow_load    clients may load other models that are on this machine
     dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
     """
-    wish = Wish(
+    wish = ServerConfig(
         host, port, Path(runs), None, allow_load, secure.new_token(host), dictionaries=dictionaries or {},
         texts=texts or {},
     )  # fmt: skip
@@ -169,12 +169,12 @@ def serve(
 class Ready:
     """Loaded and bound; nothing is answered yet."""
 
-    wish: Wish
+    wish: ServerConfig
     house: House
     socket: socket.socket
 
 
-def ready(models: Sequence[Any], wish: Wish) -> Ready:
+def ready(models: Sequence[Any], wish: ServerConfig) -> Ready:
     """The port first: that it is taken is told before anything is loaded."""
     bound = listen(wish.host, wish.port)
     try:
@@ -184,7 +184,7 @@ def ready(models: Sequence[Any], wish: Wish) -> Ready:
         raise
 
 
-def answering(inside: House, wish: Wish, **more: Any) -> Any:
+def answering(inside: House, wish: ServerConfig, **more: Any) -> Any:
     """The server, as uvicorn runs it."""
     import uvicorn
 
@@ -278,7 +278,7 @@ def _outward(host: str) -> str:
             return "localhost"
 
 
-def address(wish: Wish, port: int) -> str:
+def address(wish: ServerConfig, port: int) -> str:
     """To open: of a server on all addresses, the one by which other machines reach this one."""
     host = _outward(wish.host) if wish.host in ("0.0.0.0", "::") else wish.host
     host = f"[{host}]" if ":" in host else host
@@ -286,4 +286,4 @@ def address(wish: Wish, port: int) -> str:
     return f"http://{host}:{port}{token}"
 
 
-__all__ = ["Ready", "Serving", "Wish", "application", "house", "ready", "serve", "stay"]
+__all__ = ["Ready", "ServerConfig", "Serving", "application", "house", "ready", "serve", "stay"]

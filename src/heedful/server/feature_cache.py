@@ -18,7 +18,7 @@ from heedful.features.activations.windows import Batch
 from heedful.features.reading.collect import Values
 from heedful.features.reading.examples import pieces_of
 from heedful.features.reading.read_features import Passes, Progress, Stream
-from heedful.features.reading.select import Firing
+from heedful.features.reading.select import FiringRates
 
 MOST = 60_000_000  # firings that are kept
 CONTEXT = 6  # tokens shown before the strongest one
@@ -33,7 +33,7 @@ class Codes:
     starts: npt.NDArray[np.int64]  # (F + 1,) where a feature's firings begin
     places: npt.NDArray[np.int64]  # (n,) of firings, over all batches one after the other
     values: Values  # (n,)
-    firing: Firing
+    firing: FiringRates
     context: int  # tokens of a window
     texts: str  # their name
     notes: tuple[str, ...]
@@ -77,7 +77,7 @@ class Codes:
 def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None) -> Codes:
     """One pass over `rows` tokens of the texts."""
     stream = Stream(model, sae, texts, site, rows, None, "text", progress)
-    firing = Firing.none(sae.config.width)
+    firing = FiringRates.none(sae.config.width)
     seen: list[tuple[int, Batch]] = []
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Values]] = []
     begin = count = 0

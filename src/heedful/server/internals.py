@@ -124,7 +124,7 @@ def drawn(atlas: Atlas) -> dict[str, Any]:
 # --- features --------------------------------------------------------------------------------------
 
 
-def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.Firing:
+def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
     from heedful.reports.comparison_sections import level
@@ -141,12 +141,12 @@ def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.F
         top = dictionary.greatest(feature)
         shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
         out.append(
-            responses.Fired(
+            responses.ActiveFeature(
                 feature=feature, most=float(own.max()), share=None if top is None else float(own.max() / top),
                 token=pieces[at], at=at, html=_shaded(pieces, shades, at),
             )
         )  # fmt: skip
-    return responses.Firing(
+    return responses.FeatureActivity(
         features=out, site=site, width=sae.config.width, active=float((values[text] > 0).sum(1).mean()),
         notes=[*sae.config.notes],
     )  # fmt: skip
@@ -165,7 +165,7 @@ def _shaded(pieces: Any, shades: list[int], here: int) -> str:
 
 
 def feature_page(
-    model: Any, ask: requests.Feature, dictionary: Dictionary, job: Job
+    model: Any, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
 ) -> saved_results.Featured:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpretation.interpret import interpret

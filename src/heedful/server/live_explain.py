@@ -24,7 +24,7 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL, FEW
 from heedful.core.errors import HeedfulError
-from heedful.engine.cached_model import Run
+from heedful.engine.cached_model import CachedModel
 from heedful.reports import comparison_sections, internals_sections
 from heedful.reports.agreement_section import agreement as _agreement
 from heedful.reports.comparison_page import weighed
@@ -40,7 +40,7 @@ WARM = "The first text takes longer than all that follow, so it is asked before 
 Parts = dict[str, str]
 
 
-class Memory:
+class ExplanationCache:
     """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
@@ -82,7 +82,7 @@ def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[s
 
 
 def planned(
-    model: Any, ask: requests.Look, memory: Memory, weigh: bool = True
+    model: Any, ask: requests.LiveRequest, memory: ExplanationCache, weigh: bool = True
 ) -> tuple[Plan, dict[str, str]]:
     """What is to be done, and methods that cannot be; timed by what rows took before, where that is known."""
     names, refused = chosen(model, ask.methods)
@@ -114,17 +114,19 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
     return live
 
 
-def look(model: Any, ask: requests.Look, memory: Memory, waiting: int = 0) -> responses.Looked:
+def look(
+    model: Any, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
+) -> responses.LayerAttention:
     """`waiting`: how many others are; the more, the less is done for each."""
     made, refused = planned(model, ask, memory)
     known = memory.of(ask.key)
     names = cheap(made, known, LIVE / (1 + waiting / CROWD))
-    found = run_some(Run(model), made, [n for n in names if n not in known])
+    found = run_some(CachedModel(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
     comparison = compared(made, have, {})
     refused |= found.refused
-    return responses.Looked(
+    return responses.LayerAttention(
         text=made.x.text,
         prediction=predicted(comparison),
         target=made.target.name,
@@ -139,15 +141,17 @@ def look(model: Any, ask: requests.Look, memory: Memory, waiting: int = 0) -> re
     )
 
 
-def warm(name: str, model: Any, memory: Memory) -> None:
+def warm(name: str, model: Any, memory: ExplanationCache) -> None:
     """Once after loading: what is slow the first time, and how quick rows are."""
     with suppress(HeedfulError):
-        ask = requests.Look(model=name, text=WARM, methods=["occlusion", "grad-l2"])
+        ask = requests.LiveRequest(model=name, text=WARM, methods=["occlusion", "grad-l2"])
         made, _ = planned(model, ask, memory, weigh=False)
-        memory.add(ask.key, run_some(Run(model), made, [entry.name for entry in made.chosen]).attributions)
+        memory.add(
+            ask.key, run_some(CachedModel(model), made, [entry.name for entry in made.chosen]).attributions
+        )
 
 
-def run_some(run: Run, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
+def run_some(run: CachedModel, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
     """Some methods of a plan, without weighing and without a look at what else was seen."""
     entries = [entry for entry in made.chosen if entry.name in names]
     found: dict[str, Attribution] = {}
@@ -199,7 +203,7 @@ def words_of(x: Any) -> list[responses.Piece]:
 
 def costs(
     made: Plan, have: dict[str, Attribution], live: Sequence[str], refused: dict[str, str]
-) -> list[responses.Cost]:
+) -> list[responses.MethodCost]:
     """Every method that was asked for, with its state."""
     out = []
     for entry in made.chosen:
@@ -210,14 +214,14 @@ def costs(
         elif entry.name in have and made.seconds_of(entry) > LIVE:
             state = "done"
         out.append(
-            responses.Cost(
+            responses.MethodCost(
                 method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
                 seconds=made.seconds_of(entry), why=refused.get(entry.name, ""), summary=entry.summary,
             )
         )  # fmt: skip
     names = {cost.method for cost in out}
     out += [
-        responses.Cost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
+        responses.MethodCost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
         for name, why in refused.items()
         if name not in names
     ]

@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from heedful.core.errors import HeedfulError
 from heedful.models.load import load
-from heedful.server.model_thread import Worker
+from heedful.server.model_thread import ModelThread
 
 WAITING = 256  # quick questions that may wait for one model
 MOST = 8  # models in memory
@@ -45,7 +45,7 @@ class Stock:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.worker = Worker(self.name, WAITING)
+        self.worker = ModelThread(self.name, WAITING)
         self._twins: dict[int, Any] = {}  # worker of jobs -> model
         self._making = threading.Lock()
 

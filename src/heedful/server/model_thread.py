@@ -27,7 +27,7 @@ class Gone(Exception):
     """The asker has left."""
 
 
-class Worker:
+class ModelThread:
     """Runs jobs in the order in which they came."""
 
     def __init__(self, name: str, waiting: int) -> None:

@@ -25,7 +25,7 @@ MADE = 2_000  # runs that the page itself may store
 
 
 @dataclass(frozen=True)
-class Place:
+class RunPlace:
     """A run folder."""
 
     id: str
@@ -41,7 +41,7 @@ class Runs:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def found(self) -> list[Place]:
+    def found(self) -> list[RunPlace]:
         """Newest first."""
         if not self.root.is_dir():
             return []
@@ -59,10 +59,10 @@ class Runs:
             root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - LISTED)
         )
 
-    def get(self, number: str) -> Place | None:
+    def get(self, number: str) -> RunPlace | None:
         return next((place for place in self.found() if place.id == number), None)
 
-    def named(self, name: str) -> Place | None:
+    def named(self, name: str) -> RunPlace | None:
         """A run that the page stored, by the name of its job."""
         return next((place for place in self.found() if place.name == name), None)
 
@@ -100,7 +100,7 @@ def _folders(root: Path) -> Iterator[Path]:
         level = [folder for folder in below if not (folder / "shards").is_dir()]
 
 
-def _place(root: Path, folder: Path) -> Place | None:
+def _place(root: Path, folder: Path) -> RunPlace | None:
     for kind, mark, when in KINDS:
         held = folder / mark
         if not held.exists():
@@ -111,11 +111,11 @@ def _place(root: Path, folder: Path) -> Place | None:
         name = str(folder.relative_to(root))
         shown = name.encode("utf-8", "replace").decode()
         dated = folder / when if when and (folder / when).is_file() else held
-        return Place(number(name), folder, shown, kind, dated.stat().st_mtime)
+        return RunPlace(number(name), folder, shown, kind, dated.stat().st_mtime)
     return None
 
 
-def _title(place: Place) -> str:
+def _title(place: RunPlace) -> str:
     """A line about it, without opening what is large."""
     try:
         if place.kind == "explanation":
@@ -142,7 +142,7 @@ def _title(place: Place) -> str:
     return ""
 
 
-def opened(place: Place) -> tuple[responses.RunPage, Callable[[], str]]:
+def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
     """What stands in the page, and the whole report as a file."""
     for file in place.path.iterdir():
         if file.is_file() and file.stat().st_size > LARGEST:

@@ -23,10 +23,9 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.features.reading.feature_pages import Page
-from heedful.features.steering.results import Side, Sides
+from heedful.features.steering.results import Continuation, Sides
 from heedful.heads.atlas import Atlas
-from heedful.heads.maps import Maps
-from heedful.heads.maps import Side as Edge
+from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.comparison_sections import esc
@@ -129,7 +128,7 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     held_of: Any = held.get
     stacks = tuple(
         Maps(
-            str(one["stack"]), queries=_as(Edge, one["queries"]), keys=_as(Edge, one["keys"]),
+            str(one["stack"]), queries=_as(MapAxis, one["queries"]), keys=_as(MapAxis, one["keys"]),
             causal=bool(one["causal"]), **{name: held_of(f"{at}.{name}") for name in MAPS},
         )
         for at, one in enumerate(data["stacks"])
@@ -195,8 +194,8 @@ def steer(folder: Path) -> Drawn:
     return Drawn(lambda: sides_page.body(found, 2), lambda: sides_page.page(found), lambda: data)
 
 
-def _side(data: Mapping[str, Any]) -> Side:
-    return _as(Side, {name: math.nan if value is None else value for name, value in data.items()})
+def _side(data: Mapping[str, Any]) -> Continuation:
+    return _as(Continuation, {name: math.nan if value is None else value for name, value in data.items()})
 
 
 DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}

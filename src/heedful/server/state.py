@@ -38,7 +38,7 @@ class House:
     seats: Seats
     runs: run_list.Runs
     jobs: Jobs = field(default_factory=Jobs)
-    memory: live_explain.Memory = field(default_factory=live_explain.Memory)
+    memory: live_explain.ExplanationCache = field(default_factory=live_explain.ExplanationCache)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
 
     def dictionary(self, stock: Stock) -> internals.Dictionary:

@@ -29,7 +29,7 @@ from heedful.core.target import Target
 from heedful.core.windows import select
 from heedful.modalities.operators import checked_operator
 from heedful.server import input_parts
-from heedful.server.live_explain import Memory, look, predicted
+from heedful.server.live_explain import ExplanationCache, look, predicted
 from heedful.server.schemas import requests, responses
 
 STAND_INS = ("mask", "unk")
@@ -37,8 +37,8 @@ LABELS = 20  # most labels that are worked out one by one
 Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
-def tried(model: Any, ask: requests.Try, memory: Memory) -> responses.Tried:
-    whole = requests.Look(**{name: getattr(ask, name) for name in requests.Look.model_fields})
+def tried(model: Any, ask: requests.Try, memory: ExplanationCache) -> responses.Tried:
+    whole = requests.LiveRequest(**{name: getattr(ask, name) for name in requests.LiveRequest.model_fields})
     have = memory.of(ask.key)
     if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
         look(model, whole, memory)
@@ -165,14 +165,14 @@ def _wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
     return methods is None or item.method in methods or item.method == CONTROL
 
 
-def _claim(item: Attribution, words: set[int]) -> responses.Claim:
+def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
     """Minus what the words were said to add."""
     scores = item.words()
     said = -sum(scores[word].score for word in words)
     errors = [scores[word].stderr for word in words]
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
-    return responses.Claim(
+    return responses.MethodClaim(
         method=item.method, signed=item.signed, stderr=stderr, operator=item.params.get("operator"),
         claimed=said if math.isfinite(said) else None,
     )  # fmt: skip

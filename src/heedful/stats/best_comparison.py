@@ -39,7 +39,7 @@ LEAST = 0.5  # of the standard error, the least that a draw's own may be: see `_
 
 
 @dataclass(frozen=True)
-class Best:
+class BestComparison:
     """Of M methods: who may be the best, and the most by which another may be better than each."""
 
     inside: npt.NDArray[np.bool_]  # (M,)
@@ -48,7 +48,7 @@ class Best:
     critical: Floats  # (M,)
 
 
-def best_methods(z: Floats, seed: int = 0, draws: int = DRAWS, level: float = LEVEL) -> Best:
+def best_methods(z: Floats, seed: int = 0, draws: int = DRAWS, level: float = LEVEL) -> BestComparison:
     """z (n, M), one row per text."""
     n, m = z.shape
     mean, error = differences(z)
@@ -79,7 +79,7 @@ def sparse_low(z: Floats, level: float) -> Floats:
     return np.where(few, -q * float(np.ptp(z)), np.inf)
 
 
-def decide(mean: Floats, error: Floats, critical: Floats, sparse: Floats | None = None) -> Best:
+def decide(mean: Floats, error: Floats, critical: Floats, sparse: Floats | None = None) -> BestComparison:
     """`critical` (M,): by column, of the comparisons with that method; or (M, M)."""
     m = len(mean)
     reach = np.broadcast_to(critical, (m, m)) * error  # column k: how far chance may take z_j - z_k
@@ -87,7 +87,7 @@ def decide(mean: Floats, error: Floats, critical: Floats, sparse: Floats | None 
     inside: npt.NDArray[np.bool_] = np.logical_not(np.any((mean > reach) & others, axis=0))
     least = mean - reach if sparse is None else np.minimum(mean - reach, sparse)
     low = np.where(inside[None] & others, least, 0.0).min(1, initial=0.0)
-    return Best(inside, np.abs(low), error, np.asarray(critical))  # low is 0 or less; no minus zero
+    return BestComparison(inside, np.abs(low), error, np.asarray(critical))  # low is 0 or less; no minus zero
 
 
 def _critical_many(n: int, m: int, level: float) -> Floats:

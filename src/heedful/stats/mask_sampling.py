@@ -48,7 +48,7 @@ MANY = 6  # rows a word from which a complement tells more than another set
 LONG = 12  # words up to which complements are always drawn: few rows are then many of those there are
 
 
-class Pairs:
+class MaskPairs:
     """A reproducible sequence of pairs of masks over d >= 2 words; each pair occurs once."""
 
     def __init__(self, d: int, share: Floats, seed: int, complements: bool = True) -> None:
@@ -121,13 +121,13 @@ class Pairs:
                 fresh = []
 
 
-def pairs_for(model: Model | None, d: int, rows: int, nu: float, seed: int) -> Pairs:
+def pairs_for(model: Model | None, d: int, rows: int, nu: float, seed: int) -> MaskPairs:
     """The pairs of a run of at most `rows` rows for a limit of this bandwidth: the same for LIME and
     KernelSHAP, so that side by side they are run once. An interrupted run goes on reading what it drew."""
     rows = max(rows, getattr(model, "intended", 0))
     if rows >= MANY * d or d <= LONG:
-        return Pairs(d, lime_limit.pair_share(d, nu), seed)
-    return Pairs(d, lime_limit.size_share(d, nu), seed, complements=False)
+        return MaskPairs(d, lime_limit.pair_share(d, nu), seed)
+    return MaskPairs(d, lime_limit.size_share(d, nu), seed, complements=False)
 
 
 def _halves(d: int, s: int) -> int:

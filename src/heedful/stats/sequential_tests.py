@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats
-from heedful.stats.best_comparison import LEVEL, Best, decide, differences, sparse_low
+from heedful.stats.best_comparison import LEVEL, BestComparison, decide, differences, sparse_low
 
 MOST_BET = 0.9  # of what is there: a bet of everything can be lost for ever
 BELOW = 0.6  # a share below this is settled: too small to be looked for any longer
@@ -58,7 +58,7 @@ def below_p(w: Floats) -> Floats:
     return betting_p(np.clip((BELOW - w) / BELOW, -1.0, 1.0))
 
 
-def best_at_all_times(z: Floats, level: float = LEVEL) -> Best:
+def best_at_all_times(z: Floats, level: float = LEVEL) -> BestComparison:
     """As best_methods, but valid at whatever text one stops; z (n, M)."""
     n, m = z.shape
     mean, error = differences(z)

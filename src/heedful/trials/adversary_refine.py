@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heedful.trials.adversary_search import Best, Ground, Search, starts
+from heedful.trials.adversary_search import BestCandidates, Ground, Search, starts
 from heedful.trials.adversary_steps import Linear
 from heedful.trials.free_weights import Movable
 
@@ -129,7 +129,7 @@ class Followed:
 
 def follow(
     ground: Ground,
-    best: Best,
+    best: BestCandidates,
     search: Search,
     ends: Sequence[Tensor],
     drawn: Sequence[tuple[Tensor, Tensor]],
@@ -162,7 +162,7 @@ def _small_moves(ground: Ground, search: Search, drawn: Sequence[tuple[Tensor, T
     return ground.answers(parts)
 
 
-def _round(ground: Ground, best: Best, layers: Sequence[Followed], first: bool = False) -> None:
+def _round(ground: Ground, best: BestCandidates, layers: Sequence[Followed], first: bool = False) -> None:
     """A path from every candidate; in the first round, from one candidate to every aim."""
     for layer, (jacobian, y) in zip(layers, _jacobians(ground, layers), strict=True):
         layer.set_out(jacobian, y, first)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from heedful.models.attention_hooks import Seen
-from heedful.trials.examples import Case, Cases
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask
 from heedful.trials.free_weights import Movable
 
@@ -48,7 +48,7 @@ class Ground:
     """One text and the layers that are searched together."""
 
     cases: Cases
-    case: Case
+    case: Example
     stack: str
     layers: Sequence[Movable]
     answer: Tensor  # (1, C) the model's own, from a pass like the others
@@ -99,7 +99,7 @@ class Ground:
         return change
 
 
-class Best:
+class BestCandidates:
     """The best feasible candidate of each layer so far; at first the model's own attention."""
 
     def __init__(self, ground: Ground, epsilon: float) -> None:
@@ -110,7 +110,7 @@ class Best:
         self.rested = [0] * len(ground.layers)  # offers of something feasible since the last better one
         self.history: list[list[float]] = []  # distances after each round of heedful.trials.adversary_refine
 
-    def take(self, other: Best) -> None:
+    def take(self, other: BestCandidates) -> None:
         """Begin with what another has found."""
         self.weights, self.distance = list(other.weights), list(other.distance)
 
@@ -156,12 +156,12 @@ def starts(layer: Movable, count: int, rng: torch.Generator) -> Tensor:
     return NOISE * torch.randn(count, *layer.own.shape, generator=rng)
 
 
-def climb(ground: Ground, best: Best, search: Search, rng: torch.Generator) -> list[Tensor]:
+def climb(ground: Ground, best: BestCandidates, search: Search, rng: torch.Generator) -> list[Tensor]:
     """From every random start; returns the last candidates of each layer, (K, H, Q, T)."""
     return _ascend(ground, best, search, [starts(layer, search.starts, rng) for layer in ground.layers])
 
 
-def _ascend(ground: Ground, best: Best, search: Search, begin: Sequence[Tensor]) -> list[Tensor]:
+def _ascend(ground: Ground, best: BestCandidates, search: Search, begin: Sequence[Tensor]) -> list[Tensor]:
     """Adam on log-weights (n, H, Q, T) of each layer, until the steps or the patience end."""
     logs = [some.clone().requires_grad_() for some in begin]
     optimiser = torch.optim.Adam(logs, lr=search.rate, betas=(0.9, 0.99))

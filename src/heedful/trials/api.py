@@ -22,7 +22,7 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.trials.examples import prepare
-from heedful.trials.read_texts import Texts
+from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial
 from heedful.trials.rows import INTERRUPTED, plain
@@ -65,7 +65,7 @@ def trial(
     cases = prepare(
         door, texts, labels, long=long, progress=lambda done, total: say("reading texts", done, total)
     )
-    court = Court(cases, None if train is None else Texts(*train), options, say)
+    court = Court(cases, None if train is None else LabelledTexts(*train), options, say)
     held: dict[str, Any] = {}
     refused = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
     for test in [*wanted, *([TRAINING] if terms else [])]:

@@ -19,14 +19,14 @@ import torch
 from heedful.core.arrays import Floats
 from heedful.explainers.attention_rollout import roll
 from heedful.explainers.raw_attention import answer_rows
-from heedful.trials.examples import Case, Cases
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted
 
 ALL, ROLLOUT = "all layers", "rollout"
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class AttendedText:
     """One text."""
 
     layers: Floats  # (L, T) rows sum to one
@@ -47,12 +47,12 @@ def layer_name(layer: int) -> str:
     return f"layer {layer}"
 
 
-def shown(cases: Cases, case: Case) -> Shown:
+def shown(cases: Cases, case: Example) -> AttendedText:
     """One trace of the text, for what the model predicts."""
     trace = cases.model.trace(case.x, predicted(cases, case))
     count = len(trace.cross or trace.attentions)
     layers = torch.stack([answer_rows(trace, layer).mean(0) for layer in range(count)])  # (L, T)
-    return Shown(
+    return AttendedText(
         layers.numpy(),
         roll(trace).double().cpu().numpy(),
         np.array(trace.readout),

@@ -29,7 +29,7 @@ LENGTH = 128  # tokens
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PaddedTexts:
     """Texts as the model reads them, padded on the right."""
 
     ids: Tensor  # (n, L)
@@ -51,7 +51,7 @@ class Rows:
         return Inputs(self.ids[which, :width], mask[:, :width], types)
 
 
-def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = LENGTH) -> Rows:
+def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
     """Training texts with their labels. Strings go through the tokenizer at once, which is quick."""
     if not len(texts):
         raise HeedfulError("there are no training texts", fix="Give texts with their labels to train on")
@@ -73,7 +73,7 @@ def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = 
     return _padded(batch["input_ids"], batch["special_tokens_mask"], truth, model, types)
 
 
-def of_cases(cases: Cases, length: int = LENGTH) -> Rows:
+def of_cases(cases: Cases, length: int = LENGTH) -> PaddedTexts:
     """The texts of a trial, cut alike; all of them need a label."""
     if any(case.label is None for case in cases.cases):
         raise HeedfulError("a text to test on has no label", fix="Give labels with the texts")
@@ -84,12 +84,12 @@ def cut(cases: Cases, length: int = LENGTH) -> list[Encoded]:
     return [shortened(case.x, min(length, cases.model.window or length), "truncate") for case in cases.cases]
 
 
-def of_encoded(found: Sequence[Encoded], labels: Sequence[Any], model: Any) -> Rows:
+def of_encoded(found: Sequence[Encoded], labels: Sequence[Any], model: Any) -> PaddedTexts:
     types = [x.type_ids for x in found] if found[0].type_ids is not None else None
     return _padded([x.ids for x in found], [x.special for x in found], labels, model, types)
 
 
-def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: int = LENGTH) -> Rows:
+def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
     """Texts with marks, one bool a token; words that were cut off take their marks along."""
     if not items:
         raise HeedfulError("there are no marked texts")
@@ -103,7 +103,7 @@ def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: i
     return replace(data, marks=marks)
 
 
-def joined(some: Rows, others: Rows) -> Rows:
+def joined(some: PaddedTexts, others: PaddedTexts) -> PaddedTexts:
     """All texts of both; what has no marks gets empty ones."""
     width = max(some.ids.shape[1], others.ids.shape[1])
 
@@ -118,10 +118,10 @@ def joined(some: Rows, others: Rows) -> Rows:
 
     labels = torch.cat([some.labels, others.labels])
     ids, mask, special = both("ids", some.pad), both("mask"), both("special")
-    return Rows(ids, mask, special, labels, both("types"), both("marks"), some.pad)
+    return PaddedTexts(ids, mask, special, labels, both("types"), both("marks"), some.pad)
 
 
-def _padded(ids: Any, special: Any, labels: Sequence[Any], model: Any, types: Any) -> Rows:
+def _padded(ids: Any, special: Any, labels: Sequence[Any], model: Any, types: Any) -> PaddedTexts:
     width, pad = max(map(len, ids)), model.backend.special_id("pad") or 0
 
     def filled(parts: Any, by: int) -> Tensor:
@@ -129,6 +129,6 @@ def _padded(ids: Any, special: Any, labels: Sequence[Any], model: Any, types: An
 
     mask = filled([[1] * len(row) for row in ids], 0)
     kinds = None if types is None else filled(types, 0)
-    return Rows(
+    return PaddedTexts(
         filled(ids, pad), mask, filled(special, 0).bool(), torch.tensor(list(labels)), kinds, None, pad
     )

@@ -30,7 +30,7 @@ KINDS = (*LABELLED, "regression", "causal-lm")
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class Example:
     """One text, as the model reads and answers it."""
 
     x: Encoded
@@ -43,7 +43,7 @@ class Cases:
     """All texts of a trial."""
 
     model: Any
-    cases: tuple[Case, ...]
+    cases: tuple[Example, ...]
     scale: float = 1.0  # of a regression: standard deviation of its outputs
     notes: tuple[str, ...] = ()  # texts that were cut or could not be read, labels that are of no use
 
@@ -117,7 +117,7 @@ def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tu
         spread = float(np.std([logits.numpy() for _, logits, _ in read], axis=0).max())
         scale = spread if spread > 0 else 1.0
     empty = Cases(model, (), scale)
-    found = (Case(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
+    found = (Example(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
     return Cases(model, tuple(found), scale, notes)
 
 

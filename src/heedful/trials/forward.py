@@ -16,17 +16,17 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.target import Target
-from heedful.modalities.operators import Row, removed
+from heedful.modalities.operators import InputRow, removed
 from heedful.models.adapter import wide
 from heedful.models.attention_hooks import Seen
 from heedful.models.passes import CHUNK_TOKENS, chunks, halving
-from heedful.trials.examples import Case, Cases
+from heedful.trials.examples import Cases, Example
 
 Change = Callable[[Seen, slice], Seen]  # what a layer shows, which of the copies -> what it shall show
 TOKENS = CHUNK_TOKENS
 
 
-def predicted(cases: Cases, case: Case) -> Target:
+def predicted(cases: Cases, case: Example) -> Target:
     """What the model says of the text: the number attention is asked to explain."""
     kinds = {"classifier": "class", "multi-label": "label", "regression": "regression", "causal-lm": "token"}
     return Target(kinds[cases.model.kind], index=int(case.answer.argmax()))
@@ -37,16 +37,16 @@ def probe(cases: Cases) -> Target:
     return Target("token" if cases.model.kind == "causal-lm" else "class")
 
 
-def row_of(case: Case) -> Row:
-    return Row(case.x.ids, case.x.type_ids)
+def row_of(case: Example) -> InputRow:
+    return InputRow(case.x.ids, case.x.type_ids)
 
 
-def copies_a_pass(cases: Cases, case: Case) -> int:
+def copies_a_pass(cases: Cases, case: Example) -> int:
     """A model that cannot tell padding from text takes one row at a time."""
     return 1 if cases.model.backend.one_row_at_a_time else max(1, TOKENS // len(case.x))
 
 
-def ask(cases: Cases, case: Case, copies: int, change: Change) -> Tensor:
+def ask(cases: Cases, case: Example, copies: int, change: Change) -> Tensor:
     """(copies, C): answers to copies of a text under a change of attention, pass by pass."""
     most = copies_a_pass(cases, case)
     queue = [range(copies)[start : start + most] for start in range(0, copies, most)]
@@ -59,7 +59,7 @@ def ask(cases: Cases, case: Case, copies: int, change: Change) -> Tensor:
     return torch.cat([found for _, found in halving(queue, run)])
 
 
-def answers(cases: Cases, rows: list[Row]) -> Tensor:
+def answers(cases: Cases, rows: list[InputRow]) -> Tensor:
     """(n, C) in float64, of one pass."""
     model = cases.model
     rows = [model._never_empty(row) for row in rows]
@@ -78,13 +78,13 @@ def answers(cases: Cases, rows: list[Row]) -> Tensor:
 def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
     """(n,): how far the answer moves when these tokens of this text (index of the case, positions) are really
     deleted. Rows of all texts run together, longest first, and equal ones once."""
-    places: dict[Row, list[int]] = {}
+    places: dict[InputRow, list[int]] = {}
     for number, (text, positions) in enumerate(gone):
         x = cases.cases[text].x
         places.setdefault(removed(x, len(x), set(positions), "delete", None), []).append(number)
     moved: Floats = np.full(len(gone), np.nan)
 
-    def run(chunk: list[Row]) -> Any:
+    def run(chunk: list[InputRow]) -> Any:
         with torch.no_grad():
             return answers(cases, chunk)
 

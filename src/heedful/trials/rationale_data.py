@@ -8,13 +8,13 @@ from typing import Any
 from heedful.core.errors import HeedfulError
 from heedful.io.rationales import Marked, spans_of
 from heedful.trials import batches
-from heedful.trials.batches import Rows
-from heedful.trials.read_texts import Texts
+from heedful.trials.batches import PaddedTexts
+from heedful.trials.read_texts import LabelledTexts
 
 HELD_OUT = 5  # every fifth marked text is not trained on
 
 
-def with_marks(model: Any, given: Texts, length: int) -> tuple[Rows, Rows]:
+def with_marks(model: Any, given: LabelledTexts, length: int) -> tuple[PaddedTexts, PaddedTexts]:
     """(texts to train on, marked ones among them; marked texts that are held out)."""
     if given.labels is None or given.rationales is None:
         raise HeedfulError("texts with marks need labels, too", fix="Give train=(texts, labels, rationales)")
@@ -35,5 +35,5 @@ def with_marks(model: Any, given: Texts, length: int) -> tuple[Rows, Rows]:
     return train, test
 
 
-def _rows(model: Any, pairs: Sequence[tuple[Marked, Any]], length: int) -> Rows:
+def _rows(model: Any, pairs: Sequence[tuple[Marked, Any]], length: int) -> PaddedTexts:
     return batches.marked(model, [item for item, _ in pairs], [label for _, label in pairs], length)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from heedful.io.datasets import Columns, open_source
 
 
-class Texts(NamedTuple):
+class LabelledTexts(NamedTuple):
     """What a file holds; labels and rationales only if it has a column of them."""
 
     texts: list[Any]
@@ -16,10 +16,10 @@ class Texts(NamedTuple):
     rationales: list[Any] | None = None
 
 
-def read_texts(path: Path, columns: Columns, limit: int | None = None) -> Texts:
+def read_texts(path: Path, columns: Columns, limit: int | None = None) -> LabelledTexts:
     """The first `limit` rows."""
     rows = list(open_source(path, columns=columns, limit=limit).rows())
-    return Texts(
+    return LabelledTexts(
         [row.text for row in rows],
         [row.label for row in rows] if columns.label is not None else None,
         [row.rationale for row in rows] if columns.rationale is not None else None,

@@ -16,7 +16,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.trials.examples import Cases
-from heedful.trials.read_texts import Texts
+from heedful.trials.read_texts import LabelledTexts
 
 QUICK = ("correlation", "permutation", "adversary", "uniform")
 TRAINED = ("frozen", "seeds", "trained adversary", "guide")
@@ -42,12 +42,12 @@ class Options:
 class Court:
     """One model, its texts, and the tests."""
 
-    def __init__(self, cases: Cases, train: Texts | None, options: Options, say: Say) -> None:
+    def __init__(self, cases: Cases, train: LabelledTexts | None, options: Options, say: Say) -> None:
         self.cases, self.options, self.say = cases, options, say
         self.notes = list(cases.notes)
         self.given = None if train is None else self._unseen(train)
 
-    def _unseen(self, train: Texts) -> Texts:
+    def _unseen(self, train: LabelledTexts) -> LabelledTexts:
         """Training texts that are not among those to test on."""
         tested = {case.x.text for case in self.cases.cases}
         kept = [k for k, text in enumerate(train.texts) if text not in tested]
@@ -56,7 +56,7 @@ class Court:
         gone = len(train.texts) - len(kept)
         self.notes.append(f"{gone} training texts are among those to test on, and were left out")
         texts, *beside = ([column[k] for k in kept] if column is not None else None for column in train)
-        return Texts(texts or [], *beside)
+        return LabelledTexts(texts or [], *beside)
 
     def hold(self, test: str) -> Any:
         """What a test found: an object with findings() and to_dict()."""

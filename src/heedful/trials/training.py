@@ -39,7 +39,7 @@ from heedful.nn.one_layer import OneLayerClassifier
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as minimise
 from heedful.retraining.retrain import like
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 
 SMALL = 0.1  # of a first token table drawn N(0, 1), which a few thousand texts would learn by heart
 LARGEST = 20_000_000  # parameters: what a core trains in minutes
@@ -170,7 +170,7 @@ def _flat_mixing(module: Mixes) -> AbstractContextManager[Any]:
     return module.mix.register_forward_pre_hook(even)
 
 
-def maps(model: Any, data: Rows, frozen: bool = False, look: bool = True) -> Iterator[Passed]:
+def maps(model: Any, data: PaddedTexts, frozen: bool = False, look: bool = True) -> Iterator[Passed]:
     """Passes without a graph or dropout, over all texts in order."""
     for part in torch.split(torch.arange(len(data)), CHUNK):
         with untouched(model.module), torch.no_grad():
@@ -178,13 +178,13 @@ def maps(model: Any, data: Rows, frozen: bool = False, look: bool = True) -> Ite
         yield passed
 
 
-def answers(model: Any, data: Rows, frozen: bool = False) -> Floats:
+def answers(model: Any, data: PaddedTexts, frozen: bool = False) -> Floats:
     """(n, C) probabilities."""
     parts = [passed.logits.double().softmax(-1) for passed in maps(model, data, frozen, look=False)]
     return np.asarray(torch.cat(parts).numpy())
 
 
-def place_of(model: Any, data: Rows) -> str:
+def place_of(model: Any, data: PaddedTexts) -> str:
     """Where the answer is read: at the "first" token, the "last", or "all"; by the gradient of one text."""
     if isinstance(model.module, Mixes):
         return "first"
@@ -219,7 +219,7 @@ def apart(some: Passed, other: Passed, by: Callable[[Tensor, Tensor], Tensor]) -
 
 def fit(
     student: Any,
-    data: Rows,
+    data: PaddedTexts,
     config: TrainConfig,
     seed: int,
     loss: Loss | None = None,
@@ -239,7 +239,7 @@ def fit(
     return minimise(module, value, replace(config, seed=seed), after_step)
 
 
-def right(data: Rows) -> Loss:
+def right(data: PaddedTexts) -> Loss:
     """Cross-entropy with the labels."""
 
     def loss(passed: Passed, pick: Tensor) -> Tensor:

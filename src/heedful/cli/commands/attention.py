@@ -88,7 +88,7 @@ def attention(
     . full stops and commas, V one other word, B its own part of a pair, ~ broad, - none of these.
     A high weight says where a head looks, not what the model uses: see heedful explain and heedful trial.
     """
-    shape, look = form(as_json, as_csv), Look(stack, layer, head, how, links)
+    shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
     said = read_input(text, pair, chat)
     calm()
@@ -123,7 +123,7 @@ def attention(
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionView:
     """What is looked at closely: a head, or heads and layers together."""
 
     stack: str
@@ -170,7 +170,7 @@ class Look:
         return chosen | how | {"matrix": matrix.tolist(), "links": links}
 
     def show(self, atlas: Atlas, matrix: Floats) -> None:
-        from heedful.reports.atlas_terminal import Shown, show
+        from heedful.reports.atlas_terminal import AtlasView, show
 
         kind = None
         if self.head is None:
@@ -180,7 +180,7 @@ class Look:
             heads = atlas.stack(self.stack).heads
             kind = atlas.kinds(self.stack)[(self.layer or 0) * heads + self.head]
             title = "its strongest links"
-        show(atlas, Shown(title, self.found(atlas, matrix), self.stack, kind), console())
+        show(atlas, AtlasView(title, self.found(atlas, matrix), self.stack, kind), console())
 
 
 def _write(tokens: Atlas, html: Path | None) -> None:
@@ -190,7 +190,7 @@ def _write(tokens: Atlas, html: Path | None) -> None:
         write(html, page(tokens))  # both levels are in it
 
 
-def _draw(atlas: Atlas, look: Look, figure: Path | None, view: str | None) -> None:
+def _draw(atlas: Atlas, look: AttentionView, figure: Path | None, view: str | None) -> None:
     if not figure:
         return
     view = view or ("grid" if look.head is None else "matrix")

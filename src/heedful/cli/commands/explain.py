@@ -25,7 +25,7 @@ from heedful.core.progress import Step
 
 
 @dataclass(frozen=True)
-class Wish:
+class ExplainRequest:
     """What the command line asked for."""
 
     model: str
@@ -46,7 +46,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputChoice:
     """Where it goes, and in which form."""
 
     form: str  # "text", "json" or "csv" on standard output
@@ -60,7 +60,7 @@ class Output:
             note(message)
 
 
-def command(wish: Wish, out: Output, dry_run: bool) -> None:
+def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
     """`heedful explain`: exit code 130 after Ctrl-C, once what was finished is out."""
     calm()
     if dry_run:
@@ -81,7 +81,7 @@ def command(wish: Wish, out: Output, dry_run: bool) -> None:
         raise typer.Exit(130)
 
 
-def prepare(wish: Wish, quiet: bool = False) -> Plan:
+def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     """Load the model and find out what is to be done."""
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
     if wish.methods and not names:
@@ -108,7 +108,7 @@ def prepare(wish: Wish, quiet: bool = False) -> Plan:
     return replace(made, settings={**made.settings, **given})
 
 
-def run(wish: Wish, out: Output | None = None) -> Comparison:
+def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
     quiet = out is not None and out.quiet
     made = prepare(wish, quiet)
     if not quiet:
@@ -159,7 +159,7 @@ def show_plan(made: Plan, form: str) -> None:
         print(dear)
 
 
-def _params(wish: Wish, names: list[str]) -> dict[str, dict[str, Any]]:
+def _params(wish: ExplainRequest, names: list[str]) -> dict[str, dict[str, Any]]:
     """--operator for every method that removes something, then --param METHOD.NAME=VALUE."""
     found = removing(wish.operator, names)
     for setting in wish.param:

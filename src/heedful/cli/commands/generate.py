@@ -35,7 +35,7 @@ class Why:
 
 
 @dataclass(frozen=True)
-class Wish:
+class GenerateRequest:
     """What the command line asked for."""
 
     model: str
@@ -48,7 +48,7 @@ class Wish:
     command: str | None = None  # what to type for the same
 
 
-def command(wish: Wish, as_json: bool, quiet: bool = False) -> None:
+def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
     """`heedful generate`: exit code 130 after Ctrl-C, once the tokens that are explained are out."""
     check(wish)
     with working(f"loading {wish.model}", quiet) as say:
@@ -83,7 +83,7 @@ def command(wish: Wish, as_json: bool, quiet: bool = False) -> None:
         raise typer.Exit(130)
 
 
-def check(wish: Wish) -> None:
+def check(wish: GenerateRequest) -> None:
     """Mistakes that can be told before the model is loaded."""
     why = wish.why
     for name in why.methods:
@@ -96,7 +96,7 @@ def check(wish: Wish) -> None:
         raise HeedfulError("--operator and --budget are for --why", fix="Name a method: --why occlusion")
 
 
-def explained(model: Any, wish: Wish, ids: list[int], quiet: bool) -> list[Comparison]:
+def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) -> list[Comparison]:
     """One comparison a token; a long run is announced by its last token, which has most to read before it."""
     why, x = wish.why, model.encode(wish.prompt)
     params = removing(why.operator, why.methods)

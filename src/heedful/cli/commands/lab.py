@@ -13,7 +13,7 @@ from heedful.cli.console import calm, console, note, put_json, working, write
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
-    from heedful.labs.human_study.answers import Answers
+    from heedful.labs.human_study.answers import AnswerFile
 
 app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
@@ -137,8 +137,8 @@ def study(
         page.serve(page.application(rounds, answers), at)
 
 
-def _answers(name: str, database: Path | None, seed: int, results: bool) -> Answers:
-    from heedful.labs.human_study.answers import STUDIES, Answers
+def _answers(name: str, database: Path | None, seed: int, results: bool) -> AnswerFile:
+    from heedful.labs.human_study.answers import STUDIES, AnswerFile
 
     if name not in STUDIES:
         raise HeedfulError(f"the lab {name!r} has no study", fix=f"There is one of: {', '.join(STUDIES)}")
@@ -147,10 +147,10 @@ def _answers(name: str, database: Path | None, seed: int, results: bool) -> Answ
         raise HeedfulError(
             f"there are no answers in {path}", fix="Run the study first, or give --database FILE"
         )
-    return Answers(path, f"{name}, seed {seed}")
+    return AnswerFile(path, f"{name}, seed {seed}")
 
 
-def _tell(answers: Answers, as_json: bool) -> None:
+def _tell(answers: AnswerFile, as_json: bool) -> None:
     shares = answers.shares()
     if as_json:
         put_json([asdict(each) for each in shares])

@@ -72,7 +72,7 @@ def serve(
             "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
         ) from None
     given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
-    wish = app.Wish(
+    wish = app.ServerConfig(
         host, port, runs, root, allow_load, _token(token) or new_token(host), tuple(name or ()),
         paired(sae or [], given, "--sae"), paired(texts or [], given, "--texts"), allow_pickle,
     )  # fmt: skip

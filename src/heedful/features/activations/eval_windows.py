@@ -21,7 +21,7 @@ from heedful.core.errors import HeedfulError
 from heedful.features.activations.windows import (
     Batch,
     Cut,
-    Texts,
+    TextSource,
     Window,
     batches,
     cut_for,
@@ -76,7 +76,7 @@ def corpus(
     if rows is not None and rows < 1:
         raise HeedfulError(f"rows cannot be {rows}", "it is 1 or more")
     if cut.pack:
-        every = _packed(model, Texts(open_texts(texts, text_column)), cut)
+        every = _packed(model, TextSource(open_texts(texts, text_column)), cut)
     else:
         every = _apart(model, _rows(texts, labels, text_column, label_column), cut)
     chosen = list(_first(every, rows))
@@ -93,7 +93,7 @@ def corpus(
 def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -> Iterator[tuple[str, Any]]:
     """(text, label or None)"""
     if labels is None and label_column is None:
-        yield from ((text, None) for text in Texts(open_texts(texts, text_column)).each())
+        yield from ((text, None) for text in TextSource(open_texts(texts, text_column)).each())
         return
     for row in open_source(texts, labels, columns=Columns(text_column, label_column)).rows():
         if isinstance(row.text, str) and row.text.strip() and not is_missing(row.label) and not row.broken:
@@ -107,13 +107,13 @@ class _One:
     cut: bool = False  # the text goes on
 
 
-def _packed(model: Any, texts: Texts, cut: Cut) -> Iterator[_One]:
+def _packed(model: Any, texts: TextSource, cut: Cut) -> Iterator[_One]:
     return (_One(window) for window in windows(texts, model.tokenizer, cut) if window.keep.any())
 
 
 def _apart(model: Any, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
     for text, label in rows:
-        found = list(islice(windows(Texts(open_source([text])), model.tokenizer, cut), 2))
+        found = list(islice(windows(TextSource(open_source([text])), model.tokenizer, cut), 2))
         if found:
             yield _One(found[0], label, len(found) > 1)
 

@@ -20,7 +20,7 @@ from heedful.models.sites.access import read
 
 
 @dataclass(frozen=True)
-class Settings:
+class HarvestSettings:
     """What makes two harvests of the same texts by the same model the same."""
 
     site: str
@@ -47,7 +47,7 @@ class Taken:
     squares: float
 
 
-def take(model: Any, batch: Batch, settings: Settings) -> Taken:
+def take(model: Any, batch: Batch, settings: HarvestSettings) -> Taken:
     """By a pass that ends at the site."""
     answer = None
     if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
@@ -63,7 +63,7 @@ def take(model: Any, batch: Batch, settings: Settings) -> Taken:
         return Taken(rows.numpy(), rows.sum(0, dtype=torch.float64).numpy(), squares)
 
 
-def _refuse(settings: Settings, name: str) -> None:
+def _refuse(settings: HarvestSettings, name: str) -> None:
     half = settings.dtype == "float16"
     raise HeedfulError(
         f"{settings.site} of {name} has activations that are not finite",

@@ -25,14 +25,14 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.engine.ray import Cluster
 from heedful.features.activations import store_writer as place
-from heedful.features.activations.extract import Settings, Taken, take
+from heedful.features.activations.extract import HarvestSettings, Taken, take
 from heedful.features.activations.shuffle import Scatter, Shape
 from heedful.features.activations.shuffle import shard_rows as usual_rows
 from heedful.features.activations.store import FORMAT, KIND, Acts
 from heedful.features.activations.windows import (
     Batch,
     Cut,
-    Texts,
+    TextSource,
     batches,
     cut_for,
     first_of,
@@ -100,13 +100,13 @@ def harvest(
         loaded, site, dtype, cut_for(loaded, context, pack, skip_special),
         batch_tokens=batch_tokens, rows=rows, shard_rows=shard_rows, seed=seed, engine=engine,
     )  # fmt: skip
-    source = Texts(open_texts(texts, text_column))
+    source = TextSource(open_texts(texts, text_column))
     folder = Path(out)
     with place.opened(folder, _made(loaded, settings, source)) as manifest:
         if "shards" in manifest and manifest["texts"]["kind"] != "python":
             place.complete(folder, manifest)
             return Acts.load(folder)
-        work = Work(folder, settings, source, progress)
+        work = HarvestWork(folder, settings, source, progress)
         with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
             work.run(loaded.tokenizer, run)
         place.complete(folder, manifest | work.result())
@@ -115,7 +115,7 @@ def harvest(
 
 @contextmanager
 def _passes(
-    model: Any, loaded: Any, settings: Settings, engine: str, cluster: Cluster
+    model: Any, loaded: Any, settings: HarvestSettings, engine: str, cluster: Cluster
 ) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
     """Who runs the model."""
     if engine == "local":
@@ -127,7 +127,7 @@ def _passes(
         yield run
 
 
-def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> Settings:
+def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> HarvestSettings:
     """Refuses, before any work, what could not be done."""
     if wish["engine"] not in ENGINES:
         raise HeedfulError(f"there is no engine {wish['engine']!r}", fix=f"Use one of: {', '.join(ENGINES)}")
@@ -144,10 +144,10 @@ def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> Settin
         )
     d = width(model, site)
     shape = Shape(d, dtype, wish["shard_rows"] or usual_rows(d, dtype), wish["seed"], wish["rows"])
-    return Settings(site, dtype, cut, wish["batch_tokens"] or BATCH_TOKENS, shape)
+    return HarvestSettings(site, dtype, cut, wish["batch_tokens"] or BATCH_TOKENS, shape)
 
 
-def _made(model: Any, settings: Settings, texts: Texts) -> dict[str, Any]:
+def _made(model: Any, settings: HarvestSettings, texts: TextSource) -> dict[str, Any]:
     """What a harvest must share with the one it goes on with."""
     from heedful.core.versions import versions
 
@@ -160,10 +160,12 @@ def _made(model: Any, settings: Settings, texts: Texts) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Work:
+class HarvestWork:
     """One harvest on its way: what is asked of the model, and what became of it."""
 
-    def __init__(self, folder: Path, settings: Settings, texts: Texts, progress: Progress | None) -> None:
+    def __init__(
+        self, folder: Path, settings: HarvestSettings, texts: TextSource, progress: Progress | None
+    ) -> None:
         self.folder, self.settings, self.texts, self.progress = folder, settings, texts, progress
         self.scatter = Scatter(folder, settings.shape)
         self.before, self.kept = self.scatter.state.rows, time.monotonic()

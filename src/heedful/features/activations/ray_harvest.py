@@ -18,16 +18,16 @@ from heedful.engine.ray import Cluster
 from heedful.features.activations.store_writer import GOES_ON
 
 if TYPE_CHECKING:
-    from heedful.features.activations.extract import Settings, Taken
+    from heedful.features.activations.extract import HarvestSettings, Taken
     from heedful.features.activations.windows import Batch
 
 AHEAD = 2  # batches a worker has at once, so that it need not wait
 
 
-class Worker:
+class HarvestWorker:
     """Loads the model once, in its own process."""
 
-    def __init__(self, model: Any, facts: Mapping[str, Any], settings: Settings) -> None:
+    def __init__(self, model: Any, facts: Mapping[str, Any], settings: HarvestSettings) -> None:
         import torch
 
         from heedful.models.load import load
@@ -45,7 +45,7 @@ class Worker:
 
 @contextmanager
 def passes(
-    model: Any, facts: Mapping[str, Any], settings: Settings, cluster: Cluster
+    model: Any, facts: Mapping[str, Any], settings: HarvestSettings, cluster: Cluster
 ) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
     """`model` is what `heedful.load` takes, `facts` those of the model as loaded here."""
     source = str(Path(model).resolve()) if isinstance(model, str | Path) and Path(model).exists() else model
@@ -53,7 +53,7 @@ def passes(
         import ray
 
         _check(count, int(ray.cluster_resources().get("CPU", 0)))
-        remote = ray.remote(num_cpus=1, max_restarts=3, max_task_retries=3)(Worker)
+        remote = ray.remote(num_cpus=1, max_restarts=3, max_task_retries=3)(HarvestWorker)
         given = ray.put(source) if not isinstance(source, str) else source
         workers = [remote.remote(given, dict(facts), settings) for _ in range(count)]
         try:

@@ -16,7 +16,7 @@ LOOKED = 16  # batches from which a store's mean square norm is taken, where it 
 
 
 @runtime_checkable
-class Rows(Protocol):
+class ActivationStream(Protocol):
     """What a store offers; batch number `start` is the first one given."""
 
     @property
@@ -29,7 +29,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class InMemoryRows:
     """Rows held in memory (n, d), shuffled anew each time round."""
 
     values: Tensor
@@ -59,7 +59,7 @@ class Table:
             turn, place = turn + 1, 0
 
 
-def rows_of(data: Any) -> Rows:
+def rows_of(data: Any) -> ActivationStream:
     """Whatever the user gave, as a stream."""
     if isinstance(data, np.ndarray):
         data = torch.from_numpy(np.ascontiguousarray(data))
@@ -70,7 +70,7 @@ def rows_of(data: Any) -> Rows:
                 "a row an activation, (n, d), of floats is needed",
                 "Use x.reshape(-1, d).float()",
             )
-        return Table(data.detach())
+        return InMemoryRows(data.detach())
     if all(hasattr(data, name) for name in ("d", "rows", "batches")):
         return data  # type: ignore[no-any-return]
     raise HeedfulError(
@@ -79,12 +79,12 @@ def rows_of(data: Any) -> Rows:
     )
 
 
-def mean_square_norm(data: Rows, batch: int, seed: int) -> float:
+def mean_square_norm(data: ActivationStream, batch: int, seed: int) -> float:
     """E||x||²: over all rows of a table, what a store says, or else over its first batches."""
     known = getattr(data, "mean_square_norm", None)
     if isinstance(known, float):
         total, n = known, 1
-    elif isinstance(data, Table):
+    elif isinstance(data, InMemoryRows):
         parts = torch.split(data.values, 65_536)
         total, n = sum(float(part.double().square().sum()) for part in parts), data.rows
     else:

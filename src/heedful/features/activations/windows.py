@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import LINE, Columns, Row, Source, open_source
+from heedful.io.datasets import LINE, Columns, DataRow, Source, open_source
 
 PIECE = 100_000  # characters
 POOL = 32  # batches whose windows are sorted together
@@ -98,7 +98,7 @@ def cut_for(model: Any, context: int | None, pack: bool | None, skip_special: bo
 
 
 @dataclass
-class Texts:
+class TextSource:
     """Where texts come from, how much was read, and what could not be."""
 
     source: Source | TextFile
@@ -124,11 +124,11 @@ class TextFile:
 
     path: Path
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[DataRow]:
         with self.path.open("rb") as file:
             number = 0
             while line := file.readline(LINE):
-                yield Row(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
+                yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
                 number += 1
 
     def facts(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def open_texts(texts: Any, column: str) -> Source | TextFile:
 # --- windows ---------------------------------------------------------------------------------------
 
 
-def windows(texts: Texts, tokenizer: Any, cut: Cut) -> Iterator[Window]:
+def windows(texts: TextSource, tokenizer: Any, cut: Cut) -> Iterator[Window]:
     if not cut.pack:
         for text in texts.each():
             ids = np.concatenate([*_tokenized(text.rstrip("\r\n"), tokenizer, texts), np.empty(0, np.int64)])
@@ -173,7 +173,7 @@ def windows(texts: Texts, tokenizer: Any, cut: Cut) -> Iterator[Window]:
         yield _framed(ids, keep, cut)
 
 
-def _stream(texts: Texts, tokenizer: Any) -> Iterator[tuple[bool, Ids]]:
+def _stream(texts: TextSource, tokenizer: Any) -> Iterator[tuple[bool, Ids]]:
     """(whether a new text begins that is not the first, tokens)."""
     first = True
     for text in texts.each():
@@ -184,7 +184,7 @@ def _stream(texts: Texts, tokenizer: Any) -> Iterator[tuple[bool, Ids]]:
         first = False
 
 
-def _tokenized(text: str, tokenizer: Any, texts: Texts) -> Iterator[Ids]:
+def _tokenized(text: str, tokenizer: Any, texts: TextSource) -> Iterator[Ids]:
     for piece in _pieces(text):
         ids = tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
         texts.tokens += len(ids)

@@ -32,8 +32,8 @@ from scipy.stats import rankdata
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.features.interpretation.permuted_control import Places, flat, moved
-from heedful.features.interpretation.scores import Bools, Score, detection, pearson, spearman
+from heedful.features.interpretation.permuted_control import TokenPlaces, flat, moved
+from heedful.features.interpretation.scores import AgreementScore, Bools, detection, pearson, spearman
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Reading, cut_in
 
@@ -54,7 +54,7 @@ class Explanation:
 
 
 @runtime_checkable
-class Explainer(Protocol):
+class Interpreter(Protocol):
     def explain(self, examples: Sequence[Snippet]) -> Explanation: ...
 
 
@@ -68,9 +68,9 @@ class Simulator(Protocol):
 class Scores:
     """Of one explanation on one feature's held-out examples."""
 
-    detection: Score
-    pearson: Score
-    spearman: Score
+    detection: AgreementScore
+    pearson: AgreementScore
+    spearman: AgreementScore
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).to_dict() for name in ("detection", "pearson", "spearman")}
@@ -98,7 +98,7 @@ class Interpretation(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class Split:
+class ExampleSplit:
     """Examples to explain by and examples to test on, from different windows of the model."""
 
     training: tuple[Snippet, ...]
@@ -111,18 +111,18 @@ class Split:
         return min(sum(kinds), len(kinds) - sum(kinds), firing) >= LEAST
 
 
-def split(found: Reading, quantiles: int = 10, held: int = HELD) -> Split:
+def split(found: Reading, quantiles: int = 10, held: int = HELD) -> ExampleSplit:
     """Windows of even number train, the others test; silent places as many as firings."""
     firing = [[s for s in found.sample if s.window % 2 == half] for half in (0, 1)]
     silent = [[s for s in found.silent if s.window % 2 == half] for half in (0, 1)]
     drawn = [s for part in cut_in(firing[1], quantiles, held) for s in part.examples]
     training = [*firing[0], *silent[0][: max(LEAST, len(firing[0]))]]
-    return Split(tuple(training), (*drawn, *silent[1][: len(drawn)]))
+    return ExampleSplit(tuple(training), (*drawn, *silent[1][: len(drawn)]))
 
 
 def interpret(
     readings: Sequence[Reading],
-    explainer: Explainer,
+    explainer: Interpreter,
     simulator: Simulator,
     *,
     controls: Sequence[str] = ("shuffled", "permuted"),
@@ -182,16 +182,16 @@ def score_with_p(
     predicted = _predicted(simulator, explanation, held)
     found = _scores(predicted, held, flat(held), _fired(held), seed)
     guess, true = np.concatenate(predicted), flat(held)
-    p, q = Places.of(held).p_values([(guess, true), (rankdata(guess), rankdata(true))], seed)
+    p, q = TokenPlaces.of(held).p_values([(guess, true), (rankdata(guess), rankdata(true))], seed)
     return replace(found, pearson=replace(found.pearson, p=p), spearman=replace(found.spearman, p=q))
 
 
-def permuted(parts: Split, explainer: Explainer, simulator: Simulator, seed: int) -> Scores:
+def permuted(parts: ExampleSplit, explainer: Interpreter, simulator: Simulator, seed: int) -> Scores:
     """What the method scores when activations are moved to other tokens, before and after it explains."""
     rng = np.random.default_rng(seed)
     noise = explainer.explain(moved(parts.training, rng))
     predicted = _predicted(simulator, noise, parts.held)
-    true = Places.of(parts.held).moved(flat(parts.held), rng)
+    true = TokenPlaces.of(parts.held).moved(flat(parts.held), rng)
     return _scores(predicted, parts.held, true, rng.permutation(_fired(parts.held)), seed)
 
 
@@ -221,15 +221,15 @@ def _scores(
     )
 
 
-def together(found: Sequence[Interpretation]) -> dict[str, dict[str, Score]]:
+def together(found: Sequence[Interpretation]) -> dict[str, dict[str, AgreementScore]]:
     """Means over the features that were scored, with Student's intervals: {"": ..., "shuffled": ...}."""
-    out: dict[str, dict[str, Score]] = {}
+    out: dict[str, dict[str, AgreementScore]] = {}
     for who in ("", "shuffled", "permuted"):
         scored = [i.scores if not who else i.controls.get(who) for i in found]
         values = [s for s in scored if s is not None]
         if values:
             out[who] = {
-                name: Score.mean([getattr(s, name).value for s in values], least)
+                name: AgreementScore.mean([getattr(s, name).value for s in values], least)
                 for name, least in (("detection", 0.0), ("pearson", -1.0), ("spearman", -1.0))
             }
     return out

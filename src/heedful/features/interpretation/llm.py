@@ -33,7 +33,7 @@ Messages = Sequence[dict[str, str]]
 
 
 @dataclass
-class Cost:
+class RequestCost:
     """What was asked, and what it took."""
 
     requests: int = 0
@@ -56,7 +56,7 @@ class Cost:
 
 @runtime_checkable
 class Chat(Protocol):
-    cost: Cost
+    cost: RequestCost
 
     def ask(self, messages: Messages, most: int) -> str:
         """The answer, of at most `most` tokens."""
@@ -72,7 +72,7 @@ class Endpoint:
     tries: int = 5
     cache: Path | None = None
     wait: Callable[[float], None] = time.sleep
-    cost: Cost = field(default_factory=Cost)
+    cost: RequestCost = field(default_factory=RequestCost)
 
     def __post_init__(self) -> None:
         self.url = (self.url or os.environ.get(URL, "")).rstrip("/")
@@ -198,7 +198,7 @@ class Rehearsal:
 
     model: str = ""
     asked: list[Messages] = field(default_factory=list)
-    cost: Cost = field(default_factory=lambda: Cost(guessed=True))
+    cost: RequestCost = field(default_factory=lambda: RequestCost(guessed=True))
 
     def ask(self, messages: Messages, most: int) -> str:
         self.asked.append(messages)

@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class TokenPlaces:
     """Where the tokens of examples stand in the model's windows."""
 
     of_token: Ints  # (N,) the place of each token, examples one after the other
@@ -41,7 +41,7 @@ class Places:
     size: Ints  # (B,)
 
     @classmethod
-    def of(cls, examples: Sequence[Snippet]) -> Places:
+    def of(cls, examples: Sequence[Snippet]) -> TokenPlaces:
         """Texts of the reader, whose window has no number, are a block each."""
         keys = np.array(
             [
@@ -92,7 +92,7 @@ class Places:
 
 def moved(examples: Sequence[Snippet], rng: np.random.Generator) -> tuple[Snippet, ...]:
     """Examples after one move; each is marked at its strongest token, if the feature now fires in it."""
-    values = Places.of(examples).moved(flat(examples), rng)
+    values = TokenPlaces.of(examples).moved(flat(examples), rng)
     parts = np.split(values, np.cumsum([len(s.context) for s in examples])[:-1])
     return tuple(
         replace(s, values=tuple(own.tolist()), at=int(own.argmax()) if own.max() > 0 else s.at)

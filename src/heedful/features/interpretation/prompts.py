@@ -35,7 +35,7 @@ numbers of tokens to strengths, tokens that do not fire left out, for example {"
 JSON only."""
 
 
-class Asked:
+class LanguageModelInterpreter:
     """Explainer and simulator that ask a language model."""
 
     def __init__(self, chat: Chat, name: str) -> None:

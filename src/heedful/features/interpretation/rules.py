@@ -44,7 +44,7 @@ TOLD = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class TokenRule:
     """Atoms with the mean activation of the training tokens on which each holds."""
 
     atoms: tuple[Atom, ...]
@@ -146,18 +146,18 @@ class _Table:
     values: npt.NDArray[np.float64]  # (T,) activation of each token
 
 
-def fit(examples: Sequence[Snippet], most: int = MOST, least: float = LEAST) -> Rule:
+def fit(examples: Sequence[Snippet], most: int = MOST, least: float = LEAST) -> TokenRule:
     """The better of two rules that greedy choice finds."""
     table = _table(examples)
     fires = table.values > 0
     if not fires.any() or fires.all() or not len(table.names):
-        return Rule((), ())
+        return TokenRule((), ())
     narrow = np.array([atom[0] not in BROAD for atom in table.names])
     found = [_greedy(table, allowed, most, least) for allowed in (np.ones_like(narrow), narrow)]
     return max(found, key=lambda pair: pair[1])[0]  # of equal ones the first
 
 
-def _greedy(table: _Table, allowed: Bools, most: int, least: float) -> tuple[Rule, float]:
+def _greedy(table: _Table, allowed: Bools, most: int, least: float) -> tuple[TokenRule, float]:
     """A rule of allowed atoms, and the correlation of its predictions with the activations."""
     fires = table.values > 0
     mass = 0.5 * np.where(fires, table.values, 0.0) / table.values[fires].sum()
@@ -176,7 +176,7 @@ def _greedy(table: _Table, allowed: Bools, most: int, least: float) -> tuple[Rul
         strength.append(float(table.values[here].mean()))
         covered[here] = True
         predicted[here] = np.maximum(predicted[here], strength[-1])
-    rule = Rule(tuple(table.names[a] for a in chosen), tuple(strength))
+    rule = TokenRule(tuple(table.names[a] for a in chosen), tuple(strength))
     return rule, correlation(predicted, table.values)
 
 
@@ -213,7 +213,7 @@ def _table(examples: Sequence[Snippet]) -> _Table:
 # --- words -----------------------------------------------------------------------------------------
 
 
-def told(rule: Rule) -> str:
+def told(rule: TokenRule) -> str:
     """The rule as a sentence, atoms of one kind together."""
     if not rule.atoms:
         return "no rule covers more firing than silent tokens"

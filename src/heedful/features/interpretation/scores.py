@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Score:
+class AgreementScore:
     """A number and its 95 % interval."""
 
     value: float
@@ -29,7 +29,7 @@ class Score:
     p: float = float("nan")  # of so much or more where there is nothing to find; nan: not tested
 
     @classmethod
-    def mean(cls, values: Sequence[float], least: float = -1.0) -> Score:
+    def mean(cls, values: Sequence[float], least: float = -1.0) -> AgreementScore:
         """Over features; Student's interval, as far as the score can reach: from `least` to 1."""
         band = student(np.asarray(values, dtype=np.float64)[:, None], claims=1)
         low, high = float(band.low[0]), float(band.high[0])
@@ -43,7 +43,7 @@ class Score:
         return told | ({"p": self.p} if np.isfinite(self.p) else {})
 
 
-def detection(predicted: Bools, fired: Bools, seed: int) -> Score:
+def detection(predicted: Bools, fired: Bools, seed: int) -> AgreementScore:
     """Balanced accuracy; firings and silent places are drawn again separately. p is Fisher's exact one: the
     marks stay, and which of them fire is drawn at random."""
     right = [(predicted[fired] > 0).astype(float), (~predicted[~fired]).astype(float)]
@@ -55,18 +55,18 @@ def detection(predicted: Bools, fired: Bools, seed: int) -> Score:
         again = mean / 2 if not number else again + mean / 2
     hits, marks = int(predicted[fired].sum()), len(fired)
     p = hypergeom.sf(hits - 1, marks, int(predicted.sum()), int(fired.sum()))
-    return Score(value, *_middle(again), min(1.0, float(p)))
+    return AgreementScore(value, *_middle(again), min(1.0, float(p)))
 
 
-def pearson(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> Score:
+def pearson(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> AgreementScore:
     """Over all tokens of all contexts, one array a context."""
     sums = np.array([_sums(x, y) for x, y in zip(predicted, true, strict=True)])  # (n, 6)
     value = float(_correlation(sums.sum(0)[None])[0])
     again = np.concatenate([_correlation(times @ sums) for times in drawn(len(sums), seed)])
-    return Score(value, *_middle(again))
+    return AgreementScore(value, *_middle(again))
 
 
-def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> Score:
+def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> AgreementScore:
     """Pearson of ranks; ties share their mean rank."""
     ends = np.cumsum([len(x) for x in predicted])[:-1]
     ranks = [np.split(rankdata(np.concatenate(side)), ends) for side in (predicted, true)]

@@ -22,7 +22,7 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, inputs_of
 from heedful.features.activations.windows import Batch
-from heedful.features.measures.sparsity import Figure, ratio
+from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_index
 from heedful.models.sites.access import changing
@@ -49,7 +49,7 @@ class Losses:
     by_edit: dict[str, Floats]  # (U,)
     n: Floats  # (U,) predictions
 
-    def recovered(self, edit: str, worst: str, seed: int | None) -> Figure:
+    def recovered(self, edit: str, worst: str, seed: int | None) -> MeasuredValue:
         over = self.by_edit[worst] - self.by_edit[edit]
         return ratio(over, self.by_edit[worst] - self.by_edit["clean"], seed)
 

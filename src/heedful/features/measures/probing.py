@@ -27,7 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import activations, corpus, site_of
-from heedful.features.measures.sparsity import Figure, ratio
+from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_classes
 
@@ -41,16 +41,16 @@ Ints = npt.NDArray[np.int64]
 class Probed(NotebookRepr):
     """Accuracies by k, with controls."""
 
-    features: dict[int, Figure]
-    controls: dict[str, dict[int, Figure]]  # random features, raw coordinates: by k
-    whole: dict[str, Figure]  # all raw coordinates, the most frequent label
+    features: dict[int, MeasuredValue]
+    controls: dict[str, dict[int, MeasuredValue]]  # random features, raw coordinates: by k
+    whole: dict[str, MeasuredValue]  # all raw coordinates, the most frequent label
     chosen: dict[int, list[list[int]]]  # k -> the features each half chose
     labels: tuple[str, ...]
     texts: int
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        def shown(figures: dict[Any, Figure]) -> dict[str, Any]:
+        def shown(figures: dict[Any, MeasuredValue]) -> dict[str, Any]:
             return {str(key): figure.to_dict() for key, figure in figures.items()}
 
         return {
@@ -160,7 +160,7 @@ def _majority(y: Ints, half: Any) -> Floats:
     return right
 
 
-def _share(right: Floats, seed: int) -> Figure:
+def _share(right: Floats, seed: int) -> MeasuredValue:
     return ratio(right, np.ones(len(right)), seed)
 
 

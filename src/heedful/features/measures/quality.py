@@ -33,7 +33,7 @@ from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
-from heedful.features.measures.sparsity import DENSE, Figure, counted
+from heedful.features.measures.sparsity import DENSE, MeasuredValue, counted
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import width
 
@@ -42,7 +42,7 @@ from heedful.models.sites.access import width
 class Measured(NotebookRepr):
     """What was measured of one dictionary."""
 
-    figures: dict[str, Figure]
+    figures: dict[str, MeasuredValue]
     controls: dict[str, dict[str, float]]  # identity, mean, random dictionary -> the same figures
     loss: dict[str, float]  # mean CE, nats: clean, sae, zero, mean, random dictionary
     about: dict[str, Any]  # model, site, tokens, windows, what CE is of

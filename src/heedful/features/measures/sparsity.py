@@ -30,7 +30,7 @@ DENSE = 0.1  # of the tokens
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeasuredValue:
     """A number and its 95 % interval."""
 
     value: float
@@ -42,7 +42,7 @@ class Figure:
 
 
 @dataclass(eq=False)
-class Counts:
+class WindowSums:
     """Sums by window, in float64; of latents, over all tokens."""
 
     width: int
@@ -79,7 +79,7 @@ class Counts:
     def values(self) -> dict[str, float]:
         return {name: figure.value for name, figure in self.figures(None).items()}
 
-    def figures(self, seed: int | None) -> dict[str, Figure]:
+    def figures(self, seed: int | None) -> dict[str, MeasuredValue]:
         """With intervals if a seed is given."""
         ratios = {
             "l0": (self.active, self.n), "left": (self.left, self.spread()),
@@ -90,40 +90,40 @@ class Counts:
         fired = np.array(self.fired)
         return {
             "l0": found["l0"],
-            "explained": Figure(1 - left.value, 1 - left.high, 1 - left.low),
-            "dead": Figure(float((fired.sum(0) == 0).mean())),
+            "explained": MeasuredValue(1 - left.value, 1 - left.high, 1 - left.low),
+            "dead": MeasuredValue(float((fired.sum(0) == 0).mean())),
             "dense": _dense(fired, np.array(self.n), seed),
             "activation": found["activation"],
             "size": found["size"],
         }
 
 
-def ratio(over: Floats, under: Floats, seed: int | None) -> Figure:
+def ratio(over: Floats, under: Floats, seed: int | None) -> MeasuredValue:
     """Sum over sum, with its interval over units where there are two or more."""
     whole = float(under.sum())
     value = float(over.sum()) / whole if whole else math.nan
     if seed is None or len(over) < 2 or not whole:
-        return Figure(value)
-    return Figure(value, *bootstrap(over, under, seed))
+        return MeasuredValue(value)
+    return MeasuredValue(value, *bootstrap(over, under, seed))
 
 
-def _dense(fired: Any, n: Floats, seed: int | None) -> Figure:
+def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
     """fired (U, F): share of latents on in more than a tenth of the tokens."""
     value = float((fired.sum(0) > DENSE * n.sum()).mean())
     if seed is None or len(n) < 2:
-        return Figure(value)
+        return MeasuredValue(value)
     again = np.concatenate(
         [((t @ fired) > DENSE * (t @ n)[:, None]).mean(1) for t in drawn(len(n), seed, 400)]
     )
     low, high = np.quantile(again, [0.025, 0.975])
-    return Figure(value, float(low), float(high))
+    return MeasuredValue(value, float(low), float(high))
 
 
 def counted(
     sae: SAE, model: Any, found: Corpus, site: str, seed: int, say: Progress
-) -> tuple[Counts, Counts, Tensor]:
+) -> tuple[WindowSums, WindowSums, Tensor]:
     """Counts of the dictionary, of a random one, and the mean activation (d,)."""
-    counts, others, other, done = Counts(sae.config.width), Counts(sae.config.width), None, 0
+    counts, others, other, done = WindowSums(sae.config.width), WindowSums(sae.config.width), None, 0
     for batch, seen in activations(model, found, [site]):
         with torch.no_grad():
             if other is None:

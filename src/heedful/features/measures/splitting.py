@@ -26,7 +26,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.features.measures.sparsity import Figure, ratio
+from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 
 ALIKE = 0.5
@@ -34,7 +34,7 @@ CHUNK = 4096  # features of the wider at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class WidthStep:
     """From one width to the next."""
 
     parent: Any  # (F_wide,) int; -1: new
@@ -51,16 +51,16 @@ class Splitting(NotebookRepr):
     """A forest over widths."""
 
     widths: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[WidthStep, ...]
     alike: float
     seed: int
 
-    def figures(self, step: int) -> dict[str, Figure]:
+    def figures(self, step: int) -> dict[str, MeasuredValue]:
         """Of widths[step] -> widths[step + 1]."""
         one, seed = self.steps[step], self.seed
         children = one.children(self.widths[step])
 
-        def share(which: Any) -> Figure:
+        def share(which: Any) -> MeasuredValue:
             return ratio(which.astype(float), np.ones(len(which)), seed)
 
         have = children > 0
@@ -126,7 +126,7 @@ def split(saes: Sequence[SAE], alike: float = ALIKE, seed: int = 0) -> Splitting
         chance = torch.randn(narrow.W_dec.shape, generator=torch.Generator().manual_seed(seed + number))
         cosine, nearest = best_cosines(wide.W_dec, narrow.W_dec)
         random, _ = best_cosines(wide.W_dec, chance)
-        steps.append(Step(np.where(cosine >= alike, nearest, -1), cosine, random))
+        steps.append(WidthStep(np.where(cosine >= alike, nearest, -1), cosine, random))
     return Splitting(widths, tuple(steps), alike, seed)
 
 

@@ -30,7 +30,7 @@ from heedful.core.errors import HeedfulError
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlantedPlan:
     """What is planted."""
 
     features: int = 512
@@ -52,22 +52,22 @@ class Plan:
         return asdict(self)
 
 
-PLAIN = Plan()
-QUICK = Plan(features=128, d=32, active=2.0)
+PLAIN = PlantedPlan()
+QUICK = PlantedPlan(features=128, d=32, active=2.0)
 
 
-def correlated(plan: Plan) -> Plan:
+def correlated(plan: PlantedPlan) -> PlantedPlan:
     """With low-rank correlations."""
     return replace(plan, rank=max(2, plan.features // 40))
 
 
-def hierarchical(plan: Plan) -> Plan:
+def hierarchical(plan: PlantedPlan) -> PlantedPlan:
     """With trees that hold about 40 % of the features."""
     tree = sum(plan.branching**level for level in range(plan.depth + 1))
     return replace(plan, roots=max(1, round(0.4 * plan.features / tree)))
 
 
-def full(plan: Plan) -> Plan:
+def full(plan: PlantedPlan) -> PlantedPlan:
     """With both."""
     return hierarchical(correlated(plan))
 
@@ -76,7 +76,7 @@ def full(plan: Plan) -> Plan:
 class Synthetic:
     """An endless stream of activations with known features, to train on like a harvested store."""
 
-    plan: Plan
+    plan: PlantedPlan
     rows: int = 1_000_000  # what counts as once through the data
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ def _mixed(*numbers: int) -> int:
     return state
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: PlantedPlan) -> None:
     tree = plan.roots * sum(plan.branching**level for level in range(plan.depth + 1))
     if tree > plan.features:
         raise HeedfulError(

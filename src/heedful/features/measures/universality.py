@@ -30,7 +30,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
-from heedful.features.measures.sparsity import Figure
+from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import site_names
 
@@ -80,14 +80,14 @@ class Likeness:
     def silent(self) -> int:
         return int(np.isnan(self.best).sum())
 
-    def median(self, seed: int) -> Figure:
+    def median(self, seed: int) -> MeasuredValue:
         known = self.best[np.isfinite(self.best)]
         if not len(known):
-            return Figure(float("nan"))
+            return MeasuredValue(float("nan"))
         rng = np.random.default_rng(seed)
         again = np.median(known[rng.integers(0, len(known), (DRAWS, len(known)))], axis=1)
         low, high = np.quantile(again, [0.025, 0.975])
-        return Figure(float(np.median(known)), float(low), float(high))
+        return MeasuredValue(float(np.median(known)), float(low), float(high))
 
 
 def likeness(correlations: Tensor) -> Likeness:
@@ -102,7 +102,7 @@ def likeness(correlations: Tensor) -> Likeness:
 class Universality(NotebookRepr):
     """Medians of the best correlation, each with its interval."""
 
-    figures: dict[str, Figure]  # features, back, neurons, random, shuffled
+    figures: dict[str, MeasuredValue]  # features, back, neurons, random, shuffled
     features: Likeness
     about: dict[str, Any]
     notes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from heedful.features.activations.windows import Batch
 from heedful.features.reading.examples import Context, Snippet, pieces_of
-from heedful.features.reading.reservoir import Best, Histograms
+from heedful.features.reading.reservoir import Histograms, TopItems
 
 BEFORE, AFTER = 16, 8  # tokens shown around the marked one
 Values = npt.NDArray[np.float32]
@@ -74,9 +74,9 @@ class Keeper:
         self.known: dict[int, str] = {}  # characters of tokens
         self.fired = np.zeros(len(wanted), np.int64)
         self.histograms = Histograms.empty(len(wanted))
-        self.top = [Best[_Raw](top) for _ in wanted]
-        self.sample = [Best[_Raw](sample) for _ in wanted]
-        self.silent = [Best[_Raw](sample) for _ in wanted]
+        self.top = [TopItems[_Raw](top) for _ in wanted]
+        self.sample = [TopItems[_Raw](sample) for _ in wanted]
+        self.silent = [TopItems[_Raw](sample) for _ in wanted]
 
     def add(self, number: int, batch: Batch, values: Values) -> None:
         """values (B, T, wanted)"""

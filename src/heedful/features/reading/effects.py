@@ -45,7 +45,7 @@ class Pushed:
 
 
 @dataclass(frozen=True)
-class Effect:
+class FeatureMean:
     """A mean over windows with its 95 % interval, beside the control's."""
 
     change: float
@@ -62,7 +62,7 @@ class Effects:
     outputs: str  # "token", "label", or "" where the model has no such answer
     promoted: tuple[Pushed, ...] = ()
     suppressed: tuple[Pushed, ...] = ()
-    ablation: Effect | None = None
+    ablation: FeatureMean | None = None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def effects(model: Any, sae: Any, site: str, found: Reading, k: int = 8, seed: i
         return Effects(outputs, promoted, suppressed, notes=("no token follows where it fires",))
     band = student(changes, claims=1)
     spans = [(float(low), float(high)) for low, high in zip(band.low, band.high, strict=True)]
-    effect = Effect(float(band.mean[0]), spans[0], float(band.mean[1]), spans[1], len(changes))
+    effect = FeatureMean(float(band.mean[0]), spans[0], float(band.mean[1]), spans[1], len(changes))
     return Effects(outputs, promoted, suppressed, effect)
 
 

@@ -51,7 +51,7 @@ BY = ("activation", "gradient")
 
 
 @dataclass(frozen=True)
-class Feature:
+class TextFeature:
     """One feature of one text."""
 
     index: int
@@ -83,11 +83,11 @@ class FeatureExplanation(NotebookRepr):
     x: Encoded
     target: Target
     output: float  # of the model as it is
-    features: tuple[Feature, ...]
+    features: tuple[TextFeature, ...]
     together: float  # effect of removing these features at once
     everything: float  # effect of removing all features: b_dec and the error stay
     active: int  # features that fire on any token of the text
-    control: tuple[Feature, ...]  # other active features, drawn at random
+    control: tuple[TextFeature, ...]  # other active features, drawn at random
     control_together: tuple[float, ...]  # effects of removing as many random ones at once, one a draw
     scores: Floats  # (T,)
     site: str
@@ -179,7 +179,9 @@ def explain_features(
     own, control, (together, everything), rest, there = np.split(effects, cuts)
     features, others = (
         tuple(
-            Feature(i, float(strength[i]), float(e), float(share[:, i].sum()), tuple(codes[:, i].tolist()))
+            TextFeature(
+                i, float(strength[i]), float(e), float(share[:, i].sum()), tuple(codes[:, i].tolist())
+            )
             for i, e in zip(which.tolist(), found, strict=True)
         )
         for which, found in ((chosen, own), (single, control))
@@ -261,7 +263,7 @@ def _looked_at(model: Any, sae: SAE, x: Encoded, target: Target, site: str) -> t
         return float(value), codes, slopes.cpu().to(sae.W_dec) @ sae.W_dec.T
 
 
-def _row(x: Encoded, target: Target) -> operators.Row:
+def _row(x: Encoded, target: Target) -> operators.InputRow:
     stop = len(x) if target.position is None else target.position
     return operators.removed(x, stop, set(), "delete", None)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr, Result
-from heedful.features.interpretation.interpret import Explainer, Interpretation, Simulator, interpret
+from heedful.features.interpretation.interpret import Interpretation, Interpreter, Simulator, interpret
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import Bools
 from heedful.features.reading.collect import Values
@@ -84,7 +84,7 @@ def feature_pages(
     features: Sequence[int] | None = None,
     *,
     own: Sequence[str] = (),
-    explainer: Explainer | None = None,
+    explainer: Interpreter | None = None,
     simulator: Simulator | None = None,
     seed: int = 0,
     progress: Progress | None = None,

@@ -28,7 +28,7 @@ from heedful.core.result import NotebookRepr
 from heedful.features.activations.windows import (
     Batch,
     Cut,
-    Texts,
+    TextSource,
     batches,
     cut_for,
     first_of,
@@ -36,7 +36,7 @@ from heedful.features.activations.windows import (
     windows,
 )
 from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
-from heedful.features.reading.select import Firing, among, parse
+from heedful.features.reading.select import FiringRates, among, parse
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import read, width
 
@@ -169,7 +169,7 @@ def _wanted(
             raise HeedfulError(f"there is no feature {wrong[0]}" if wrong else "no feature is named", fix=fix)
         return list(dict.fromkeys(int(f) for f in features)), "named"
     rule = parse(choose)
-    firing = Firing.none(sae.config.width)
+    firing = FiringRates.none(sae.config.width)
     if rule.looks:
         stream.again()
         for _, batch, values in stream.passes(None, "counting firings"):
@@ -213,7 +213,7 @@ class Stream:
 
     def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:
         """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
-        texts = Texts(open_texts(self.texts, self.column))
+        texts = TextSource(open_texts(self.texts, self.column))
         number = tokens = 0
         for batch in batches(windows(texts, self.model.tokenizer, self.cut), BATCH_TOKENS, self.cut.pad):
             batch = first_of(batch, None if self.rows is None else self.rows - tokens)

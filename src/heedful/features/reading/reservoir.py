@@ -24,7 +24,7 @@ BINS = 64
 
 
 @dataclass
-class Best(Generic[Kept]):
+class TopItems(Generic[Kept]):
     """The k items of the greatest scores; of equal ones, those that came first."""
 
     k: int

@@ -23,7 +23,7 @@ COUNT = 10
 
 
 @dataclass(frozen=True)
-class Rule:
+class SelectionRule:
     name: str
     count: int
 
@@ -33,7 +33,7 @@ class Rule:
 
 
 @dataclass
-class Firing:
+class FiringRates:
     """How often each feature fires, and how strongly at most."""
 
     times: npt.NDArray[np.int64]  # (F,)
@@ -41,7 +41,7 @@ class Firing:
     tokens: int = 0
 
     @classmethod
-    def none(cls, features: int) -> Firing:
+    def none(cls, features: int) -> FiringRates:
         return cls(np.zeros(features, np.int64), np.zeros(features))
 
     def add(self, values: npt.NDArray[np.float32]) -> None:
@@ -51,15 +51,15 @@ class Firing:
         self.tokens += len(values)
 
 
-def parse(text: str) -> Rule:
+def parse(text: str) -> SelectionRule:
     """random:10 or random"""
     name, _, count = text.strip().partition(":")
     if name not in RULES or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
         raise HeedfulError(f"features cannot be chosen by {text!r}", fix=f"Use {', '.join(RULES)} with :N")
-    return Rule(name, int(count or COUNT))
+    return SelectionRule(name, int(count or COUNT))
 
 
-def among(rule: Rule, firing: Firing, lengths: npt.NDArray[np.float64], seed: int) -> list[int]:
+def among(rule: SelectionRule, firing: FiringRates, lengths: npt.NDArray[np.float64], seed: int) -> list[int]:
     """lengths (F,) of the decoder rows; fewer than asked for where fewer fire."""
     rng = np.random.default_rng(seed)
     if rule.name == "any":

@@ -25,8 +25,8 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations import store_writer as whole
 from heedful.features.sae import architectures
-from heedful.features.sae.base import Memory, Params
-from heedful.features.sae.settings import KINDS, Settings
+from heedful.features.sae.base import Params, TrainingState
+from heedful.features.sae.settings import KINDS, TrainSettings
 
 if TYPE_CHECKING:
     from heedful.features.sae.formats import Opened
@@ -170,7 +170,9 @@ def _config(facts: Mapping[str, Any], place: Path) -> Config:
     return Config(**chosen)
 
 
-def fold(params: Params, settings: Settings, memory: Memory, scale: float, source: Mapping[str, Any]) -> SAE:
+def fold(
+    params: Params, settings: TrainSettings, memory: TrainingState, scale: float, source: Mapping[str, Any]
+) -> SAE:
     """The autoencoder of unscaled activations: z(s x) = s z'(x) with biases and thresholds divided by s."""
     k = settings.k if settings.kind in ("topk", "batchtopk", "matryoshka") else None
     config = Config(settings.kind, settings.d, settings.width, k, settings.prefixes, scale, source)

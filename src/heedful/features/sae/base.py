@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from heedful.features.sae.settings import Settings
+from heedful.features.sae.settings import TrainSettings
 
 Params = dict[str, Tensor]
 
@@ -52,7 +52,7 @@ class Alone:
 
 
 @dataclass(eq=False)
-class Memory:
+class TrainingState:
     """What a run remembers beside weights and Adam's moments."""
 
     silent: Tensor  # (F,) int64: rows since each latent last fired
@@ -60,7 +60,7 @@ class Memory:
     crew: Crew = field(default_factory=Alone)
 
     @classmethod
-    def new(cls, settings: Settings, dtype: torch.dtype = torch.float32) -> Memory:
+    def new(cls, settings: TrainSettings, dtype: torch.dtype = torch.float32) -> TrainingState:
         return cls(torch.zeros(settings.width, dtype=torch.int64), torch.tensor(-1.0, dtype=dtype))
 
 
@@ -82,7 +82,7 @@ def random_directions(rows: int, d: int, seed: int, length: float = 1.0) -> Tens
     return drawn * (length / lengths)
 
 
-def begin(settings: Settings, x: Tensor) -> Params:
+def begin(settings: TrainSettings, x: Tensor) -> Params:
     """Random decoders, encoders their transpose, zero biases; b_dec the geometric median where it is tied.
 
     relu: length 0.1 (published: "0.05 to 1"); otherwise length 1. x (n, d) is a batch, scaled.
@@ -119,7 +119,7 @@ def renormalise_(dec: Tensor) -> None:
     dec.div_(torch.linalg.vector_norm(dec, dim=1, keepdim=True).clamp_(min=1e-12))
 
 
-def note_fired(memory: Memory, fired: Tensor, rows: int) -> None:
+def note_fired(memory: TrainingState, fired: Tensor, rows: int) -> None:
     """Silence grows by the rows of the step, over all workers, and ends when a latent fires."""
     counts = memory.crew.total(fired)
     memory.silent.add_(rows * memory.crew.world).masked_fill_(counts > 0, 0)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store_writer import replace
-from heedful.features.sae.base import Memory, Params
-from heedful.features.sae.settings import Settings
+from heedful.features.sae.base import Params, TrainingState
+from heedful.features.sae.settings import TrainSettings
 
 # earlier checkpoints, and what a run that was killed was writing
 OWN = re.compile(r"state-\d+\.safetensors|\.state(-\d+\.safetensors|\.json)\.part")
@@ -35,7 +35,7 @@ class Saved:
     scale: float
     params: Params
     moments: dict[str, tuple[Tensor, Tensor]]
-    memory: Memory
+    memory: TrainingState
     history: list[dict[str, float | int]]
 
 
@@ -52,7 +52,7 @@ def give_moments(optimizer: torch.optim.Adam, params: Params, saved: Saved) -> N
         optimizer.state[params[name]] = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
 
 
-def write(folder: Path, saved: Saved, settings: Settings) -> None:
+def write(folder: Path, saved: Saved, settings: TrainSettings) -> None:
     """The tensors first, then what vouches for them: a run killed in between keeps its last checkpoint."""
     from safetensors.torch import save
 
@@ -79,7 +79,7 @@ def write(folder: Path, saved: Saved, settings: Settings) -> None:
             old.unlink()
 
 
-def read(folder: Path, settings: Settings) -> Saved | None:
+def read(folder: Path, settings: TrainSettings) -> Saved | None:
     """The run's last checkpoint; None where there is none. Other settings are refused."""
     if not (folder / "state.json").is_file():
         return None
@@ -106,7 +106,7 @@ def read(folder: Path, settings: Settings) -> Saved | None:
             for name in weights
             if f"mean.{name}" in tensors
         },
-        memory=Memory(tensors["silent"], tensors["threshold"]),
+        memory=TrainingState(tensors["silent"], tensors["threshold"]),
         history=facts["history"],
     )
 

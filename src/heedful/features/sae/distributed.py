@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Group:
+class ProcessGroup:
     """The workers of torch's default process group."""
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Group:
 def crew() -> Iterator[Crew]:
     """The workers that torchrun (or Ray Train) started, or one alone."""
     if dist.is_available() and dist.is_initialized():
-        yield Group()
+        yield ProcessGroup()
     elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
         dist.init_process_group("gloo")
         try:
-            yield Group()
+            yield ProcessGroup()
             dist.barrier()  # a worker that leaves while another still talks to it makes gloo abort
         finally:
             dist.destroy_process_group()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.features.activations.stream import Rows
+from heedful.features.activations.stream import ActivationStream
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Alone, Crew
 
@@ -16,7 +16,7 @@ ENCODED = 1 << 23  # activations of all features held at once
 
 
 def row_maxima(
-    sae: SAE, rows: Rows, wanted: int, *, batch: int, seed: int = 0, crew: Crew | None = None
+    sae: SAE, rows: ActivationStream, wanted: int, *, batch: int, seed: int = 0, crew: Crew | None = None
 ) -> tuple[Tensor, int]:
     """(F,) the greatest activation of each feature on `wanted` different rows, and how many were looked at.
 

@@ -34,9 +34,9 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store_writer import replace
-from heedful.features.activations.stream import Rows, Table
+from heedful.features.activations.stream import ActivationStream, InMemoryRows
 from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.settings import Settings, settle
+from heedful.features.sae.settings import TrainSettings, settle
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
@@ -52,11 +52,11 @@ MEASURABLE = 0.5  # R
 FALLEN = 0.9  # of the best R: larger k are not tried
 SHORTENED = 0.3  # of a typical activation
 FILE = "pilot.json"
-Fit = Callable[[Table, Settings], SAE]
+Fit = Callable[[InMemoryRows, TrainSettings], SAE]
 
 
 @dataclass(frozen=True)
-class Choice:
+class SparsityChoice:
     """What was chosen, and by which numbers."""
 
     width: int
@@ -94,11 +94,13 @@ def sparsity_of(kind: str, d: int, k: int) -> dict[str, Any]:
     return {"sparsity": 2 * SHORTENED * math.sqrt(d / k)}
 
 
-def choose(rows: Rows, width: int, seed: int, fit: Fit, steps: int = STEPS, kind: str = "topk") -> Choice:
+def choose(
+    rows: ActivationStream, width: int, seed: int, fit: Fit, steps: int = STEPS, kind: str = "topk"
+) -> SparsityChoice:
     """k for a dictionary of a width that is trained for `steps`, by the pilot. `fit` trains a dictionary."""
     by_dimension = min(width, max(1, min(MOST_K, rows.d // 8)))
     if why_not := _not_measured(rows, steps):
-        return Choice(width, by_dimension, f"k by the dimension, because {why_not}")
+        return SparsityChoice(width, by_dimension, f"k by the dimension, because {why_not}")
     found = _measured(rows, width, seed, fit)
     best = max(found, key=lambda k: found[k].share)
     share_of_best = found[best].share
@@ -106,15 +108,17 @@ def choose(rows: Rows, width: int, seed: int, fit: Fit, steps: int = STEPS, kind
     if share_of_best < MEASURABLE:
         share = f"{_percent(share_of_best)} of the variance, less than half"
         why = f"k by the dimension: features that two seeds agree on explain only {share}"
-        return Choice(width, by_dimension, why, shown)
+        return SparsityChoice(width, by_dimension, why, shown)
     why = f"k by a pilot: features that two seeds agree on explain {_percent(share_of_best)} of the variance"
     if kind in MEAN_K:
         active = found[best].active
-        return Choice(width, max(1, round(active)), f"{why}, and a row has {active:.1f} of them", shown)
-    return Choice(width, best, why, shown)
+        return SparsityChoice(
+            width, max(1, round(active)), f"{why}, and a row has {active:.1f} of them", shown
+        )
+    return SparsityChoice(width, best, why, shown)
 
 
-def _not_measured(rows: Rows, steps: int) -> str:
+def _not_measured(rows: ActivationStream, steps: int) -> str:
     """Why there is no pilot; "": there is one."""
     if rows.rows < MIN_ROWS:
         return f"{rows.rows:,} rows are not measured"
@@ -127,12 +131,12 @@ def _percent(share: float) -> str:
     return f"{max(0.0, share):.0%}"
 
 
-def _measured(rows: Rows, width: int, seed: int, fit: Fit) -> dict[int, Reproducible]:
+def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[int, Reproducible]:
     """What two seeds agree on, by k."""
     size = min(rows.rows, TRAINED + HELD_OUT)
     sample = next(iter(rows.batches(size, seed))).float()
     held = sample[-min(HELD_OUT, size // 4) :]
-    table = Table(sample[: -len(held)])
+    table = InMemoryRows(sample[: -len(held)])
     small = min(width, max(512, 2 * rows.d))
     found: dict[int, Reproducible] = {}
     low = 0  # k in a row
@@ -167,17 +171,17 @@ def reproducible(one: SAE, other: SAE, x: Tensor) -> Reproducible:
     return Reproducible(1 - float(left / spread) if float(spread) > 0 else 0.0, active)
 
 
-def read(folder: Path) -> Choice | None:
+def read(folder: Path) -> SparsityChoice | None:
     """What a run in this folder chose; None where it measured nothing."""
     path = folder / FILE
     if not path.is_file():
         return None
     try:
-        return Choice(**json.loads(path.read_text(encoding="utf-8")))
+        return SparsityChoice(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise HeedfulError(f"{path} is damaged", str(error), "Remove the folder and train anew") from None
 
 
-def write(folder: Path, choice: Choice) -> None:
+def write(folder: Path, choice: SparsityChoice) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / FILE, (json.dumps(choice.to_dict(), indent=1) + "\n").encode())

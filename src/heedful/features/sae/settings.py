@@ -23,7 +23,7 @@ BY_KIND: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainSettings:
     """Everything that decides a run, apart from the activations."""
 
     kind: str
@@ -59,16 +59,16 @@ class Settings:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
 
-def settle(kind: str, d: int, width: int, steps: int, **wanted: Any) -> Settings:
+def settle(kind: str, d: int, width: int, steps: int, **wanted: Any) -> TrainSettings:
     """Defaults of the kind, then what the user wants; mistakes are told here, before any work."""
     if kind not in KINDS:
         raise HeedfulError(f"no kind of autoencoder is called {kind!r}", fix=f"Choose: {', '.join(KINDS)}")
-    known = {f.name for f in fields(Settings)}
+    known = {f.name for f in fields(TrainSettings)}
     if unknown := sorted(set(wanted) - known):
         raise HeedfulError(f"unknown setting {unknown[0]!r}", fix=f"There are: {', '.join(sorted(known))}")
     chosen = BY_KIND.get(kind, {}) | {name: v for name, v in wanted.items() if v is not None}
     listed: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in chosen.items()}
-    made = Settings(kind, d, width, steps, **listed)
+    made = TrainSettings(kind, d, width, steps, **listed)
     made = replace(
         made,
         lr=made.lr or default_lr(width),
@@ -89,7 +89,7 @@ def _prefixes(width: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, width // part) for part in (16, 8, 4, 2, 1)}))
 
 
-def _check(s: Settings) -> None:
+def _check(s: TrainSettings) -> None:
     for name in ("d", "width", "steps", "batch", "k"):
         if getattr(s, name) < 1:
             raise HeedfulError(
@@ -107,7 +107,7 @@ def _check(s: Settings) -> None:
         raise HeedfulError("lr must be positive and the sparsity weight not negative")
 
 
-def lr_at(s: Settings, step: int) -> float:
+def lr_at(s: TrainSettings, step: int) -> float:
     """The learning rate of a step (from 0): a linear rise, then flat, then a linear fall to zero."""
     rise = min(1.0, (step + 1) / (s.rise * s.steps)) if s.rise * s.steps >= 1 else 1.0
     tail = s.decay * s.steps
@@ -115,7 +115,7 @@ def lr_at(s: Settings, step: int) -> float:
     return s.lr * rise * fall
 
 
-def sparsity_at(s: Settings, step: int) -> float:
+def sparsity_at(s: TrainSettings, step: int) -> float:
     """Lambda of a step: a linear rise from zero over the first `sparsity_rise` of the steps."""
     rise = s.sparsity_rise * s.steps
     return s.sparsity * (min(1.0, step / rise) if rise >= 1 else 1.0)

@@ -22,31 +22,40 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.features.activations.stream import Rows, mean_square_norm, rows_of
+from heedful.features.activations.stream import ActivationStream, mean_square_norm, rows_of
 from heedful.features.sae import architectures, checkpoint, pilot
 from heedful.features.sae.architectures import relu_tied
 from heedful.features.sae.autoencoder import SAE, fold
-from heedful.features.sae.base import Alone, Crew, Memory, Outcome, Params, note_fired, renormalise_, tangent_
+from heedful.features.sae.base import (
+    Alone,
+    Crew,
+    Outcome,
+    Params,
+    TrainingState,
+    note_fired,
+    renormalise_,
+    tangent_,
+)
 from heedful.features.sae.distributed import shares
 from heedful.features.sae.maxima import row_maxima, with_maxima
-from heedful.features.sae.settings import Settings, lr_at, settle
+from heedful.features.sae.settings import TrainSettings, lr_at, settle
 
 Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
-Tell = Callable[[pilot.Choice], None]
+Tell = Callable[[pilot.SparsityChoice], None]
 LOOKED = 32_768  # rows over which maxima are taken, at least
 A_LOOK_FOR = 50  # rows trained on are one more
 MANY = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingRun:
     """A dictionary in the making."""
 
-    settings: Settings
+    settings: TrainSettings
     params: Params
     optimizer: torch.optim.Adam
-    memory: Memory
+    memory: TrainingState
     scale: float
     step: int = 0
     history: list[dict[str, float | int]] = field(default_factory=list)
@@ -84,7 +93,7 @@ def train_sae(
     tell      called with what a pilot chose and why, where k or sparsity is not given:
               heedful.features.sae.pilot (the result shows it, too, and keeps it as
               sae.config.source["pilot"])
-    settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.Settings
+    settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.TrainSettings
     """
     rows = rows_of(data)
     workers = crew or Alone()
@@ -114,8 +123,8 @@ def train_sae(
 
 
 def _settled(
-    rows: Rows, given: dict[str, Any], folder: Path | None, crew: Crew
-) -> tuple[Settings, pilot.Choice | None]:
+    rows: ActivationStream, given: dict[str, Any], folder: Path | None, crew: Crew
+) -> tuple[TrainSettings, pilot.SparsityChoice | None]:
     """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
     wish = {name: value for name, value in given.items() if value is not None}
     kind, d, width = wish.pop("kind"), rows.d, wish.pop("width", None)
@@ -134,14 +143,14 @@ def _settled(
     return settle(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
 
 
-def _agreed(rows: Rows, wish: Settings, crew: Crew) -> pilot.Choice:
+def _agreed(rows: ActivationStream, wish: TrainSettings, crew: Crew) -> pilot.SparsityChoice:
     """The first worker runs the pilot, the others take what it chose."""
-    alone = pilot.Choice(wish.width, 0, "k by the first worker")
+    alone = pilot.SparsityChoice(wish.width, 0, "k by the first worker")
     choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
     return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
 
 
-def _fitted(rows: Rows, settings: Settings) -> SAE:
+def _fitted(rows: ActivationStream, settings: TrainSettings) -> SAE:
     """A dictionary without checkpoints."""
     run = begin(rows, settings)
     for _ in steps_of(run, rows):
@@ -149,23 +158,25 @@ def _fitted(rows: Rows, settings: Settings) -> SAE:
     return run.sae()
 
 
-def begin(rows: Rows, settings: Settings, crew: Crew | None = None) -> Run:
+def begin(rows: ActivationStream, settings: TrainSettings, crew: Crew | None = None) -> TrainingRun:
     """A run at step 0."""
     scale = (settings.d / mean_square_norm(rows, settings.batch, settings.seed)) ** 0.5
     first = next(iter(rows.batches(settings.batch, settings.seed))) * scale
     params = architectures.get(settings.kind).start(settings, first)
-    return _assembled(settings, params, Memory.new(settings), scale, crew or Alone())
+    return _assembled(settings, params, TrainingState.new(settings), scale, crew or Alone())
 
 
-def _assembled(settings: Settings, params: Params, memory: Memory, scale: float, crew: Crew) -> Run:
+def _assembled(
+    settings: TrainSettings, params: Params, memory: TrainingState, scale: float, crew: Crew
+) -> TrainingRun:
     for value in params.values():
         value.requires_grad_(True)
     memory.crew = crew
     optimizer = torch.optim.Adam(list(params.values()), lr=settings.lr, betas=settings.betas, fused=True)
-    return Run(settings, params, optimizer, memory, scale)
+    return TrainingRun(settings, params, optimizer, memory, scale)
 
 
-def _opened(rows: Rows, settings: Settings, folder: Path | None, crew: Crew) -> Run:
+def _opened(rows: ActivationStream, settings: TrainSettings, folder: Path | None, crew: Crew) -> TrainingRun:
     saved = None if folder is None else checkpoint.read(folder / "checkpoint", settings)
     if saved is None:
         return begin(rows, settings, crew)
@@ -175,7 +186,7 @@ def _opened(rows: Rows, settings: Settings, folder: Path | None, crew: Crew) -> 
     return run
 
 
-def steps_of(run: Run, rows: Rows) -> Iterator[tuple[Outcome, Tensor]]:
+def steps_of(run: TrainingRun, rows: ActivationStream) -> Iterator[tuple[Outcome, Tensor]]:
     """Take the remaining steps, one at a time; gives each one's outcome and its scaled batch."""
     s, crew = run.settings, run.memory.crew
     resampled = relu_tied.resampling_steps(s) if s.kind == "relu-tied" else []
@@ -189,7 +200,7 @@ def steps_of(run: Run, rows: Rows) -> Iterator[tuple[Outcome, Tensor]]:
         yield outcome, x
 
 
-def take_step(run: Run, x: Tensor) -> Outcome:
+def take_step(run: TrainingRun, x: Tensor) -> Outcome:
     """One step on a scaled batch (n, d)."""
     s, params = run.settings, run.params
     outcome: Outcome = architectures.get(s.kind).loss(params, x, s, run.step, run.memory)
@@ -216,7 +227,7 @@ def _share_gradients(params: Params, crew: Crew) -> None:
         p.grad = crew.mean(torch.zeros_like(p) if p.grad is None else p.grad)
 
 
-def _note_threshold(run: Run, outcome: Outcome) -> None:
+def _note_threshold(run: TrainingRun, outcome: Outcome) -> None:
     """The running mean of the smallest kept activation, from `threshold_from` of the steps on."""
     s, memory = run.settings, run.memory
     if outcome.smallest is None or run.step < int(s.threshold_from * s.steps):
@@ -226,7 +237,7 @@ def _note_threshold(run: Run, outcome: Outcome) -> None:
     memory.threshold.copy_(seen if first else torch.lerp(seen, memory.threshold, s.threshold_decay))
 
 
-def _resample(run: Run, rows: Rows) -> None:
+def _resample(run: TrainingRun, rows: ActivationStream) -> None:
     """Draw dead latents anew (relu-tied), with the inputs that come next; their moments start at zero."""
     s = run.settings
     dead = (run.memory.silent >= relu_tied.patience(s)).nonzero()[:, 0]
@@ -247,7 +258,7 @@ def _resample(run: Run, rows: Rows) -> None:
     run.memory.silent[dead] = 0
 
 
-def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
+def standing(run: TrainingRun, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
     """How a run stands: loss and its parts, active latents a row, variance explained and dead share."""
     crew, s = run.memory.crew, run.settings
     with torch.no_grad():
@@ -269,14 +280,14 @@ def standing(run: Run, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
     }
 
 
-def _keep(run: Run, folder: Path | None) -> None:
+def _keep(run: TrainingRun, folder: Path | None) -> None:
     if folder is not None and run.memory.crew.rank == 0:
         moments = checkpoint.moments_of(run.optimizer, run.params)
         saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
         checkpoint.write(folder / "checkpoint", saved, run.settings)
 
 
-def _so_far(run: Run, outcome: Outcome) -> SAE:
+def _so_far(run: TrainingRun, outcome: Outcome) -> SAE:
     """For an early look: where no threshold is known yet, the last batch's stands for it."""
     sae = run.sae()
     if sae.threshold is None or outcome.smallest is None or bool((sae.threshold >= 0).all()):
@@ -284,13 +295,13 @@ def _so_far(run: Run, outcome: Outcome) -> SAE:
     return replace(sae, threshold=outcome.smallest.detach() / run.scale)
 
 
-def _with_maxima(sae: SAE, rows: Rows, run: Run) -> SAE:
+def _with_maxima(sae: SAE, rows: ActivationStream, run: TrainingRun) -> SAE:
     s = run.settings
     wanted = max(LOOKED, s.steps * s.batch // A_LOOK_FOR)
     return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
 
 
-def _source(data: Any, run: Run, choice: pilot.Choice | None) -> dict[str, Any]:
+def _source(data: Any, run: TrainingRun, choice: pilot.SparsityChoice | None) -> dict[str, Any]:
     manifest = getattr(data, "manifest", None)
     facts = (
         {name: manifest[name] for name in ("name", "model", "site") if name in manifest} if manifest else {}

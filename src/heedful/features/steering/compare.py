@@ -12,7 +12,7 @@ from typing import Any
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.diff_of_means import Texts, beside
 from heedful.features.steering.directions import Direction
-from heedful.features.steering.results import Side, Sides
+from heedful.features.steering.results import Continuation, Sides
 from heedful.features.steering.steer import steer
 from heedful.features.steering.sweep import perplexity, repetition
 
@@ -59,7 +59,7 @@ def before_after(
     return Sides(x.text, before, after, applied.size, plain == steered, facts, settings, notes, sides)
 
 
-def judged(model: Any, x: Any, ids: list[int]) -> Side:
+def judged(model: Any, x: Any, ids: list[int]) -> Continuation:
     """What was written after x, as the model finds it that is not steered now."""
     text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
-    return Side(text, perplexity(model, x, ids), repetition(ids))
+    return Continuation(text, perplexity(model, x, ids), repetition(ids))

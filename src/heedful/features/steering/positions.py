@@ -25,7 +25,7 @@ Positions = str | Sequence[int]
 
 
 @dataclass(eq=False)
-class Watch:
+class PassWatch:
     """What the pass that is running was called with."""
 
     past: int = 0  # tokens a cache holds
@@ -72,9 +72,9 @@ def check(positions: Any) -> Positions:
 
 
 @contextmanager
-def watching(model: Any, site: str) -> Iterator[Watch]:
+def watching(model: Any, site: str) -> Iterator[PassWatch]:
     """Notes the arguments of every pass inside, for as long as the block lasts."""
-    watch = Watch()
+    watch = PassWatch()
 
     def note(_module: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
         past, mask = kwargs.get("past_key_values"), kwargs.get("attention_mask")

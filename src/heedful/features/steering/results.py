@@ -16,7 +16,7 @@ LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
 
 
 @dataclass(frozen=True)
-class Mean:
+class PromptMean:
     """A mean over prompts with its 95 % interval; (nan, nan) where one prompt was given."""
 
     value: float
@@ -28,7 +28,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Written:
+class SteeredText:
     """One text."""
 
     prompt: int  # which
@@ -40,25 +40,27 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """All texts of one method at one strength."""
 
     method: str
     strength: str
     size: float  # mean length of what was added to a position
-    texts: tuple[Written, ...]
-    ratio: Mean = Mean(1.0)  # of perplexity to that of the unsteered texts, geometric mean over prompts
+    texts: tuple[SteeredText, ...]
+    ratio: PromptMean = PromptMean(
+        1.0
+    )  # of perplexity to that of the unsteered texts, geometric mean over prompts
 
     @property
-    def perplexity(self) -> Mean:
+    def perplexity(self) -> PromptMean:
         return _exp(mean_of(_by_prompt(self, lambda w: math.log(w.perplexity))))
 
     @property
-    def presence(self) -> Mean:
+    def presence(self) -> PromptMean:
         return mean_of(_by_prompt(self, lambda w: w.presence))
 
     @property
-    def repetition(self) -> Mean:
+    def repetition(self) -> PromptMean:
         return mean_of(_by_prompt(self, lambda w: w.repetition))
 
     @property
@@ -94,21 +96,21 @@ class Sweep(Result):
 
     kind: ClassVar[str] = "steer"
 
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     prompts: tuple[str, ...]
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
     @property
-    def base(self) -> Point:
+    def base(self) -> SweepPoint:
         return self.points[0]
 
     @property
     def methods(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(point.method for point in self.points[1:]))
 
-    def of(self, method: str) -> tuple[Point, ...]:
+    def of(self, method: str) -> tuple[SweepPoint, ...]:
         return tuple(point for point in self.points if point.method == method)
 
     def breaks(self, method: str | None = None) -> str | None:
@@ -119,7 +121,7 @@ class Sweep(Result):
         """The first strength at which more than half of all runs of three tokens are repeats."""
         return self._first(method, lambda point: point.looping)
 
-    def _first(self, method: str | None, test: Callable[[Point], bool]) -> str | None:
+    def _first(self, method: str | None, test: Callable[[SweepPoint], bool]) -> str | None:
         found = self.of(method or self.methods[0]) if self.methods else ()
         return next((point.strength for point in found if test(point)), None)
 
@@ -151,7 +153,7 @@ class Sweep(Result):
 
 
 @dataclass(frozen=True)
-class Side:
+class Continuation:
     """One continuation; perplexity is the unsteered model's."""
 
     text: str
@@ -166,17 +168,19 @@ class Sides(Result):
     kind: ClassVar[str] = "sides"
 
     prompt: str
-    before: Side
-    after: Side
+    before: Continuation
+    after: Continuation
     size: float  # mean length of what was added to a position
     same: bool  # token by token
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    beside: Mapping[str, Side] = field(default_factory=dict)  # what another push of the same size writes
+    beside: Mapping[str, Continuation] = field(
+        default_factory=dict
+    )  # what another push of the same size writes
 
     @property
-    def columns(self) -> dict[str, Side]:
+    def columns(self) -> dict[str, Continuation]:
         return {"before": self.before, "after": self.after, **self.beside}
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,13 +196,13 @@ class Sides(Result):
         }
 
 
-def paired(base: Point, point: Point) -> Mean:
+def paired(base: SweepPoint, point: SweepPoint) -> PromptMean:
     """Ratio of perplexities, prompt by prompt."""
     before, after = (_by_prompt(p, lambda w: math.log(w.perplexity)) for p in (base, point))
     return _exp(mean_of([b - a for a, b in zip(before, after, strict=True)]))
 
 
-def _by_prompt(point: Point, number: Callable[[Written], float]) -> list[float]:
+def _by_prompt(point: SweepPoint, number: Callable[[SteeredText], float]) -> list[float]:
     """One number a prompt: the mean over its draws."""
     found: dict[int, list[float]] = {}
     for written in point.texts:
@@ -206,19 +210,19 @@ def _by_prompt(point: Point, number: Callable[[Written], float]) -> list[float]:
     return [float(np.mean(values)) for values in found.values()]
 
 
-def mean_of(values: list[float]) -> Mean:
+def mean_of(values: list[float]) -> PromptMean:
     from heedful.stats.intervals import student
 
     kept = np.array([value for value in values if math.isfinite(value)])[:, None]
     if not len(kept):
-        return Mean(math.nan)
+        return PromptMean(math.nan)
     band = student(kept, 1)
     low, high = float(band.low[0]), float(band.high[0])
-    return Mean(float(band.mean[0]), low, high) if len(kept) > 1 else Mean(float(band.mean[0]))
+    return PromptMean(float(band.mean[0]), low, high) if len(kept) > 1 else PromptMean(float(band.mean[0]))
 
 
-def _exp(mean: Mean) -> Mean:
-    return Mean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
+def _exp(mean: PromptMean) -> PromptMean:
+    return PromptMean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
 
 
 def _clean(numbers: dict[str, Any]) -> dict[str, Any]:

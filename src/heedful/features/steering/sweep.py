@@ -33,13 +33,13 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering.diff_of_means import Texts, beside
 from heedful.features.steering.directions import Direction, feature_maxima, random_direction, site_of
-from heedful.features.steering.results import BROKEN, Mean, Point, Sweep, Written, paired
+from heedful.features.steering.results import BROKEN, PromptMean, SteeredText, Sweep, SweepPoint, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import read, width
 
-__all__ = ["BROKEN", "Mean", "Point", "Sweep", "Writing", "Written", "sweep"]
+__all__ = ["BROKEN", "PromptMean", "SteeredText", "Sweep", "SweepPoint", "Writing", "sweep"]
 RUN = 3  # tokens of a run that may repeat
 STRENGTHS = ("1x", "2x", "5x", "10x")
 Score = Callable[[str], float]
@@ -201,7 +201,7 @@ def repetition(ids: Sequence[int]) -> float:
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: Any) -> Point:
+def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: Any) -> SweepPoint:
     """All prompts at one strength."""
     model, made, pushed = task.model, [], []
     for number, x in enumerate(task.prompts):
@@ -213,14 +213,14 @@ def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: A
             pushed.append((applied.total, applied.positions))
             text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
             judged = (perplexity(model, x, ids), task.score(x, ids, text), repetition(ids))
-            made.append(Written(number, seed, text, *judged))
+            made.append(SteeredText(number, seed, text, *judged))
     total, positions = (sum(part) for part in zip(*pushed, strict=True))
-    return Point(method, strength, total / positions if positions else 0.0, tuple(made))
+    return SweepPoint(method, strength, total / positions if positions else 0.0, tuple(made))
 
 
 def _strength(
     task: _Task, by: Any, feature: int | None, one: Any, maxima: Any, others: dict[str, Direction | None]
-) -> list[Point]:
+) -> list[SweepPoint]:
     """One strength, and the other pushes at its size; these are turned round where a feature is taken out."""
     how = {feature: one} if isinstance(by, SAE) else one
     name = f"feature {feature}" if isinstance(by, SAE) else "direction"
@@ -233,7 +233,9 @@ def _strength(
     ]
 
 
-def _result(task: _Task, points: Sequence[Point], feature: int | None, threshold: float, own: bool) -> Sweep:
+def _result(
+    task: _Task, points: Sequence[SweepPoint], feature: int | None, threshold: float, own: bool
+) -> Sweep:
     notes = []
     if len(task.prompts) < 2:
         notes.append("One prompt: no interval can be given.")

@@ -21,7 +21,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, masks, replacing
-from heedful.heads.ablation.task_metrics import Case, Heads, Task, inputs_of, score
+from heedful.heads.ablation.task_metrics import Heads, LabelledText, Task, inputs_of, score
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,12 +46,12 @@ def estimates(task: Task, sets: Sequence[Heads], shape: Anatomy, how: str, means
     return np.array(found)
 
 
-def _first_metric(kind: str, case: Case, logits: Tensor) -> Tensor:
+def _first_metric(kind: str, case: LabelledText, logits: Tensor) -> Tensor:
     return score(kind, logits, [case])[0, 0]
 
 
 def first_order(
-    model: Any, case: Case, instead: Edit, number: Callable[[Tensor], Tensor]
+    model: Any, case: LabelledText, instead: Edit, number: Callable[[Tensor], Tensor]
 ) -> Mapping[Head, float]:
     """How far `number` (a scalar of the logits) would fall, by its slope, if `instead` were done to heads."""
     import torch

@@ -37,7 +37,7 @@ NONE: Heads = frozenset()
 
 
 @dataclass(frozen=True)
-class Step:
+class PruningStep:
     """One head (or layer) more is gone."""
 
     name: str
@@ -68,7 +68,7 @@ class Pruning(NotebookRepr):
     base: float  # with all heads, on the texts that did not choose
     base_chosen: float
     one_shot: tuple[str, ...]  # the order
-    steps: tuple[Step, ...]
+    steps: tuple[PruningStep, ...]
     notes: tuple[str, ...] = ()
 
     def within(self, tolerance: float) -> int:
@@ -128,7 +128,7 @@ def prune_heads(
     at = task.metrics.index(checked_metric(metric, task.metrics))
     halves = split(task, seed)
     count = checked_steps(steps, shortlist, draws, len(groups))
-    told = _Told(progress, _rows(halves, len(groups), count, shortlist, draws))
+    told = _TotalProgress(progress, _rows(halves, len(groups), count, shortlist, draws))
     run = _Runner(shape, how, means, at, told)
     chosen, values, order = greedy(halves[0], groups, run, count, shortlist)
     rng = np.random.default_rng([seed, 1])
@@ -167,7 +167,7 @@ def checked_steps(steps: int | None, shortlist: int | None, draws: int, units: i
     return min(steps or units, units)
 
 
-class _Told:
+class _TotalProgress:
     """Progress over several measurements."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -192,7 +192,7 @@ class _Runner:
     how: str
     means: Means | None
     metric: int
-    told: _Told
+    told: _TotalProgress
 
     def __call__(self, task: Task, sets: Sequence[Heads]) -> Floats:
         """(n, S) of the chosen metric."""
@@ -243,12 +243,12 @@ def _curves(task: Task, groups: dict[str, Heads], orders: Sequence[Sequence[str]
 
 def _steps(
     names: Sequence[str], chosen: Sequence[float], curves: Floats, model: Any, seed: int
-) -> tuple[Step, ...]:
+) -> tuple[PruningStep, ...]:
     """curves (2 + D, n, 1 + S): greedy, one-shot, random."""
     means = curves.mean(1)  # (2 + D, 1 + S)
     band = max_t(differences(curves[0][..., None], model)[..., 0], seed)
     return tuple(
-        Step(
+        PruningStep(
             name,
             s + 1,
             chosen[s],

@@ -51,7 +51,7 @@ Heads = frozenset[Head]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class LabelledText:
     """One text and what the model should say of it."""
 
     x: Encoded
@@ -64,7 +64,7 @@ class Task:
     """The texts of a measurement, and what is measured on them."""
 
     model: Any
-    cases: tuple[Case, ...]
+    cases: tuple[LabelledText, ...]
     own: bool  # the model's own answers are wanted: no labels were given
     notes: tuple[str, ...] = ()
 
@@ -117,19 +117,19 @@ def prepare(
     return Task(model, tuple(cases), labels is None, tuple(left))
 
 
-def _case(model: Any, x: Encoded, label: Any) -> Case:
+def _case(model: Any, x: Encoded, label: Any) -> LabelledText:
     if model.kind == "causal-lm":
         scored = tuple(t for t in range(1, len(x)) if not x.special[t])
         if not scored:
             raise HeedfulError("it has no second token to foretell")
-        return Case(x, tuple(map(float, x.ids)), scored)
+        return LabelledText(x, tuple(map(float, x.ids)), scored)
     if model.kind == "encoder-decoder":
-        return Case(x, tuple(map(float, written(model, x, label).sequence)))
+        return LabelledText(x, tuple(map(float, written(model, x, label).sequence)))
     if label is None:
         logits = model.logits(x).double()
         own = {"classifier": logits.argmax()[None], "multi-label": logits > 0}.get(model.kind, logits)
-        return Case(x, tuple(map(float, own)))
-    return Case(x, _labelled(model, label))
+        return LabelledText(x, tuple(map(float, own)))
+    return LabelledText(x, _labelled(model, label))
 
 
 def _labelled(model: Any, label: Any) -> tuple[float, ...]:
@@ -192,7 +192,7 @@ def _chunks(task: Task, sets: int) -> list[list[tuple[int, int]]]:
     return out
 
 
-def _scores(task: Task, cases: Sequence[Case], edit: Callable[[Any], Any]) -> Floats:
+def _scores(task: Task, cases: Sequence[LabelledText], edit: Callable[[Any], Any]) -> Floats:
     """(n, 2) of rows of equal length."""
     import torch
 
@@ -208,7 +208,7 @@ def _scores(task: Task, cases: Sequence[Case], edit: Callable[[Any], Any]) -> Fl
     return both.double().cpu().numpy()
 
 
-def inputs_of(model: Any, cases: Sequence[Case]) -> Inputs:
+def inputs_of(model: Any, cases: Sequence[LabelledText]) -> Inputs:
     """Texts of equal length as one batch."""
     import torch
 
@@ -224,7 +224,7 @@ def inputs_of(model: Any, cases: Sequence[Case]) -> Inputs:
     return Inputs(ids, torch.ones_like(ids), kinds, answer)
 
 
-def score(kind: str, logits: Tensor, cases: Sequence[Case]) -> Tensor:
+def score(kind: str, logits: Tensor, cases: Sequence[LabelledText]) -> Tensor:
     """(n, 2) from (n, C), (n, T, V) or (n, A, V); the first is differentiable."""
     import torch
 

@@ -39,7 +39,7 @@ FEWEST = 2  # draws: one has no spread
 
 
 @dataclass(frozen=True)
-class Share:
+class AttentionShare:
     """Mean attention to one place, the control's, and the interval of the difference."""
 
     value: float
@@ -51,9 +51,9 @@ class Share:
 class HeadRole:
     layer: int
     head: int
-    induction: Share
-    duplicate: Share
-    previous: Share
+    induction: AttentionShare
+    duplicate: AttentionShare
+    previous: AttentionShare
     roles: tuple[str, ...]  # "induction", "duplicate" or both; empty: neither was shown
 
 
@@ -129,13 +129,13 @@ def induction(
 ) -> Induction:
     """Scores of every head on `draws` random repeated texts beside as many without repetition."""
     from heedful.heads.batched_maps import passes, require_causal
-    from heedful.modalities.operators import Row
+    from heedful.modalities.operators import InputRow
 
     require_causal(model, "the search for induction heads")
     before = _prefix(model)
     _check(model, before, period, draws)
     repeated, fresh = _texts(_vocabulary(model), period, draws, seed)
-    rows = [Row((*before, *(int(t) for t in text))) for text in (*repeated, *fresh)]
+    rows = [InputRow((*before, *(int(t) for t in text))) for text in (*repeated, *fresh)]
     scores: dict[int, Floats] = {}  # (L, H, 3) a text
     losses: dict[int, Floats] = {}  # (2,) a text: first and second half
     notes: dict[str, None] = {}
@@ -175,7 +175,7 @@ def judge(scores: Floats, control: Floats, uniform: float, margin: float = MARGI
     for layer, head in np.ndindex(layers, heads):
         at = (layer, head)
         shares = [
-            Share(float(value[at][r]), float(other[at][r]), (float(low[at][r]), float(high[at][r])))
+            AttentionShare(float(value[at][r]), float(other[at][r]), (float(low[at][r]), float(high[at][r])))
             for r in range(3)
         ]
         roles = tuple(role for r, role in enumerate(ROLES[:2]) if low[at][r] > margin)

@@ -43,7 +43,7 @@ VARIANTS = [(swapped, second) for swapped in (False, True) for second in (False,
 
 
 @dataclass(frozen=True)
-class Effect:
+class MeanBias:
     """A mean over templates; the interval and p are for all heads together."""
 
     value: float
@@ -57,8 +57,8 @@ class HeadBias:
     head: int
     mass: float
     share: float
-    pronoun: Effect
-    roles: Effect
+    pronoun: MeanBias
+    roles: MeanBias
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Bias(NotebookRepr):
         for head in self.heads:
             row: dict[str, Any] = {k: getattr(head, k) for k in ("layer", "head", "mass", "share")}
             for name in ("pronoun", "roles"):
-                effect: Effect = getattr(head, name)
+                effect: MeanBias = getattr(head, name)
                 row |= {name: effect.value, f"{name}_low": effect.interval[0]}
                 row |= {f"{name}_high": effect.interval[1], f"{name}_p": effect.p}
             rows.append(row)
@@ -109,7 +109,7 @@ class Bias(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class Place:
+class PronounTokens:
     """Tokens of a, b and the pronoun in one text."""
 
     a: tuple[int, ...]
@@ -117,7 +117,7 @@ class Place:
     pronoun: tuple[int, ...]
 
 
-def looked(maps: npt.NDArray[np.float32], place: Place) -> Floats:
+def looked(maps: npt.NDArray[np.float32], place: PronounTokens) -> Floats:
     """(L, H, 2) attention from the pronoun to a and to b, of maps (L, H, T, T)."""
     rows = maps[:, :, list(place.pronoun)].astype(np.float64).mean(2)  # (L, H, T)
     return np.stack([rows[..., list(place.a)].sum(-1), rows[..., list(place.b)].sum(-1)], -1)
@@ -153,7 +153,7 @@ def _summary(
     found = []
     for m, (layer, head) in enumerate(names):
         each = [
-            Effect(float(band.mean[m]), (float(band.low[m]), float(band.high[m])), float(p[m]))
+            MeanBias(float(band.mean[m]), (float(band.low[m]), float(band.high[m])), float(p[m]))
             for band, p in told
         ]
         found.append(HeadBias(layer, head, float(mass[:, m].mean()), float(share[:, m].mean()), *each))
@@ -193,9 +193,9 @@ def bias(
     return Bias(model.name, len(templates), seed, overall, heads, control, preference, tuple(notes))
 
 
-def place(x: Encoded, v: Variant) -> Place:
+def place(x: Encoded, v: Variant) -> PronounTokens:
     """Tokens by characters; one that reaches over two of the three cannot be told apart."""
-    found = Place(_tokens(x, v.a), _tokens(x, v.b), _tokens(x, v.pronoun))
+    found = PronounTokens(_tokens(x, v.a), _tokens(x, v.b), _tokens(x, v.pronoun))
     parts = [*found.a, *found.b, *found.pronoun]
     if not (found.a and found.b and found.pronoun) or len(set(parts)) < len(parts):
         raise HeedfulError(
@@ -214,7 +214,7 @@ def _tokens(x: Encoded, span: Span) -> tuple[int, ...]:
     )
 
 
-def _due(inputs: Sequence[Encoded], places: Sequence[Place]) -> dict[int, tuple[int, int, int]]:
+def _due(inputs: Sequence[Encoded], places: Sequence[PronounTokens]) -> dict[int, tuple[int, int, int]]:
     """Text -> position before its pronoun, ids of pronoun 1 and 2; both orders of a template, or neither.
 
     Both pronouns must be one token after the same beginning: it is then one question with two answers.

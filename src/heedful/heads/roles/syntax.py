@@ -49,7 +49,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Choice:
+class HeadAccuracy:
     """A head's accuracy beside that of the best offset."""
 
     accuracy: float
@@ -69,8 +69,8 @@ class Relation:
     head: int
     direction: str
     offset: int
-    naive: Choice
-    crossed: Choice
+    naive: HeadAccuracy
+    crossed: HeadAccuracy
     agreed: bool  # both halves chose the same head and direction
 
 
@@ -92,7 +92,7 @@ class Syntax(NotebookRepr):
         for found in self.relations:
             row = {k: v for k, v in asdict(found).items() if k not in ("naive", "crossed")}
             for name in ("naive", "crossed"):
-                choice: Choice = getattr(found, name)
+                choice: HeadAccuracy = getattr(found, name)
                 row |= {
                     name: choice.accuracy,
                     f"{name}_baseline": choice.baseline,
@@ -109,7 +109,7 @@ class Syntax(NotebookRepr):
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class SentenceCounts:
     """Sentence by sentence: right answers of every guesser, and how many there were to give."""
 
     names: tuple[str, ...]  # R relations, "all" first
@@ -212,7 +212,7 @@ def syntax(
         notes += [note for note in part.notes if note not in notes]
     right, fixed, asked = (np.stack([found[i][k] for i in range(len(inputs))]) for k in range(3))
     chance = asked / np.array([[max(len(a.units) - 1, 1)] for a in aligned])
-    counts = Counts(names, right, fixed, asked, chance, shape)
+    counts = SentenceCounts(names, right, fixed, asked, chance, shape)
     return summarise(counts, model.name, least, seed, tuple(notes))
 
 
@@ -243,7 +243,9 @@ def _read(model: Any, sentences: Sequence[Sentence]) -> tuple[list[Encoded], lis
     return inputs, aligned, notes
 
 
-def summarise(counts: Counts, model: str, least: int, seed: int, notes: tuple[str, ...] = ()) -> Syntax:
+def summarise(
+    counts: SentenceCounts, model: str, least: int, seed: int, notes: tuple[str, ...] = ()
+) -> Syntax:
     """The best head for each relation, chosen naively and across halves."""
     sizes = counts.asked.sum(0)
     kept = [r for r in sorted(range(len(sizes)), key=lambda r: (r > 0, -sizes[r])) if sizes[r] >= least]
@@ -264,7 +266,7 @@ def summarise(counts: Counts, model: str, least: int, seed: int, notes: tuple[st
     return Syntax(model, len(counts.asked), least, seed, relations, accuracy, notes)
 
 
-def _relation(counts: Counts, r: int, halves: Ints, seed: int) -> Relation:
+def _relation(counts: SentenceCounts, r: int, halves: Ints, seed: int) -> Relation:
     right, fixed, asked = counts.right[..., r], counts.fixed[..., r], counts.asked[:, r]
     guesser, offset = int(right.sum(0).argmax()), int(fixed.sum(0).argmax())
     naive = _choice(right[:, guesser], fixed[:, offset], asked, seed)
@@ -290,9 +292,11 @@ def _relation(counts: Counts, r: int, halves: Ints, seed: int) -> Relation:
     )
 
 
-def _choice(right: Ints, fixed: Ints, asked: Ints, seed: int) -> Choice:
+def _choice(right: Ints, fixed: Ints, asked: Ints, seed: int) -> HeadAccuracy:
     """Counts (S,) of one guesser and one offset."""
     total = int(asked.sum())
     gain = (right - fixed).astype(np.float64)
     interval = bootstrap(gain, asked.astype(np.float64), seed)
-    return Choice(float(right.sum() / total), float(fixed.sum() / total), float(gain.sum() / total), interval)
+    return HeadAccuracy(
+        float(right.sum() / total), float(fixed.sum() / total), float(gain.sum() / total), interval
+    )

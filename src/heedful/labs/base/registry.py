@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Part, Said, Table
+from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Part, Table
 
 PLUGINS = "heedful.plugins"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -47,7 +47,7 @@ class LabRun:
 
     def say(self, text: str) -> None:
         """A paragraph of the report."""
-        self.parts.append(Said(" ".join(text.split())))
+        self.parts.append(Paragraph(" ".join(text.split())))
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Rows as long as there are columns; numbers are rounded when they are shown, not here."""

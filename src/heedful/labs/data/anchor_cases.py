@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from heedful.explainers.exact_one_layer import games
-from heedful.labs.models.tfidf import Bag
+from heedful.labs.models.tfidf import TfidfModel
 from heedful.nn import OneLayerClassifier
 from heedful.stats import linear_anchors
 from heedful.stats.linear_anchors import LinearRule
@@ -23,7 +23,7 @@ FREE = 16  # most words of weight in a text whose precision is counted exactly
 
 
 @dataclass(frozen=True)
-class Case:
+class AnchorCase:
     """A text, the model, and the linear rule that says when its answer stands."""
 
     model: Any
@@ -33,14 +33,14 @@ class Case:
     operator: str
 
 
-def bag_case(bag: Bag, text: str) -> Case:
+def bag_case(bag: TfidfModel, text: str) -> AnchorCase:
     """The rule of a linear model: the weight of the word at each place."""
     model = bag.model()
     x = model.encode(text.lower())
     target = model.target(x)
     sign = 1 if target.index == 1 else -1
     weights = np.array([bag.weights.get(token, 0.0) for token in x.tokens])
-    return Case(model, x, target, LinearRule(sign * weights, sign * bag.bias), "delete")
+    return AnchorCase(model, x, target, LinearRule(sign * weights, sign * bag.bias), "delete")
 
 
 def one_head(module: OneLayerClassifier, head: int) -> OneLayerClassifier:
@@ -53,17 +53,17 @@ def one_head(module: OneLayerClassifier, head: int) -> OneLayerClassifier:
     return made
 
 
-def head_case(model: Any, text: str) -> Case:
+def head_case(model: Any, text: str) -> AnchorCase:
     """The rule of a one-head model: N of its answer less N of the other class."""
     x = model.encode(text)
     target = model.target(x)
     (game,) = games(model, x, replace(target, contrast=1 - target.index), "word")
-    return Case(model, x, target, linear_anchors.of_head(game), "unk")
+    return AnchorCase(model, x, target, linear_anchors.of_head(game), "unk")
 
 
-def chosen(texts: list[str], made: Callable[[str], Case], count: int) -> list[Case]:
+def chosen(texts: list[str], made: Callable[[str], AnchorCase], count: int) -> list[AnchorCase]:
     """The first texts whose precision can be counted, and whose answer hangs on words at all."""
-    found: list[Case] = []
+    found: list[AnchorCase] = []
     for text in texts:
         case = made(text)
         free = int(np.count_nonzero(case.rule.weights))

@@ -26,7 +26,7 @@ from heedful.stats.ratio_game import RatioGame
 
 
 @dataclass(frozen=True)
-class Case:
+class OneLayerCase:
     """A text of different words before a model: one game a head, the model being their mean."""
 
     model: Any
@@ -67,10 +67,10 @@ def fresh(trained: Any, seed: int, sharpness: float) -> Any:
     return heedful.load(module, tokenizer=trained.tokenizer)
 
 
-def case(model: Any, text: str) -> Case:
+def case(model: Any, text: str) -> OneLayerCase:
     x = model.encode(text)
     target = model.target(x)
-    return Case(model, x, target, games(model, x, target, "word"))
+    return OneLayerCase(model, x, target, games(model, x, target, "word"))
 
 
 def error(found: Floats, exact: Floats) -> float:

@@ -118,7 +118,7 @@ class ReaderConfig:
     uniform: bool = False  # attention is 1 / n, learned or not
 
 
-class Reader(nn.Module):
+class StoryReader(nn.Module):
     """Attention over sentences. `seed` draws the weights."""
 
     def __init__(self, config: ReaderConfig, seed: int) -> None:

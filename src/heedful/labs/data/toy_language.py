@@ -78,7 +78,7 @@ def language(seed: int) -> Language:
 
 
 @dataclass(frozen=True)
-class Group:
+class NounPhrase:
     """The [adjective] noun: what is drawn of it."""
 
     noun: str
@@ -91,7 +91,7 @@ class Group:
 
 
 def translate(
-    words: Language, groups: Mapping[str, Group], verb: str, preposition: str | None, adverb: str | None
+    words: Language, groups: Mapping[str, NounPhrase], verb: str, preposition: str | None, adverb: str | None
 ) -> Pair:
     """`groups` has a subject, an object, and with a preposition a place."""
     source, at = [*groups["subject"].source(), verb, *groups["object"].source()], {"subject": 0}
@@ -144,7 +144,7 @@ def _drawn(words: Language, rng: np.random.Generator) -> Pair:
     adjectives = [*rng.permutation(ADJECTIVES)[:3].tolist()]
     kept = [a if rng.random() < OPTIONAL else None for a in adjectives]
     parts = zip(("subject", "object", "place"), nouns, kept, strict=True)
-    groups = {part: Group(noun, int(rng.integers(2)), adjective) for part, noun, adjective in parts}
+    groups = {part: NounPhrase(noun, int(rng.integers(2)), adjective) for part, noun, adjective in parts}
     return translate(words, groups, str(rng.choice(VERBS)), maybe(PREPOSITIONS), maybe(ADVERBS))
 
 

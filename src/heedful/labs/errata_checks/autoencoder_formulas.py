@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.features.sae.architectures import relu
-from heedful.features.sae.base import Memory, Params
-from heedful.features.sae.settings import Settings, settle
+from heedful.features.sae.base import Params, TrainingState
+from heedful.features.sae.settings import TrainSettings, settle
 from heedful.features.sae.train import train_sae
 from heedful.labs.errata_checks.formula import Misprint
 
@@ -61,7 +61,7 @@ def e21_code(seed: int, n: int) -> Misprint:
     )
 
 
-def drawn_dictionary(seed: int) -> tuple[Settings, Params, Tensor]:
+def drawn_dictionary(seed: int) -> tuple[TrainSettings, Params, Tensor]:
     """A dictionary of kind "relu" as it begins, its decoder stretched at random, and rows."""
     rng = torch.Generator().manual_seed(seed)
     settings = settle("relu", D, WIDTH, 100, seed=seed)
@@ -71,9 +71,9 @@ def drawn_dictionary(seed: int) -> tuple[Settings, Params, Tensor]:
     return settings, {name: value.double() for name, value in params.items()}, x.double()
 
 
-def parts_of(settings: Settings, params: Params, x: Tensor) -> dict[str, float]:
+def parts_of(settings: TrainSettings, params: Params, x: Tensor) -> dict[str, float]:
     """heedful's loss, and the sum of activations the printed penalty is of."""
-    found = relu.loss(params, x, settings, settings.steps, Memory.new(settings))
+    found = relu.loss(params, x, settings, settings.steps, TrainingState.new(settings))
     return {
         **{name: float(value) for name, value in found.parts.items()},
         "printed": float(relu.encode(params, x, {}).sum()),

@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS round (
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyQuestion:
     """A round as it is put to one person."""
 
     number: int
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Share:
+class StudyShare:
     """How often people who saw one thing picked the better classifier."""
 
     sees: str
@@ -58,7 +58,7 @@ class Share:
     interval: tuple[float, float]
 
 
-class Answers:
+class AnswerFile:
     """The file; a connection is opened for each call, so threads need no lock of their own."""
 
     def __init__(self, path: str | Path, study: str) -> None:
@@ -79,7 +79,7 @@ class Answers:
         finally:
             base.close()
 
-    def begin(self, asked: Sequence[Asked]) -> str:
+    def begin(self, asked: Sequence[StudyQuestion]) -> str:
         """A sitting: its rounds are written down; its random name comes back."""
         name = secrets.token_urlsafe(16)
         with self._open() as base:
@@ -90,7 +90,7 @@ class Answers:
             )
         return name
 
-    def next(self, person: str) -> tuple[Asked | None, int]:
+    def next(self, person: str) -> tuple[StudyQuestion | None, int]:
         """The first round that is not answered, and how many there are: 0 for a stranger. It counts as
         shown from now on, unless it was before."""
         with self._open() as base:
@@ -106,7 +106,7 @@ class Answers:
                 "UPDATE round SET shown = coalesce(shown, ?) WHERE person = ? AND number = ?",
                 (time.time(), person, row[0]),
             )
-        return Asked(*row), total
+        return StudyQuestion(*row), total
 
     def answer(self, person: str, number: int, picked: str) -> bool:
         """Write an answer down; False where the round was not shown or is answered."""
@@ -118,7 +118,7 @@ class Answers:
             )
         return done.rowcount == 1
 
-    def shares(self, person: str | None = None) -> list[Share]:
+    def shares(self, person: str | None = None) -> list[StudyShare]:
         """What was seen -> how often the better one was picked; of one person, or of all."""
         who = "" if person is None else " AND person = ?"
         given = (self.study,) if person is None else (self.study, person)
@@ -133,8 +133,8 @@ class Answers:
         return [_share(sees, *found.get(sees, (0, 0, 0))) for sees in SEES]
 
 
-def _share(sees: str, people: int, rounds: int, right: int) -> Share:
+def _share(sees: str, people: int, rounds: int, right: int) -> StudyShare:
     if not rounds:
-        return Share(sees, 0, 0, 0, None, (0.0, 1.0))
+        return StudyShare(sees, 0, 0, 0, None, (0.0, 1.0))
     share, interval = share_of(np.arange(rounds) < right)
-    return Share(sees, people, rounds, right, share, interval)
+    return StudyShare(sees, people, rounds, right, share, interval)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heedful.labs.human_study.answers import ACCURACY, Asked, Share
-from heedful.labs.human_study.study_trials import LABELS, Round, Shown
+from heedful.labs.human_study.answers import ACCURACY, StudyQuestion, StudyShare
+from heedful.labs.human_study.study_trials import LABELS, Round, ShownMail
 from heedful.reports.comparison_page import component
 from heedful.reports.comparison_sections import esc
 
@@ -69,7 +69,7 @@ is sent anywhere.</p></div>
     )
 
 
-def question(asked: Asked, total: int, found: Round, token: str) -> str:
+def question(asked: StudyQuestion, total: int, found: Round, token: str) -> str:
     """A round; the better classifier stands on the side that was drawn."""
     order = (1 - found.right, found.right) if asked.better == "right" else (found.right, 1 - found.right)
     seen = _accuracy(found, order) if asked.sees == ACCURACY else _explanations(found, order)
@@ -106,7 +106,7 @@ def _explanations(found: Round, order: Sequence[int]) -> str:
     return told + "".join(_mail(n, *pair) for n, pair in enumerate(zip(left, right, strict=True), 1))
 
 
-def _mail(number: int, left: Shown, right: Shown) -> str:
+def _mail(number: int, left: ShownMail, right: ShownMail) -> str:
     mail = left.mail
     return (
         f'<section class="mail"><h2>Mail {number}: {LABELS[mail.label]}</h2>'
@@ -115,7 +115,7 @@ def _mail(number: int, left: Shown, right: Shown) -> str:
     )
 
 
-def _said(side: str, shown: Shown) -> str:
+def _said(side: str, shown: ShownMail) -> str:
     most = max(abs(word.score) for word in shown.words) or 1.0
     rows = "".join(
         f"<li><span>{esc(word.text)}{' <small>(against)</small>' if word.score < 0 else ''}</span>"
@@ -125,7 +125,7 @@ def _said(side: str, shown: Shown) -> str:
     return f'<div><h3>{side} says {esc(shown.said)}, because of</h3><ul class="why">{rows}</ul></div>'
 
 
-def ending(own: Sequence[Share], everyone: Sequence[Share]) -> str:
+def ending(own: Sequence[StudyShare], everyone: Sequence[StudyShare]) -> str:
     right, rounds = sum(each.right for each in own), sum(each.rounds for each in own)
     return frame(
         "The end of the study",
@@ -141,13 +141,13 @@ few people they are too narrow. <a href="/">Another sitting</a></p>""",
     )
 
 
-def results(everyone: Sequence[Share]) -> str:
+def results(everyone: Sequence[StudyShare]) -> str:
     return frame(
         "Results", f'<header><h1 class="verdict">Results</h1></header>{_table("Everyone so far", everyone)}'
     )
 
 
-def _table(title: str, shares: Sequence[Share]) -> str:
+def _table(title: str, shares: Sequence[StudyShare]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{esc(SEEN[each.sees])}</th><td>{each.people}</td>'
         f"<td>{each.right} of {each.rounds}</td><td>{_share(each)}</td></tr>"
@@ -159,7 +159,7 @@ def _table(title: str, shares: Sequence[Share]) -> str:
     return f"<h2>{esc(title)}</h2><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _share(each: Share) -> str:
+def _share(each: StudyShare) -> str:
     if each.share is None:
         return "no answers yet"
     return f"{each.share:.2f}, {each.interval[0]:.2f} to {each.interval[1]:.2f}"

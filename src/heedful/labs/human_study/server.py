@@ -28,7 +28,7 @@ from starlette.datastructures import Headers
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.labs.human_study import pages
-from heedful.labs.human_study.answers import SEES, Answers, Asked
+from heedful.labs.human_study.answers import SEES, AnswerFile, StudyQuestion
 from heedful.labs.human_study.study_trials import Round, play
 from heedful.server.security import HEADERS, App, Guard, Message, Receive, Scope, Send
 
@@ -54,16 +54,18 @@ def material(seed: int, progress: Progress | None = None) -> list[Round]:
     return found
 
 
-def sitting(count: int, draw: random.Random) -> list[Asked]:
+def sitting(count: int, draw: random.Random) -> list[StudyQuestion]:
     """Rounds in a random order; what is seen and the sides are drawn, each as often as the other."""
     halves = [list(pair) * (count // 2) for pair in (SEES, ("left", "right"))]
     for half in halves:
         draw.shuffle(half)
     order = draw.sample(range(count), count)
-    return [Asked(n + 1, each, *row) for n, (each, *row) in enumerate(zip(order, *halves, strict=True))]
+    return [
+        StudyQuestion(n + 1, each, *row) for n, (each, *row) in enumerate(zip(order, *halves, strict=True))
+    ]
 
 
-def application(rounds: Sequence[Round], answers: Answers) -> App:
+def application(rounds: Sequence[Round], answers: AnswerFile) -> App:
     """The ASGI application behind its guard."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     token = secrets.token_urlsafe(24)
@@ -75,7 +77,7 @@ def application(rounds: Sequence[Round], answers: Answers) -> App:
     return guarded(app)
 
 
-def _outside(app: FastAPI, count: int, answers: Answers, token: str) -> None:
+def _outside(app: FastAPI, count: int, answers: AnswerFile, token: str) -> None:
     """What everybody may see."""
     style = pages.style()
 
@@ -92,7 +94,7 @@ def _outside(app: FastAPI, count: int, answers: Answers, token: str) -> None:
         return HTMLResponse(pages.results(answers.shares()))
 
 
-def _begins(app: FastAPI, count: int, answers: Answers, token: str) -> None:
+def _begins(app: FastAPI, count: int, answers: AnswerFile, token: str) -> None:
     @app.post("/begin")
     async def begin(request: Request) -> Response:
         if not _same(await _form(request), token):
@@ -103,7 +105,7 @@ def _begins(app: FastAPI, count: int, answers: Answers, token: str) -> None:
         return answer
 
 
-def _asks(app: FastAPI, rounds: Sequence[Round], answers: Answers, token: str) -> None:
+def _asks(app: FastAPI, rounds: Sequence[Round], answers: AnswerFile, token: str) -> None:
     @app.get("/round")
     def show(request: Request) -> Response:
         asked, total = answers.next(request.cookies.get(COOKIE, ""))
@@ -112,7 +114,7 @@ def _asks(app: FastAPI, rounds: Sequence[Round], answers: Answers, token: str) -
         return HTMLResponse(pages.question(asked, total, rounds[asked.material], token))
 
 
-def _takes_answers(app: FastAPI, answers: Answers, token: str) -> None:
+def _takes_answers(app: FastAPI, answers: AnswerFile, token: str) -> None:
     @app.post("/answer")
     async def answer(request: Request) -> Response:
         form = await _form(request)
@@ -125,7 +127,7 @@ def _takes_answers(app: FastAPI, answers: Answers, token: str) -> None:
         return RedirectResponse("/round", 303)
 
 
-def _ends(app: FastAPI, answers: Answers) -> None:
+def _ends(app: FastAPI, answers: AnswerFile) -> None:
     @app.get("/end")
     def end(request: Request) -> Response:
         person = request.cookies.get(COOKIE, "")

@@ -85,7 +85,7 @@ def fit(texts: Sequence[str], labels: Sequence[int], decay: float = DECAY) -> Cl
 
 
 @dataclass(frozen=True)
-class Word:
+class ExplanationWord:
     """A word of an explanation."""
 
     text: str
@@ -94,12 +94,12 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownMail:
     """What a user sees of one classifier and one mail."""
 
     mail: Mail
     said: str
-    words: tuple[Word, ...]  # the most important first
+    words: tuple[ExplanationWord, ...]  # the most important first
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,9 @@ class Round:
 
     held: tuple[float, float]  # accuracy on mails that were held out, headers and all: what is reported
     test: tuple[float, float]  # accuracy on mails without headers: the truth
-    shown: Mapping[str, tuple[tuple[Shown, ...], tuple[Shown, ...]]]  # method -> of each, mail by mail
+    shown: Mapping[
+        str, tuple[tuple[ShownMail, ...], tuple[ShownMail, ...]]
+    ]  # method -> of each, mail by mail
 
     @property
     def right(self) -> int:
@@ -126,7 +128,7 @@ def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS)
     chosen = [held[i] for i in rng.choice(len(held), count, replace=False)]
     seeds = rng.integers(2**31, size=(count, 2))
 
-    def of(side: int, method: str) -> tuple[Shown, ...]:
+    def of(side: int, method: str) -> tuple[ShownMail, ...]:
         each = zip(chosen, seeds[:, side], strict=True)
         return tuple(explained(pair[side], mail, method, int(seed)) for mail, seed in each)
 
@@ -136,16 +138,16 @@ def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS)
     return Round((heard[0], heard[1]), (real[0], real[1]), shown)
 
 
-def explained(classifier: Classifier, mail: Mail, method: str, seed: int) -> Shown:
+def explained(classifier: Classifier, mail: Mail, method: str, seed: int) -> ShownMail:
     """The words a method finds most important for what the classifier says of a mail."""
     model: Any = heedful.load(classifier, labels=LABELS)
     x = model.encode(mail.text)
     target = model.target(x)
     found = registry.get(method)(model, x, target, **PARAMS.get(method, {}), seed=seed)
-    return Shown(mail, str(target.label), top(found, len(mail.head)))
+    return ShownMail(mail, str(target.label), top(found, len(mail.head)))
 
 
-def top(found: Attribution, head: int, count: int = WORDS) -> tuple[Word, ...]:
+def top(found: Attribution, head: int, count: int = WORDS) -> tuple[ExplanationWord, ...]:
     """Distinct words by the size of their scores, those of all their places together."""
     total: dict[str, float] = {}
     places: dict[str, list[bool]] = {}
@@ -155,9 +157,9 @@ def top(found: Attribution, head: int, count: int = WORDS) -> tuple[Word, ...]:
             total[name] = total.get(name, 0.0) + float(word.score)
             places.setdefault(name, []).append(word.start < head)
     ranked = sorted(total, key=lambda name: -abs(total[name]))[:count]
-    return tuple(Word(name, total[name], float(np.mean(places[name]))) for name in ranked)
+    return tuple(ExplanationWord(name, total[name], float(np.mean(places[name]))) for name in ranked)
 
 
-def out_of_place(shown: Iterable[Shown]) -> float:
+def out_of_place(shown: Iterable[ShownMail]) -> float:
     """Share of the explaining words that stand in headers: what a user who distrusts them counts."""
     return float(np.mean([word.outside for each in shown for word in each.words]))

@@ -37,7 +37,7 @@ from heedful.explainers.attention_rollout import roll
 from heedful.explainers.chefer import relevance
 from heedful.labs.data.toy_language import PAD, Language, Pair, rows
 from heedful.metrics.plausibility import average_precision
-from heedful.nn.transformer import Maps, Transformer
+from heedful.nn.transformer import AttentionMaps, Transformer
 
 ROLLOUT, CHEFER, REMOVAL = "attention-rollout", "chefer", "removal"
 MEAN, DIAGONAL, RANDOM = "attention, mean", "diagonal", "random"
@@ -83,7 +83,7 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
 
     The sentence is read once per word, as one batch: row j asks for word j, whose logit stands at position j.
     """
-    maps, place = Maps([], [], []), torch.arange(many)
+    maps, place = AttentionMaps([], [], []), torch.arange(many)
     given = target[:, : many + 1].expand(many, -1)  # start and all words but the last are needed
     logits = model(source.expand(many, -1), given[:, :-1], None, None, maps)  # (S, S, vocab)
     asked = logits[place, place, given[0, 1:]]  # (S,)

@@ -24,7 +24,7 @@ import heedful
 from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun
 from heedful.labs.models.counting import CountConfig, Counter, answers
-from heedful.reports.charts.curves_boxes_bars import Group, bars
+from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import Band, mean_of, student
 from heedful.trials.intervals import share_of
 
@@ -145,7 +145,7 @@ def drawn(run: LabRun, names: Sequence[str], bands: dict[str, Band]) -> None:
     shown = []
     for m, name in enumerate(names):
         parts = ([getattr(bands[kind], part)[m] for kind in KINDS] for part in ("mean", "low", "high"))
-        shown.append(Group(name, *(np.clip(part, 0.0, 1.0).tolist() for part in parts)))
+        shown.append(BarGroup(name, *(np.clip(part, 0.0, 1.0).tolist() for part in parts)))
     run.figure(
         "found",
         bars(shown, series=list(KINDS), up="copies found (1/2: chance)", title="Copies found by each method"),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from heedful.features.interpretation.interpret import Split
+from heedful.features.interpretation.interpret import ExampleSplit
 from heedful.features.interpretation.permuted_control import moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.reading.examples import Context, Snippet, pieces_of
@@ -27,7 +27,7 @@ SHOWN = 4  # tokens the rule is shown: the one in question and those before it
 Values = npt.NDArray[np.float32]
 
 
-class Places:
+class RuleWindows:
     """Windows (n, T) of a text; windows of even number train a rule, the others test it."""
 
     def __init__(self, rows: Tensor, reader: Any, firings: int) -> None:
@@ -36,7 +36,7 @@ class Places:
         self.pieces = [pieces_of(reader, row, known) for row in self.ids]
         self.firings = firings
 
-    def split(self, values: Values, rng: np.random.Generator) -> Split:
+    def split(self, values: Values, rng: np.random.Generator) -> ExampleSplit:
         """Strong firings of a neuron (n, T), and three times as many other places, in both halves."""
         clear = values[0::2, 1:].reshape(-1)  # the first token of a window has nothing before it
         bar = STRONG * np.partition(clear, -3)[-3:].mean()  # of three: one outlier shall not set it
@@ -50,7 +50,7 @@ class Places:
             rows, places = np.divmod(np.concatenate([firing, silent]), part.shape[1])
             spots = zip((2 * rows + half).tolist(), (places + 1).tolist(), strict=True)
             halves.append(tuple(self._cut(row, at, strong) for row, at in spots))
-        return Split(halves[0], halves[1])
+        return ExampleSplit(halves[0], halves[1])
 
     def _cut(self, row: int, at: int, values: Values) -> Snippet:
         first = max(0, at - SHOWN + 1)
@@ -58,7 +58,7 @@ class Places:
         return Snippet(context, tuple(values[row, first : at + 1].tolist()), at - first, row)
 
 
-def explained(places: Places, neurons: Values, seed: int, mixed: bool = False) -> list[float]:
+def explained(places: RuleWindows, neurons: Values, seed: int, mixed: bool = False) -> list[float]:
     """For each of (neurons, windows, T) 1 or 0; `mixed` moves activations to other tokens first."""
     rng, found = np.random.default_rng(seed), []
     for number, values in enumerate(neurons):
@@ -67,7 +67,7 @@ def explained(places: Places, neurons: Values, seed: int, mixed: bool = False) -
     return found
 
 
-def one_rule(parts: Split, mix: np.random.Generator | None = None) -> bool:
+def one_rule(parts: ExampleSplit, mix: np.random.Generator | None = None) -> bool:
     """Whether one condition, found in the first part, tells the firings of the second. With `mix` there is
     nothing to find: activations are moved, and which places of the second part fire is drawn at random."""
     if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < FEWEST:

@@ -39,7 +39,7 @@ NEAR = 1.0  # most that two words of equal frequency differ, in log2 of their co
 
 
 @dataclass(frozen=True)
-class Word:
+class TokenisedWord:
     """Tokens that are one word, and how often it occurs in the corpus."""
 
     places: tuple[int, ...]
@@ -51,7 +51,7 @@ class Word:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ComparedAttention:
     """Attention of what is compared and of what it is compared with, summed over each text."""
 
     over: Floats  # (texts,)
@@ -73,7 +73,7 @@ def counts() -> Counter[str]:
     return Counter(word for text in every for word in re.findall(r"\w+|[^\w\s]", text.lower()))
 
 
-def words_of(x: Encoded) -> list[Word]:
+def words_of(x: Encoded) -> list[TokenisedWord]:
     """Words by the tokenizer's own marks; special tokens are none."""
     groups: list[list[int]] = []
     for place, (token, special) in enumerate(zip(x.tokens, x.special, strict=True)):
@@ -85,7 +85,7 @@ def words_of(x: Encoded) -> list[Word]:
             groups.append([place])
     known = counts()
     spelt = ["".join(x.tokens[t].removeprefix(PIECE) for t in group) for group in groups]
-    return [Word(tuple(group), known[text]) for group, text in zip(groups, spelt, strict=True)]
+    return [TokenisedWord(tuple(group), known[text]) for group, text in zip(groups, spelt, strict=True)]
 
 
 def attention_map(model: Any, x: Encoded) -> Floats:
@@ -100,7 +100,7 @@ def received(seen: Floats, places: Sequence[int]) -> float:
     return float(seen[np.ix_(outside, np.asarray(places))].sum(1).mean())
 
 
-def partner(word: Word, words: Sequence[Word]) -> Word | None:
+def partner(word: TokenisedWord, words: Sequence[TokenisedWord]) -> TokenisedWord | None:
     """The whole word nearest in frequency, if one is near."""
     whole = [each for each in words if not each.split and each.count and each is not word]
     if not whole or not word.count:
@@ -121,7 +121,7 @@ def twice(x: Encoded, place: int) -> Encoded:
     return replace(x, **{name: again(getattr(x, name)) for name in names})
 
 
-def compared(model: Any, some: Sequence[str]) -> dict[str, Pairs]:
+def compared(model: Any, some: Sequence[str]) -> dict[str, ComparedAttention]:
     """Every comparison, over texts; a text that has nothing to compare counts as zero over zero."""
     found: dict[str, list[tuple[float, float, int]]] = {}
     for text in some:
@@ -129,7 +129,10 @@ def compared(model: Any, some: Sequence[str]) -> dict[str, Pairs]:
         for name, row in of_text(model, x).items():
             found.setdefault(name, []).append(row)
     arrays = {name: np.array(rows) for name, rows in found.items()}
-    return {name: Pairs(rows[:, 0], rows[:, 1], int(rows[:, 2].sum())) for name, rows in arrays.items()}
+    return {
+        name: ComparedAttention(rows[:, 0], rows[:, 1], int(rows[:, 2].sum()))
+        for name, rows in arrays.items()
+    }
 
 
 def of_text(model: Any, x: Encoded) -> dict[str, tuple[float, float, int]]:

@@ -15,20 +15,20 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.labs.data.stories import Reader, Stories, uniform, without
+from heedful.labs.data.stories import Stories, StoryReader, uniform, without
 from heedful.trials.permute_attention import permuted
 
 ORDERS = 20  # random orders of each story's attention
 
 
-def right(model: Reader, some: Stories) -> Floats:
+def right(model: StoryReader, some: Stories) -> Floats:
     """(N,) 1 where the answer is right."""
     with torch.no_grad():
         said = model(some).argmax(1)
     return np.asarray((said == some.answer).double().numpy())
 
 
-def pointed(model: Reader, some: Stories) -> tuple[Floats, Floats]:
+def pointed(model: StoryReader, some: Stories) -> tuple[Floats, Floats]:
     """((N,) whether the largest weight is on the fact, (N,) weight of the fact); ties share the point."""
     with torch.no_grad():
         alpha = model.attend(some)[0]
@@ -49,7 +49,7 @@ class Other:
     different: Floats  # the same for sentences that name another place
 
 
-def other(model: Reader, some: Stories, rng: torch.Generator) -> Other:
+def other(model: StoryReader, some: Stories, rng: torch.Generator) -> Other:
     with torch.no_grad():
         alpha, h = model.attend(some)
         own = model.read(alpha, h).argmax(1)  # (N,)
@@ -78,7 +78,7 @@ def _share(hits: Tensor, where: Tensor) -> Floats:
     return ((hits & where).sum(1) / where.sum(1)).double().numpy()
 
 
-def removed(model: Reader, some: Stories) -> Floats:
+def removed(model: StoryReader, some: Stories) -> Floats:
     """(N, n) fall of the probability of the answer given without each sentence; -inf where there is none."""
     with torch.no_grad():
         own = model(some).softmax(1)

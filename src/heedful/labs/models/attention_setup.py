@@ -21,19 +21,19 @@ from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.bilstm import BiLSTMConfig, new, trained
 from heedful.models.load import load
 from heedful.nn.train import TrainConfig
-from heedful.trials.batches import Rows, rows
+from heedful.trials.batches import PaddedTexts, rows
 
 LENGTH = 24  # tokens of a sentence that is trained on; longer ones lose their end
 HIDDEN = 16  # of each direction
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class AttentionSetup:
     """Texts and a budget of training."""
 
     one: Any  # zoo:one-layer
-    train: Rows
-    test: Rows
+    train: PaddedTexts
+    test: PaddedTexts
     shown: tuple[Review, ...]  # the sentences of `test`
     budget: TrainConfig
 
@@ -56,12 +56,12 @@ class Stage:
         return BiLSTMConfig(words, encoder, width, HIDDEN, vectors=self.vectors)
 
 
-def stage(seed: int, train: int, test: int, steps: int) -> Stage:
+def stage(seed: int, train: int, test: int, steps: int) -> AttentionSetup:
     """So many sentences to train and to test on, drawn by `seed`."""
     one, rng = load("zoo:one-layer"), np.random.default_rng(seed)
     some, held = (_drawn(part, count, rng) for part, count in (("train", train), ("held", test)))
     budget = TrainConfig(steps=steps, batch=32, lr=8e-3, warmup=10, weight_decay=0.05, progress=False)
-    return Stage(one, _rows(one, some), _rows(one, held), held, budget)
+    return AttentionSetup(one, _rows(one, some), _rows(one, held), held, budget)
 
 
 def _drawn(part: str, count: int, rng: np.random.Generator) -> tuple[Review, ...]:
@@ -69,5 +69,5 @@ def _drawn(part: str, count: int, rng: np.random.Generator) -> tuple[Review, ...
     return tuple(all_of_it[i] for i in rng.permutation(len(all_of_it))[:count])
 
 
-def _rows(model: Any, some: tuple[Review, ...]) -> Rows:
+def _rows(model: Any, some: tuple[Review, ...]) -> PaddedTexts:
     return rows(model, [each.text for each in some], [each.label for each in some], LENGTH)

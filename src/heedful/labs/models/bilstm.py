@@ -25,7 +25,7 @@ from heedful.models.load import load
 from heedful.nn.attention import additive_scores
 from heedful.nn.mixing import Mixing, OneLayerOutput
 from heedful.nn.train import TrainConfig
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.training import fit
 
 LABELS = ("negative", "positive")
@@ -124,7 +124,9 @@ def new(config: BiLSTMConfig, tokenizer: Any, seed: int) -> Any:
     return load(module, tokenizer=tokenizer, labels=LABELS)
 
 
-def trained(config: BiLSTMConfig, tokenizer: Any, data: Rows, seed: int, budget: TrainConfig = BUDGET) -> Any:
+def trained(
+    config: BiLSTMConfig, tokenizer: Any, data: PaddedTexts, seed: int, budget: TrainConfig = BUDGET
+) -> Any:
     """The same, fitted to texts with labels."""
     model = new(config, tokenizer, seed)
     fit(model, data, budget, seed)

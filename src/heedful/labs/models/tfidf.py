@@ -23,7 +23,7 @@ from heedful.labs.data.reviews import Review
 
 
 @dataclass(frozen=True)
-class Bag:
+class TfidfModel:
     """A weight for each place of a word."""
 
     weights: dict[str, float]  # lambda_j idf_j
@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
     return [text[start:end] for start, end in split_words(text)]
 
 
-def fit_tfidf(sentences: Sequence[Review]) -> Bag:
+def fit_tfidf(sentences: Sequence[Review]) -> TfidfModel:
     """Fitted to the labels of these sentences."""
     texts = [Counter(words(sentence.text.lower())) for sentence in sentences]
     seen = Counter(word for text in texts for word in text)
@@ -67,4 +67,4 @@ def fit_tfidf(sentences: Sequence[Review]) -> Bag:
 
     start, options = np.zeros(len(kept) + 1), {"maxiter": 100}
     theta = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
-    return Bag(dict(zip(kept, (theta[1:] * idf).tolist(), strict=True)), float(theta[0]))
+    return TfidfModel(dict(zip(kept, (theta[1:] * idf).tolist(), strict=True)), float(theta[0]))

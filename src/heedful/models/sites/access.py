@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.backend import Inputs
-from heedful.models.sites.names import Found, Place, find, run_pass
+from heedful.models.sites.names import Found, SiteLocation, find, run_pass
 from heedful.models.sites.stacks import first, taken_by
 
 Change = Callable[[Tensor], Tensor]  # (B, T, d) -> (B, T, d)
@@ -50,7 +50,7 @@ def width(model: Any, site: str) -> int:
     return place(model, site).width
 
 
-def place(model: Any, site: str) -> Place:
+def place(model: Any, site: str) -> SiteLocation:
     """Where a site is; refuses names that are none, and says why a site is missing."""
     found = sites(model)
     if site in found.places:
@@ -60,7 +60,7 @@ def place(model: Any, site: str) -> Place:
     raise HeedfulError(f"{model.name} has no site {site!r}", fix=f"It has: {_short(found.places)}")
 
 
-def _short(names: Mapping[str, Place]) -> str:
+def _short(names: Mapping[str, SiteLocation]) -> str:
     shown = [name for name in names if ".blocks." not in f".{name}" or "blocks.0." in name]
     return ", ".join(shown) + ", and so on for each block"
 
@@ -146,7 +146,7 @@ def read(model: Any, inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
     raise HeedfulError(f"a pass of {model.name} did not come by {', '.join(set(names) - set(seen))}")
 
 
-def _hook(where: Place, edit: Change, here: Callable[[], bool]) -> Any:
+def _hook(where: SiteLocation, edit: Change, here: Callable[[], bool]) -> Any:
     def changed(before: Tensor) -> Tensor:
         after = edit(before)
         if not isinstance(after, Tensor) or after.shape != before.shape:

@@ -18,14 +18,14 @@ from torch import nn
 from heedful.core.errors import HeedfulError
 from heedful.models.backend import Inputs
 from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
-from heedful.models.sites.residual import Added, Block, follow
+from heedful.models.sites.residual import Added, BlockRun, follow
 from heedful.models.sites.stacks import find_stacks
 
 STACKS = ("", "decoder.")  # of an encoder-decoder the encoder runs first
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class SiteLocation:
     """Where a site is: what a module gives (or takes), at which of its calls in a pass."""
 
     site: str
@@ -42,7 +42,7 @@ class Place:
 class Found:
     """Every site of a model, and why some are missing."""
 
-    places: dict[str, Place]
+    places: dict[str, SiteLocation]
     missing: dict[str, str]
 
 
@@ -95,14 +95,14 @@ def run_pass(model: Any, inputs: Inputs) -> None:
             runner(inputs)()
 
 
-def _name(prefix: str, stack: list[Block], paths: Mapping[int, str], found: Found) -> None:
+def _name(prefix: str, stack: list[BlockRun], paths: Mapping[int, str], found: Found) -> None:
     """Puts a stack's places into `found`."""
     modules = [block.module for block in stack]
 
     def put(site: str, number: int, module: nn.Module, wide: int, **more: bool) -> None:
         own = modules[number]
         turn = (modules[:number].count(own), modules.count(own))
-        found.places[site] = Place(site, paths[id(module)], module, wide, *turn, **more)
+        found.places[site] = SiteLocation(site, paths[id(module)], module, wide, *turn, **more)
 
     put(f"{prefix}embed", 0, modules[0], stack[0].width, taken=True)
     for number, block in enumerate(stack):
@@ -119,7 +119,7 @@ def _name(prefix: str, stack: list[Block], paths: Mapping[int, str], found: Foun
         found.missing.update({f"{name}.{part}": why for part, why in lost.items()})
 
 
-def _roles(block: Block, decoder: bool) -> tuple[dict[str, Added], dict[str, str]]:
+def _roles(block: BlockRun, decoder: bool) -> tuple[dict[str, Added], dict[str, str]]:
     """(part -> what adds it, part -> why it cannot be told)."""
     parts = ("attn", "cross", "mlp") if decoder else ("attn", "mlp")
     if block.lost:

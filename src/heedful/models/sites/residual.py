@@ -61,7 +61,7 @@ class Added:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class BlockRun:
     """One run of one block."""
 
     module: nn.Module
@@ -71,9 +71,9 @@ class Block:
     lost: str = ""  # why `added` is empty
 
 
-def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[Block]:
+def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[BlockRun]:
     """What each block adds to the stream, in the order of their calls."""
-    found: list[Block] = []
+    found: list[BlockRun] = []
     with ExitStack() as hooks, torch.inference_mode(False), torch.enable_grad():
         for block in {id(block): block for block in blocks}.values():
             hooks.enter_context(_watched(block, found))
@@ -82,7 +82,7 @@ def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[Block]:
 
 
 @contextmanager
-def _watched(block: nn.Module, found: list[Block]) -> Iterator[None]:
+def _watched(block: nn.Module, found: list[BlockRun]) -> Iterator[None]:
     """While it runs, its parts are recorded; when it is done, the record is read and forgotten."""
     start: list[Tensor] = []
     record: list[Ran] = []
@@ -118,14 +118,14 @@ def _watched(block: nn.Module, found: list[Block]) -> Iterator[None]:
         yield
 
 
-def _read(block: nn.Module, start: Tensor, end: Tensor, record: list[Ran]) -> Block:
+def _read(block: nn.Module, start: Tensor, end: Tensor, record: list[Ran]) -> BlockRun:
     width = end.shape[-1]
     try:
         return _Trail(block, start, end, record).read()
     except Lost as why:
-        return Block(block, width, lost=str(why))
+        return BlockRun(block, width, lost=str(why))
     except RuntimeError as error:
-        return Block(block, width, lost=f"its graph cannot be followed ({str(error).splitlines()[0]})")
+        return BlockRun(block, width, lost=f"its graph cannot be followed ({str(error).splitlines()[0]})")
 
 
 @dataclass(eq=False)
@@ -140,13 +140,13 @@ class _Trail:
     parts: list[Any] = field(default_factory=list)  # nodes of what is added, the last first
     normed: bool = False
 
-    def read(self) -> Block:
+    def read(self) -> BlockRun:
         self.givers: dict[Any, list[Ran]] = defaultdict(list)
         for ran in self.record:
             self.givers[ran.gave].append(ran)
         self._walk()
         added = tuple(self._added(node) for node in self.parts[::-1])
-        return Block(self.block, self.end.shape[-1], added, self.normed)
+        return BlockRun(self.block, self.end.shape[-1], added, self.normed)
 
     def _added(self, node: Any) -> Added:
         ran = self._giver(node)

@@ -56,7 +56,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Group:
+class BarGroup:
     """Bars side by side, one a series, with intervals where they are given."""
 
     name: str
@@ -139,7 +139,7 @@ def _box(values: npt.NDArray[np.float64], x: float, wide: float, y: Axis) -> Ite
         yield from (f'<circle class="dot" cx="{x:.1f}" cy="{y.at(v):.1f}" r="1.8"/>' for v in values)
 
 
-def bars(groups: Sequence[Group], series: Sequence[str], up: str, title: str) -> str:
+def bars(groups: Sequence[BarGroup], series: Sequence[str], up: str, title: str) -> str:
     """One bar a series in every group; `series` names them."""
     y = axis((v for g in groups for v in (*g.values, *g.low, *g.high)), BOTTOM, TOP)
     drawn = [up_lines(y, LEFT, RIGHT, up)]
@@ -156,7 +156,7 @@ def bars(groups: Sequence[Group], series: Sequence[str], up: str, title: str) ->
     return image(RIGHT + 20, height, title, drawn)
 
 
-def _bar(group: Group, number: int, x: float, wide: float, y: Axis) -> Iterator[str]:
+def _bar(group: BarGroup, number: int, x: float, wide: float, y: Axis) -> Iterator[str]:
     value = group.values[number]
     top, bottom = sorted((y.at(value), y.at(0.0)))
     size = f'width="{wide:.1f}" height="{max(bottom - top, 0.5):.1f}"'
@@ -168,7 +168,7 @@ def _bar(group: Group, number: int, x: float, wide: float, y: Axis) -> Iterator[
         yield f'<line class="whisker" x1="{middle:.1f}" x2="{middle:.1f}" {ends}/>'
 
 
-Kind = TypeVar("Kind", Box, Group)
+Kind = TypeVar("Kind", Box, BarGroup)
 
 
 def _columns(groups: Sequence[Kind]) -> Iterator[tuple[float, float, Kind]]:

@@ -62,7 +62,7 @@ def heat(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
 
 
 @dataclass(frozen=True)
-class Curve:
+class BandCurve:
     """A line of (x, y) before a band of (x, low, high)."""
 
     name: str
@@ -71,7 +71,7 @@ class Curve:
     note: str = ""
 
 
-def curves(panels: Sequence[Curve], title: str, columns: int = 4) -> str:
+def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
     """x from 0 to 1 in each panel; y from the least to the most of all. The ends of x stand below every
     panel, those of y left of every row."""
     seen = [y for panel in panels for _, y in panel.points]
@@ -80,7 +80,7 @@ def curves(panels: Sequence[Curve], title: str, columns: int = 4) -> str:
     room = 0.06 * (high - low) or 1.0
     low, high = low - room, high + room
 
-    def draw(panel: Curve, left: float, top: float) -> Iterator[str]:
+    def draw(panel: BandCurve, left: float, top: float) -> Iterator[str]:
         def at(x: float, y: float) -> str:
             return f"{left + x * WIDE:.1f},{top + (high - y) / (high - low) * SIDE:.1f}"
 
@@ -110,7 +110,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-Drawn = TypeVar("Drawn", Panel, Curve)
+Drawn = TypeVar("Drawn", Panel, BandCurve)
 
 
 def _grid(

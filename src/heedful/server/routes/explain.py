@@ -42,11 +42,11 @@ def here(house: In) -> responses.Here:
     )  # fmt: skip
 
 
-def _model(stock: Stock, house: House) -> responses.Model:
+def _model(stock: Stock, house: House) -> responses.ServedModelInfo:
     model = stock.model
     facts = {k: v for k, v in live_explain.facts_of(model).items() if isinstance(v, str | int | float | bool)}
     has = house.dictionary(stock)
-    return responses.Model(
+    return responses.ServedModelInfo(
         name=stock.name, kind=model.kind, labels=list(model.labels)[:1000], window=model.window,
         pairs=_reads_pairs(model), chat=_has_template(model), operators=list(model.operators),
         capabilities=sorted(model.capabilities),
@@ -70,7 +70,7 @@ def _has_template(model: Any) -> bool:
 
 
 @router.post("/models")
-def load_model(ask: requests.Load, house: In) -> responses.Model:
+def load_model(ask: requests.Load, house: In) -> responses.ServedModelInfo:
     """Load another model, where the server was started so that it may."""
     return _model(house.seats.load(ask.model), house)
 
@@ -79,11 +79,11 @@ def load_model(ask: requests.Load, house: In) -> responses.Model:
 
 
 @router.post("/look")
-async def look(ask: requests.Look, request: Request, house: In) -> responses.Looked:
+async def look(ask: requests.LiveRequest, request: Request, house: In) -> responses.LayerAttention:
     """As one types: the prediction, the cheap methods, and what the others cost."""
     stock = house.seats.get(ask.model)
 
-    def job(model: Any) -> responses.Looked:
+    def job(model: Any) -> responses.LayerAttention:
         return live_explain.look(model, ask, house.memory, stock.worker.queue.qsize())
 
     return await stock.quickly(request, job)
@@ -96,7 +96,7 @@ async def try_it(ask: requests.Try, request: Request, house: In) -> responses.Tr
 
 
 @router.post("/features")
-async def features(ask: requests.Fire, request: Request, house: In) -> responses.Firing:
+async def features(ask: requests.Fire, request: Request, house: In) -> responses.FeatureActivity:
     """Features that fire on a text."""
     stock = house.seats.get(ask.model)
     return await stock.quickly(request, lambda m: internals.fired(m, ask, house.dictionary(stock)))
@@ -137,7 +137,7 @@ def report(number: Number, house: In) -> HTMLResponse:
     return HTMLResponse(whole, headers=headers)
 
 
-def _run(house: House, number: str) -> run_list.Place:
+def _run(house: House, number: str) -> run_list.RunPlace:
     place = house.runs.get(number)
     if place is None:
         raise NotThere("There is no such run here.")

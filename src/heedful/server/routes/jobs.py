@@ -60,7 +60,7 @@ def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
 
 
 @router.post("/feature", status_code=202)
-def start_feature(ask: requests.Feature, house: In) -> responses.JobState:
+def start_feature(ask: requests.FeatureRequest, house: In) -> responses.JobState:
     """All about one feature; the first time, texts are read. Stored as a run."""
     house.runs.room()
     held = house.dictionary(house.seats.get(ask.model))

@@ -46,7 +46,7 @@ class Turn(Ask):
     content: Text
 
 
-class Said(Ask):
+class InputRequest(Ask):
     """What a model is given: a text, two texts, or the turns of a chat."""
 
     model: Name
@@ -55,7 +55,7 @@ class Said(Ask):
     turns: Annotated[list[Turn], Field(min_length=1, max_length=TURNS)] | None = None
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Said:
+    def _one_of_them(self) -> InputRequest:
         if self.turns is not None and (self.text or self.pair is not None):
             raise ValueError("give a text or the turns of a chat, not both")
         if sum(len(turn.content) for turn in self.turns or ()) > TEXT:
@@ -78,7 +78,7 @@ class Said(Ask):
         return parts[0] if self.pair is None else (parts[0], parts[1])
 
 
-class Question(Said):
+class Question(InputRequest):
     """What is explained."""
 
     target: Label | None = None  # None: the prediction
@@ -101,20 +101,20 @@ class Question(Said):
         return self.model, given, self.target, self.contrast, self.unit, self.seed, self.long
 
 
-class Look(Question):
+class LiveRequest(Question):
     """Prediction, the methods that cost little, and what the others would cost."""
 
     methods: Methods | None = None  # None: one of each kind
 
 
-class Explain(Look):
+class Explain(LiveRequest):
     """Methods run as a job, and weighed."""
 
     weigh: bool = True
     owner: Owner = "nobody"
 
 
-class Edit(Ask):
+class WordEdit(Ask):
     """One word taken out, or replaced."""
 
     word: Annotated[int, Field(ge=0, lt=TEXT)]
@@ -122,7 +122,7 @@ class Edit(Ask):
     operator: Operator | None = None  # in this way; None: as the others do
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Edit:
+    def _one_of_them(self) -> WordEdit:
         if self.by is not None and self.operator is not None:
             raise ValueError("a word is replaced, or goes by an operator, not both")
         return self
@@ -131,12 +131,12 @@ class Edit(Ask):
 class Try(Question):
     """The text with words changed: what methods claim, and what the model does."""
 
-    edits: Annotated[list[Edit], Field(max_length=EDITS)]
+    edits: Annotated[list[WordEdit], Field(max_length=EDITS)]
     operator: Operator | None = None  # of words that name none; None: the one that the methods used
     methods: Methods | None = None
 
 
-class Attend(Said):
+class Attend(InputRequest):
     """Every head on one text."""
 
     owner: Owner = "nobody"
@@ -149,7 +149,7 @@ class Fire(Ask):
     text: Text
 
 
-class Feature(Ask):
+class FeatureRequest(Ask):
     """All about one feature."""
 
     model: Name
@@ -157,7 +157,7 @@ class Feature(Ask):
     owner: Owner = "nobody"
 
 
-class Steer(Said):
+class Steer(InputRequest):
     """The next token with a feature set to so many times its maximum."""
 
     feature: Annotated[int, Field(ge=0, lt=10_000_000)]

@@ -19,7 +19,7 @@ class Prediction(BaseModel):
     share: float | None  # of a bar, 0 to 1
 
 
-class Cost(BaseModel):
+class MethodCost(BaseModel):
     """A method and what it costs here."""
 
     method: str
@@ -39,13 +39,13 @@ class Piece(BaseModel):
     end: int
 
 
-class Looked(BaseModel):
+class LayerAttention(BaseModel):
     text: str  # as the model reads it: both texts of a pair, a chat in its template
     prediction: list[Prediction]
     target: str
     explained: str
     words: list[Piece]
-    methods: list[Cost]
+    methods: list[MethodCost]
     weighing: float  # seconds that weighing takes
     weighing_rows: int
     html: dict[str, str]  # parts of the report
@@ -53,7 +53,7 @@ class Looked(BaseModel):
     operators: list[str]
 
 
-class Claim(BaseModel):
+class MethodClaim(BaseModel):
     """What a method says of the words that were changed."""
 
     method: str
@@ -68,13 +68,13 @@ class Tried(BaseModel):
     after: float
     text: str
     prediction: list[Prediction]
-    claims: list[Claim]
+    claims: list[MethodClaim]
     target: str
     operators: list[str]  # by which words went
     notes: list[str]
 
 
-class Model(BaseModel):
+class ServedModelInfo(BaseModel):
     name: str
     kind: str
     labels: list[str]
@@ -99,7 +99,7 @@ class Here(BaseModel):
     """What this server has."""
 
     version: str
-    models: list[Model]
+    models: list[ServedModelInfo]
     offered: list[str]
     allow_load: bool
     methods: list[Method]
@@ -125,7 +125,7 @@ class JobState(BaseModel):
     shown: int
 
 
-class Fired(BaseModel):
+class ActiveFeature(BaseModel):
     """A feature on the text."""
 
     feature: int
@@ -136,8 +136,8 @@ class Fired(BaseModel):
     html: str
 
 
-class Firing(BaseModel):
-    features: list[Fired]
+class FeatureActivity(BaseModel):
+    features: list[ActiveFeature]
     site: str
     width: int
     active: float  # mean over tokens of the text

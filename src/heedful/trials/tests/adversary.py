@@ -43,9 +43,9 @@ from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen
 from heedful.stats.divergence import LN2, jsd
 from heedful.trials.adversary_refine import follow
-from heedful.trials.adversary_search import Best, Ground, Search, climb, drawn_back, starts
-from heedful.trials.attention_scores import Shown, layer_name, shown
-from heedful.trials.examples import Case, Cases
+from heedful.trials.adversary_search import BestCandidates, Ground, Search, climb, drawn_back, starts
+from heedful.trials.attention_scores import AttendedText, layer_name, shown
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.intervals import mean_of, share_of
@@ -129,7 +129,7 @@ def adversary(
     return Adversary(**arrays, search=search, cost=cases.model.spent - before)
 
 
-def _of_text(cases: Cases, case: Case, search: Search, rng: torch.Generator) -> Floats:
+def _of_text(cases: Cases, case: Example, search: Search, rng: torch.Generator) -> Floats:
     """(8, L): the columns of `Adversary`, one text."""
     said = shown(cases, case)
     layers, answer = _layers(cases, case, said)
@@ -141,7 +141,7 @@ def _of_text(cases: Cases, case: Case, search: Search, rng: torch.Generator) -> 
     return np.concatenate(found, 1)
 
 
-def _layers(cases: Cases, case: Case, said: Shown) -> tuple[list[Movable], Tensor]:
+def _layers(cases: Cases, case: Example, said: AttendedText) -> tuple[list[Movable], Tensor]:
     """What may move in each layer, and the model's own answer (1, C) by the same kind of pass."""
     maps: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -159,7 +159,7 @@ def _layers(cases: Cases, case: Case, said: Shown) -> tuple[list[Movable], Tenso
     return [movable(layer, *maps[layer], words, rows[layer]) for layer in sorted(maps)], answer
 
 
-def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator) -> Floats:
+def _of_layers(ground: Ground, said: AttendedText, search: Search, rng: torch.Generator) -> Floats:
     """(8, l): the same for layers that are searched together."""
     best, chance, reached = searched(ground, search, rng)
     found = np.array(
@@ -179,9 +179,11 @@ def _of_layers(ground: Ground, said: Shown, search: Search, rng: torch.Generator
     return found
 
 
-def searched(ground: Ground, search: Search, rng: torch.Generator) -> tuple[Best, Best, list[float]]:
+def searched(
+    ground: Ground, search: Search, rng: torch.Generator
+) -> tuple[BestCandidates, BestCandidates, list[float]]:
     """(best feasible, best feasible of random weights, share of the starts that ended feasible)."""
-    chance, best = Best(ground, search.epsilon), Best(ground, search.epsilon)
+    chance, best = BestCandidates(ground, search.epsilon), BestCandidates(ground, search.epsilon)
     with torch.no_grad():
         drawn = [_random(layer, search.draws, rng) for layer in ground.layers]
         changes = ground.changes(drawn)
@@ -205,7 +207,7 @@ def _random(layer: Movable, count: int, rng: torch.Generator) -> Tensor:
     return torch.cat([layer.weights(starts(layer, half, rng)), permuted(layer.own, layer.free, noise)])
 
 
-def _as_shown(layer: Movable, weights: Tensor, said: Shown) -> float:
+def _as_shown(layer: Movable, weights: Tensor, said: AttendedText) -> float:
     """JSD of what a reader sees who averages heads, from where the answer is read."""
     readout = torch.from_numpy(said.readout)
     rows = [torch.einsum("hqt,q->t", some.double() * layer.free, readout) for some in (layer.own, weights)]

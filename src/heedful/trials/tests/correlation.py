@@ -29,7 +29,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.models.adapter import wide
 from heedful.trials.attention_scores import shown
-from heedful.trials.examples import Case, Cases
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted, probe, row_of, without
 from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.rows import Finding, plain
@@ -144,7 +144,7 @@ def leave_one_out(cases: Cases) -> list[Floats]:
     return found
 
 
-def gradients(cases: Cases, case: Case, norm: str = "one-hot") -> Floats:
+def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
     """(T,) |gradient| of the predicted answer at each token, attention weights held fixed."""
     model, index = cases.model, predicted(cases, case).index
     counted = model.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(case.x))

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig, fit
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import Finding
 from heedful.trials.tests.retrain_uniform import SCORES, Judged, Labels, judge
 from heedful.trials.tests.seeds import majority
@@ -96,8 +96,8 @@ class Guided:
 
 def guide(
     model: Any,
-    train: Rows,
-    test: Rows,
+    train: PaddedTexts,
+    test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),
     config: TrainConfig = BUDGET,
     *,
@@ -130,8 +130,8 @@ def guide(
 
 def led(
     model: Any,
-    train: Rows,
-    test: Rows,
+    train: PaddedTexts,
+    test: PaddedTexts,
     guides: Weights | None,
     seed: int,
     config: TrainConfig,
@@ -157,7 +157,7 @@ def led(
     return said
 
 
-def _logits(network: TokenWise, data: Rows, pick: Tensor, guides: Tensor | None) -> Tensor:
+def _logits(network: TokenWise, data: PaddedTexts, pick: Tensor, guides: Tensor | None) -> Tensor:
     inputs = data.pick(pick)
     logits: Tensor = network(
         inputs.ids, inputs.mask, None if guides is None else guides[pick, : inputs.ids.shape[1]]
@@ -165,7 +165,7 @@ def _logits(network: TokenWise, data: Rows, pick: Tensor, guides: Tensor | None)
     return logits
 
 
-def weights_of(model: Any, data: Rows) -> Tensor:
+def weights_of(model: Any, data: PaddedTexts) -> Tensor:
     """(n, L): what a model attends to, zero on padding."""
     place, done = place_of(model, data), 0
     found = torch.zeros(data.ids.shape)
@@ -176,13 +176,13 @@ def weights_of(model: Any, data: Rows) -> Tensor:
     return found
 
 
-def shuffled(weights: Tensor, data: Rows, seed: int) -> Tensor:
+def shuffled(weights: Tensor, data: PaddedTexts, seed: int) -> Tensor:
     """(n, L): each text's weights in another order of its own tokens."""
     rng = torch.Generator().manual_seed(seed)
     keys = torch.rand(weights.shape, generator=rng).masked_fill(data.mask == 0, 2.0)  # padding stays last
     return weights.gather(1, keys.argsort(1))
 
 
-def _even(data: Rows) -> Tensor:
+def _even(data: PaddedTexts) -> Tensor:
     mask = data.mask.float()
     return mask / mask.sum(1, keepdim=True)

@@ -28,8 +28,8 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen, uniform
-from heedful.trials.attention_scores import ALL, Shown, layer_name, shown
-from heedful.trials.examples import Case, Cases
+from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of
 from heedful.trials.permute_attention import permuted
@@ -144,7 +144,7 @@ def _places(layers: int) -> tuple[str, ...]:
 
 
 def _at(
-    cases: Cases, case: Case, said: Shown, place: int, permutations: int, rng: torch.Generator
+    cases: Cases, case: Example, said: AttendedText, place: int, permutations: int, rng: torch.Generator
 ) -> tuple[float, float, float]:
     """(largest weight, median change of permutations, change by uniform attention) at one place."""
     everywhere = place == len(said.layers)

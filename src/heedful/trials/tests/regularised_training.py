@@ -30,7 +30,7 @@ from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked_mass, off_marks
 from heedful.trials.rows import Finding
 from heedful.trials.tests.seeds import majority, over_both
@@ -128,9 +128,9 @@ def _plain(found: tuple[float, Interval]) -> list[float | None]:
 
 def improve(
     model: Any,
-    train: Rows,
-    test: Rows,
-    marked: Rows | None = None,
+    train: PaddedTexts,
+    test: PaddedTexts,
+    marked: PaddedTexts | None = None,
     kinds: Sequence[str] = KINDS,
     *,
     weights: Mapping[str, float] | None = None,
@@ -159,7 +159,7 @@ def improve(
     return Improved(before, after, weights, tuple(seeds), start, majority(train, test))
 
 
-def _check(train: Rows, kinds: Sequence[str], start: str) -> None:
+def _check(train: PaddedTexts, kinds: Sequence[str], start: str) -> None:
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise HeedfulError(f"unknown kind {unknown[0]!r}", fix=f"Use some of: {', '.join(KINDS)}")
     if start not in ("copy", "fresh"):
@@ -171,7 +171,7 @@ def _check(train: Rows, kinds: Sequence[str], start: str) -> None:
 
 
 def trained(
-    model: Any, train: Rows, kind: str, weight: float, seed: int, config: TrainConfig, start: str
+    model: Any, train: PaddedTexts, kind: str, weight: float, seed: int, config: TrainConfig, start: str
 ) -> Any:
     """One model, trained on with one term."""
     student = copied(model) if start == "copy" else fresh(model, seed)
@@ -179,7 +179,7 @@ def trained(
     return student
 
 
-def objective(train: Rows, kind: str, weight: float, place: str) -> Loss:
+def objective(train: PaddedTexts, kind: str, weight: float, place: str) -> Loss:
     """Cross-entropy, and the term."""
     plain = right(train)
 
@@ -198,7 +198,7 @@ def objective(train: Rows, kind: str, weight: float, place: str) -> Loss:
 
 
 def measure(
-    model: Any, test: Rows, marked: Rows | None = None, measures: Measures | None = None
+    model: Any, test: PaddedTexts, marked: PaddedTexts | None = None, measures: Measures | None = None
 ) -> dict[str, Floats]:
     """Name -> one number a text."""
     parts: dict[str, list[Floats]] = {}
@@ -216,7 +216,7 @@ def measure(
     return told | {name: np.asarray(values) for name, values in (measures(model) if measures else {}).items()}
 
 
-def plausible(model: Any, marked: Rows) -> dict[str, Floats]:
+def plausible(model: Any, marked: PaddedTexts) -> dict[str, Floats]:
     """AUPRC and mass of the shown attention against marks, tokens of the text only; nan without marks."""
     assert marked.marks is not None
     place, row = place_of(model, marked), 0

@@ -27,7 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval, drawn
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import Finding
 from heedful.trials.tests.seeds import WHOLE, interval, variance
 from heedful.trials.training import answers, fit, fresh, settings
@@ -128,8 +128,8 @@ class Frozen:
 
 def frozen(
     model: Any,
-    train: Rows,
-    test: Rows,
+    train: PaddedTexts,
+    test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),
     config: TrainConfig | None = None,
     *,
@@ -154,9 +154,9 @@ def frozen(
     return Frozen(tuple(seeds), tuple(students), **judged)
 
 
-def judge(said: Sequence[Labels], test: Rows, model: Any) -> Judged:
+def judge(said: Sequence[Labels], test: PaddedTexts, model: Any) -> Judged:
     return Judged(np.stack(said), test.labels.numpy(), len(model.labels))
 
 
-def _said(model: Any, test: Rows, flat: bool) -> Labels:
+def _said(model: Any, test: PaddedTexts, flat: bool) -> Labels:
     return np.asarray(answers(model, test, flat).argmax(1))

@@ -33,7 +33,7 @@ from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.intervals import share_of
 from heedful.trials.rows import Finding, plain
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
@@ -154,8 +154,8 @@ class Seeds:
 
 def seeds(
     model: Any,
-    train: Rows,
-    test: Rows,
+    train: PaddedTexts,
+    test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),
     config: TrainConfig | None = None,
     *,
@@ -193,7 +193,7 @@ def seeds(
                  own_right, share)  # fmt: skip
 
 
-def majority(train: Rows, test: Rows) -> float:
+def majority(train: PaddedTexts, test: PaddedTexts) -> float:
     """Accuracy of always saying what most training texts are."""
     return float((test.labels == torch.mode(train.labels).values).double().mean())
 

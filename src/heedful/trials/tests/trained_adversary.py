@@ -37,7 +37,7 @@ from heedful.models.contexts import untouched
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.stats.intervals import Interval
-from heedful.trials.batches import Rows
+from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import Finding
 from heedful.trials.tests.seeds import Seeds, answers_apart, as_array, hits, over_both
 from heedful.trials.training import (
@@ -63,7 +63,7 @@ LIMIT = 0.05  # mean TVD up to which an adversary keeps the answers
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class LambdaPoint:
     """One lambda: k seeds on n texts not trained on."""
 
     weight: float  # lambda
@@ -77,26 +77,26 @@ class Point:
 class TrainedAdversary:
     """The curve, and what to read it by."""
 
-    points: tuple[Point, ...]
+    points: tuple[LambdaPoint, ...]
     start: str
     seeds: tuple[int, ...]
     own_right: Floats  # (n,)
     control_moved: float  # JSD between models that differ by a seed; nan where none were trained
     control_output: float  # TVD between them
 
-    def best(self, limit: float = LIMIT) -> Point | None:
+    def best(self, limit: float = LIMIT) -> LambdaPoint | None:
         """The adversary that moved attention most while the mean TVD stayed at or below the limit."""
         kept = [point for point in self.points if point.weight and point.output.mean() <= limit]
         return max(kept, key=lambda point: float(point.moved.mean())) if kept else None
 
-    def mildest(self) -> Point | None:
+    def mildest(self) -> LambdaPoint | None:
         """The adversary that moved the answers least."""
         return min((p for p in self.points if p.weight), key=lambda p: float(p.output.mean()), default=None)
 
     def findings(self) -> list[Finding]:
         return [found for point in self.points for found in self._lines(point)]
 
-    def _lines(self, point: Point) -> list[Finding]:
+    def _lines(self, point: LambdaPoint) -> list[Finding]:
         n = point.moved.shape[1]
         output, moved = over_both(point.output, (0.0, 1.0)), over_both(point.moved, (0.0, math.log(2)))
         right, own = float(point.right.mean()), float(self.own_right.mean())
@@ -120,7 +120,7 @@ class TrainedAdversary:
         }
 
 
-def _told(point: Point) -> dict[str, Any]:
+def _told(point: LambdaPoint) -> dict[str, Any]:
     def both(values: Floats, limits: Interval) -> list[Any]:
         value, reach = over_both(values, limits)
         return [value, *reach]
@@ -135,8 +135,8 @@ def _told(point: Point) -> dict[str, Any]:
 
 def trained_adversary(
     model: Any,
-    train: Rows,
-    test: Rows,
+    train: PaddedTexts,
+    test: PaddedTexts,
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int] = (0,),
     config: TrainConfig | None = None,
@@ -167,7 +167,7 @@ def trained_adversary(
     return TrainedAdversary(tuple(points), start, tuple(seeds), own, *scale)
 
 
-def _grown(model: Any, train: Rows, weight: float, seed: int, config: TrainConfig, start: str) -> Any:
+def _grown(model: Any, train: PaddedTexts, weight: float, seed: int, config: TrainConfig, start: str) -> Any:
     """One adversary, with the weights of its lowest training loss."""
     student = copied(model) if start == "copy" else fresh(model, seed)
     final, early = objective(model, train, weight), objective(model, train, max(weight, PUSH))
@@ -192,7 +192,7 @@ def _grown(model: Any, train: Rows, weight: float, seed: int, config: TrainConfi
     return student
 
 
-def _on_average(student: Any, train: Rows, loss: Loss) -> float:
+def _on_average(student: Any, train: PaddedTexts, loss: Loss) -> float:
     """The loss on the first training texts."""
     sample = torch.arange(min(SAMPLE, len(train)))
     with torch.no_grad():
@@ -200,7 +200,7 @@ def _on_average(student: Any, train: Rows, loss: Loss) -> float:
     return sum(parts) / len(sample)
 
 
-def objective(model: Any, data: Rows, weight: float) -> Loss:
+def objective(model: Any, data: PaddedTexts, weight: float) -> Loss:
     """TVD of answers less lambda times KL of attention, from the user's model on the same texts."""
 
     def loss(passed: Passed, pick: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ def _kl(alpha: Tensor, base: Tensor) -> Tensor:
     return kl(alpha, base.clamp_min(FLOOR))
 
 
-def measured(model: Any, grown: Sequence[Any], test: Rows, weight: float) -> Point:
+def measured(model: Any, grown: Sequence[Any], test: PaddedTexts, weight: float) -> LambdaPoint:
     """What moved, on texts in order."""
     k, n = len(grown), len(test)
     output, moved, right = np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, n))
@@ -226,4 +226,4 @@ def measured(model: Any, grown: Sequence[Any], test: Rows, weight: float) -> Poi
         for i, other in enumerate(others):
             output[i, at], moved[i, at] = answers_apart(other, base), as_array(apart(other, base, jsd))
             right[i, at] = hits(other, test.labels[at])
-    return Point(weight, output, moved, right, tuple(grown))
+    return LambdaPoint(weight, output, moved, right, tuple(grown))

@@ -28,7 +28,7 @@ from heedful.core.attribution import Cost
 from heedful.core.progress import Progress
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.trials.attention_scores import ALL, layer_name, shown
-from heedful.trials.examples import Case, Cases
+from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of, share_of
 from heedful.trials.rows import Finding, plain
@@ -154,7 +154,7 @@ def _uniform(stack: str, layers: int, copies: int) -> Change:
     return change
 
 
-def _judged(kind: str, case: Case, answers: Tensor) -> tuple[Floats, Floats, Floats, int]:
+def _judged(kind: str, case: Example, answers: Tensor) -> tuple[Floats, Floats, Floats, int]:
     """Of answers (P + 1, C): agreement with the last (P,), correctness and ln p of the label (P + 1,), and
     the model's own prediction. A multi-label answer agrees when every label stays on its side of 1/2."""
     known = len(answers)

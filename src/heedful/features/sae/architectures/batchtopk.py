@@ -17,11 +17,11 @@ from torch import Tensor
 
 from heedful.features.sae import sparse_codes
 from heedful.features.sae.architectures.topk import counts, revival, sum_of
-from heedful.features.sae.base import Crew, Memory, Outcome, Params, begin
-from heedful.features.sae.settings import Settings
+from heedful.features.sae.base import Crew, Outcome, Params, TrainingState, begin
+from heedful.features.sae.settings import TrainSettings
 
 
-def start(settings: Settings, x: Tensor) -> Params:
+def start(settings: TrainSettings, x: Tensor) -> Params:
     return begin(settings, x)
 
 
@@ -30,7 +30,7 @@ def encode(params: Params, x: Tensor, config: Mapping[str, Any]) -> Tensor:
     return pre * ((pre > params["threshold"]) & (pre > 0))
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     codes, active = chosen(params, x, settings, memory)
     residual = x - sparse_codes.decode(codes, active, params["dec"]) - params["b_dec"]
     error = residual.square().sum() / x.numel()
@@ -40,7 +40,7 @@ def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memor
 
 
 def chosen(
-    params: Params, x: Tensor, settings: Settings, memory: Memory
+    params: Params, x: Tensor, settings: TrainSettings, memory: TrainingState
 ) -> tuple[Tensor, sparse_codes.Active]:
     """Activations (nnz,) that are kept, and where."""
 

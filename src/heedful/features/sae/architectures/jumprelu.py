@@ -20,11 +20,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from heedful.features.sae.base import Memory, Outcome, Params, begin
-from heedful.features.sae.settings import Settings, sparsity_at
+from heedful.features.sae.base import Outcome, Params, TrainingState, begin
+from heedful.features.sae.settings import TrainSettings, sparsity_at
 
 
-def start(settings: Settings, x: Tensor) -> Params:
+def start(settings: TrainSettings, x: Tensor) -> Params:
     first = math.log(settings.bandwidth * math.sqrt(settings.d))
     return begin(settings, x) | {"log_threshold": torch.full((settings.width,), first)}
 
@@ -59,7 +59,7 @@ def jump(z: Tensor, theta: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return cast(tuple[Tensor, Tensor], _Jump.apply(z, theta, eps))  # type: ignore[no-untyped-call]
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     pre = torch.addmm(params["b_enc"], x, params["enc"].T)
     eps = settings.bandwidth * math.sqrt(settings.d)
     codes, fired = jump(pre, params["log_threshold"].exp(), eps)

@@ -17,13 +17,13 @@ from torch import Tensor
 from heedful.features.sae import sparse_codes
 from heedful.features.sae.architectures.batchtopk import chosen, encode, smallest, start
 from heedful.features.sae.architectures.topk import counts, revival, sum_of
-from heedful.features.sae.base import Memory, Outcome, Params
-from heedful.features.sae.settings import Settings
+from heedful.features.sae.base import Outcome, Params, TrainingState
+from heedful.features.sae.settings import TrainSettings
 
 __all__ = ["encode", "loss", "start"]
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     codes, active = chosen(params, x, settings, memory)
     residual, errors = x - params["b_dec"], []
     for part in prefix_sums(codes, active, params["dec"], settings.prefixes):

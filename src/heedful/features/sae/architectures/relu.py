@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.features.sae.base import Memory, Outcome, Params, begin
-from heedful.features.sae.settings import Settings, sparsity_at
+from heedful.features.sae.base import Outcome, Params, TrainingState, begin
+from heedful.features.sae.settings import TrainSettings, sparsity_at
 
 
-def start(settings: Settings, x: Tensor) -> Params:
+def start(settings: TrainSettings, x: Tensor) -> Params:
     return begin(settings, x)
 
 
@@ -29,7 +29,7 @@ def encode(params: Params, x: Tensor, config: Mapping[str, Any]) -> Tensor:
     return torch.addmm(params["b_enc"], x, params["enc"].T).relu()
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     codes = encode(params, x, {})  # (n, F)
     lengths = torch.linalg.vector_norm(params["dec"], dim=1)  # (F,)
     residual = x - torch.addmm(params["b_dec"], codes, params["dec"])

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heedful.features.sae.base import Memory, Outcome, Params, begin
-from heedful.features.sae.settings import Settings, sparsity_at
+from heedful.features.sae.base import Outcome, Params, TrainingState, begin
+from heedful.features.sae.settings import TrainSettings, sparsity_at
 
 SHRUNK = 0.2  # of the mean length of living encoders
 
 
-def start(settings: Settings, x: Tensor) -> Params:
+def start(settings: TrainSettings, x: Tensor) -> Params:
     return begin(settings, x)
 
 
@@ -32,7 +32,7 @@ def encode(params: Params, x: Tensor, config: Mapping[str, Any]) -> Tensor:
     return torch.addmm(params["b_enc"], x - params["b_dec"], params["enc"].T).relu()
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     codes = encode(params, x, {})  # (n, F)
     residual = x - torch.addmm(params["b_dec"], codes, params["dec"])
     error = residual.square().sum() / len(x)
@@ -41,11 +41,11 @@ def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memor
     return Outcome(error + penalty, {"error": error, "sparsity": penalty}, residual.detach(), fired)
 
 
-def resampling_steps(settings: Settings) -> list[int]:
+def resampling_steps(settings: TrainSettings) -> list[int]:
     return sorted({round(share * settings.steps) for share in settings.resample} - {0})
 
 
-def patience(settings: Settings) -> int:
+def patience(settings: TrainSettings) -> int:
     """Rows of silence after which a latent is resampled: half the time between two resamplings."""
     steps = resampling_steps(settings)
     gap = min((b - a for a, b in zip([0, *steps], steps, strict=False)), default=1)

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from heedful.features.sae import sparse_codes
-from heedful.features.sae.base import Memory, Outcome, Params, begin
-from heedful.features.sae.settings import Settings
+from heedful.features.sae.base import Outcome, Params, TrainingState, begin
+from heedful.features.sae.settings import TrainSettings
 
 
-def start(settings: Settings, x: Tensor) -> Params:
+def start(settings: TrainSettings, x: Tensor) -> Params:
     return begin(settings, x)
 
 
@@ -31,7 +31,7 @@ def encode(params: Params, x: Tensor, config: Mapping[str, Any]) -> Tensor:
     return torch.zeros(len(x), len(params["enc"]), dtype=x.dtype).scatter_(1, latents, values.relu())
 
 
-def loss(params: Params, x: Tensor, settings: Settings, step: int, memory: Memory) -> Outcome:
+def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: TrainingState) -> Outcome:
     def select(centred: Tensor, enc: Tensor, b_enc: Tensor) -> tuple[Tensor, sparse_codes.Active]:
         values, latents = sparse_codes.search(centred, enc, b_enc, settings.k)
         return values.reshape(-1), sparse_codes.regular(latents, settings.width)
@@ -56,7 +56,7 @@ def sum_of(parts: Mapping[str, Tensor]) -> Tensor:
 
 
 def revival(
-    params: Params, x: Tensor, error: Tensor, fired: Tensor, settings: Settings, memory: Memory
+    params: Params, x: Tensor, error: Tensor, fired: Tensor, settings: TrainSettings, memory: TrainingState
 ) -> dict[str, Tensor]:
     """The auxiliary loss, dense over the dead latents alone; nothing where none is. error (n, d) is fixed.
 
