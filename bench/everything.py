@@ -32,9 +32,9 @@ def run() -> list[Ratio]:
     low, middle, high = quartiles(costs)
     measured = dict.fromkeys(e.metric for e in found.evidence)
     methods = sum(a.cost.seconds for a in found.values())
-    dear = sorted(found.values(), key=lambda a: -a.cost.seconds)[:6]
+    expensive = sorted(found.values(), key=lambda a: -a.cost.seconds)[:6]
     unit = taken[-1] / costs[-1]  # seconds of F in the last run
-    parts = ", ".join(f"{a.method} {a.cost.seconds / unit:.0f} F" for a in dear)
+    parts = ", ".join(f"{a.method} {a.cost.seconds / unit:.0f} F" for a in expensive)
     parts += f", evidence {(taken[-1] - methods) / unit:.0f} F"
     note = (
         f"{len(found)} methods ({METHODS} asked for), {spent.unique:,} rows run, {spent.backwards:,} of them "

@@ -31,9 +31,9 @@ What the labs are written with, below the names above; documented where they sta
 HEAD = """# Methods
 
 Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
-say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Dear*
+say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive*
 methods take a pass a token, or many more, and run only when named. Each has a page with its formula, its
-cost, when it lies, and whom to cite.
+cost, its limitations, and whom to cite.
 
 Scores and standard errors have the unit of the output: multiply it by a constant, and they are multiplied
 by it; add a constant, and they stay. Ranks, rules and shares of attention have no unit: `anchors`,
@@ -85,7 +85,7 @@ def methods() -> str:
     rows = []
     for entry in registry.explainers().values():
         needs = ", ".join(sorted(entry.needs)) or "nothing"
-        summary = entry.summary + (" *Dear.*" if entry.dear else "")
+        summary = entry.summary + (" *Expensive.*" if entry.expensive else "")
         link = f"[`{entry.name}`](methods/{entry.name}.md)"
         rows.append(f"| {link} | {summary} | {'yes' if entry.signed else 'no'} | {needs} |")
     return HEAD + "\n".join(rows) + "\n"
@@ -99,7 +99,7 @@ def method(entry: registry.Explainer) -> str:
     facts = [
         f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none, sizes alone'}",
         f"- **Needs of the model:** {needs}",
-        f"- **Runs:** {'only when named: it is dear' if entry.dear else 'by default'}",
+        f"- **Runs:** {'only when named: it is expensive' if entry.expensive else 'by default'}",
         f"- **Held to:** {', '.join(sorted(entry.promises)) or 'the conventions of every method'} "
         "(`heedful.checks.check_explainer`)",
         f"- **Cite:** {entry.cite}",
@@ -107,7 +107,7 @@ def method(entry: registry.Explainer) -> str:
     use = f'`heedful explain "the service is not bad" --method {entry.name}`'
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
-        f"\n## When it lies\n\n{entry.lies}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
+        f"\n## Limitations\n\n{entry.lies}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
     )
 
 
@@ -124,7 +124,9 @@ def metrics() -> str:
 def metric(entry: registry.Metric) -> str:
     """One page."""
     bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
-    asks = "rows: words are removed" if entry.asks == "rows" else "the method again, on other texts or models"
+    asks = (
+        "rows: words are removed" if entry.kind == "removal" else "the method again, on other texts or models"
+    )
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
     family = entry.family.replace("-", " the ")
     part = f"in the family *{family}*" if family else "none: it is shown beside it"
@@ -133,13 +135,13 @@ def metric(entry: registry.Metric) -> str:
         f"- **Asks for:** {asks}",
         f"- **Control:** {control}",
         f"- **Part in the verdict:** {part}",
-        f"- **Runs:** {'only when named: it is dear' if entry.dear else 'when asked for'}",
+        f"- **Runs:** {'only when named: it is expensive' if entry.expensive else 'when asked for'}",
         f"- **Cite:** {entry.cite}",
     ]
     use = f"`heedful audit reviews.csv --metric {entry.name}`"
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
-        f"\n## When it lies\n\n{entry.lies}\n\n## Formula and cost\n\n{_file(entry.run)}"
+        f"\n## Limitations\n\n{entry.lies}\n\n## Formula and cost\n\n{_file(entry.run)}"
     )
 
 

@@ -43,7 +43,7 @@ def test_every_method_and_metric_has_a_page_that_says_when_it_lies() -> None:
         ours = {name for name, entry in entries.items() if entry.run.__module__.startswith("heedful")}
         assert names == ours
         for name in ours:
-            assert len(entries[name].lies) > 40, f"{name} does not say when it lies"
+            assert len(entries[name].limitations) > 40, f"{name} does not say its limitations"
 
 
 def test_every_page_is_reached_from_the_menu() -> None:

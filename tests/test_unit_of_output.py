@@ -318,7 +318,7 @@ def check_metric(name: str, noisy: bool, changes: tuple[tuple[float, float], ...
 @pytest.mark.parametrize("name", sorted(registry.metrics()))
 def test_metrics_have_the_unit_they_say(name: str) -> None:
     both = (1e10, SHIFTS[0])
-    check_metric(name, False, (both,) if registry.get_metric(name).dear else ((POWER, 0.0), both))
+    check_metric(name, False, (both,) if registry.get_metric(name).expensive else ((POWER, 0.0), both))
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_metrics_have_that_unit_everywhere(name: str, noisy: bool) -> None:
 
 def test_controls_and_bests_have_the_unit_of_the_metric() -> None:
     """Random scores, the best order found and the skill; of `completeness` the control has no size of f's."""
-    names = [name for name, metric in registry.metrics().items() if metric.asks == "rows"]
+    names = [name for name, metric in registry.metrics().items() if metric.kind == "removal"]
 
     def table(scale: float, shift: float) -> dict[str, Any]:
         model, plain = MODELS["stack"](scale, shift), PLAIN["stack"]

@@ -139,7 +139,7 @@ def fits(text: str, most: int = 30) -> bool:
 
 def reviews(rng: random.Random) -> list[tuple[str, str]]:
     known = set().union(*(data.runs(text) for part in data.sentences().values() for text, _ in part))
-    clear = [(mean, text) for mean, text in data.graded() if fits(text) and abs(mean) >= CLEAR]
+    clear = [(mean, text) for mean, text in data.forward_with_grad() if fits(text) and abs(mean) >= CLEAR]
     fresh = [(mean, text) for mean, text in clear if not data.runs(text) & known]
     positive = sorted({text for mean, text in fresh if mean > 0})
     negative = sorted({text for mean, text in fresh if mean < 0})

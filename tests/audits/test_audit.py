@@ -317,7 +317,7 @@ def test_defaults_are_named(model: Any, shared: Any) -> None:
     assert set(found.methods) == {"occlusion", "lime", "kernel-shap"}
     assert len(found.metrics) == 6
     assert isinstance(found, AuditSettings)
-    assert not {"attention-flow", "search"} & set(settle(shared("bert").model).methods), "these are dear"
+    assert not {"attention-flow", "search"} & set(settle(shared("bert").model).methods), "these are expensive"
 
 
 def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:

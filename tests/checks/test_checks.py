@@ -378,7 +378,7 @@ def test_a_small_gap_is_caught(bag: Any) -> None:
 @pytest.mark.parametrize("name", ["attention-avg", "attention-rollout", "lime", "lime-exact", "random"])
 def test_credit_for_an_unread_word_is_caught(name: str) -> None:
     """Not cheats: methods that do not promise it, and rightly so."""
-    assert "unused" not in registry.get(name).promises
+    assert "unused" not in registry.get(name).properties
     with pytest.raises(AssertionError, match="never reads"):
         properties.check_unused(registry.get(name))
 
@@ -390,7 +390,7 @@ def test_a_method_that_credits_nothing_is_caught() -> None:
 
 @pytest.mark.parametrize("name", ["search", "random"])
 def test_a_method_that_breaks_ties_is_caught(name: str) -> None:
-    assert "symmetric" not in registry.get(name).promises
+    assert "symmetric" not in registry.get(name).properties
     with pytest.raises(AssertionError, match="tells equal words"):
         properties.check_symmetric(registry.get(name))
 
@@ -451,7 +451,7 @@ def test_a_promise_nobody_can_test_is_caught() -> None:
 
 def test_an_unknown_promise_is_refused() -> None:
     with pytest.raises(heedful.HeedfulError, match="promises faithful, which no check knows"):
-        checks.check_promises(cheat(constant, promises=frozenset({"faithful"})))
+        checks.check_promises(cheat(constant, properties=frozenset({"faithful"})))
 
 
 def test_everything_is_checked_by_name() -> None:

@@ -79,12 +79,15 @@ def test_all_is_the_default_and_the_dear_are_named(
     given = ["audit", str(texts), "--model", "zoo:one-layer", "--metric", "aopc", "--operators", "unk"]
     given += ["--draws", "2", "--out", str(tmp_path / "run")]
     able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
-    dear = [name for name in able if registry.get(name).dear]
+    expensive = [name for name in able if registry.get(name).expensive]
     for more in (["--method", "all"], []):
         assert main([*given, *more]) == 0
-        assert f"left out as dear: {', '.join(dear)}; name them to run them\n" in capsys.readouterr().err
+        assert (
+            f"skipped (expensive): {', '.join(expensive)}; run with --method NAME\n"
+            in capsys.readouterr().err
+        )
     ran = set(heedful.audit.load(tmp_path / "run").made["settings"]["methods"])
-    assert ran == {*able} - {*dear, "random"}
+    assert ran == {*able} - {*expensive, "random"}
     assert main([*given, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 

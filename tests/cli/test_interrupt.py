@@ -45,7 +45,7 @@ def test_finished_methods_come_back_with_a_warning(shared: Any) -> None:
     with pytest.warns(UserWarning, match="interrupted in lime: 3 of 5 methods are in the result"):
         found = heedful.explain(model, TEXT, METHODS, progress=at("lime", 0))
     assert list(found) == ["grad-l2", "occlusion", "random"]
-    assert dict(found.refused) == {"lime": "interrupted", "kernel-shap": "interrupted before its turn"}
+    assert dict(found.skipped) == {"lime": "interrupted", "kernel-shap": "interrupted before its turn"}
     assert found.settings["interrupted"] == "lime"
     whole = heedful.explain(model, TEXT, METHODS)
     assert "interrupted" not in whole.settings
@@ -61,7 +61,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     rows = found["lime"].params["samples"]
     assert 64 <= rows < 256
     assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
-    assert found.refused == {"kernel-shap": "interrupted before its turn"}
+    assert found.skipped == {"kernel-shap": "interrupted before its turn"}
     again = CachedModel(model)
     again.intended = 256  # so few rows would else be drawn in another way
     wanted = heedful.explain(again, TEXT, "lime", params={"lime": {"samples": rows, "precision": 0.0}})
@@ -109,7 +109,7 @@ def test_a_long_text_in_windows(shared: Any) -> None:
             shared("bert").model, text, METHODS, long="window", params=EXACT, progress=at("lime", 100)
         )
     assert list(found) == ["grad-l2", "occlusion", "random"]  # parts of lime alone are no explanation
-    assert found.refused["lime"] == "interrupted"
+    assert found.skipped["lime"] == "interrupted"
 
 
 def test_functions_are_interrupted_too() -> None:
@@ -245,7 +245,7 @@ def test_a_real_signal_keeps_what_is_finished(tmp_path: Path) -> None:
     assert code == 130
     data = json.loads(out)
     assert [item["method"] for item in data["attributions"]] == ["grad-l2", "occlusion", "random"]
-    assert data["refused"] == {"slow": "interrupted"}
+    assert data["skipped"] == {"slow": "interrupted"}
     assert Comparison.load(folder).to_dict() == data
     assert "interrupted" in page.read_text(encoding="utf-8")
     assert err.splitlines()[-1] == "interrupted in slow: what was finished before is shown"

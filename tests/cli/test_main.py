@@ -404,9 +404,9 @@ def test_a_dry_run_tells_the_cost_and_explains_nothing(
 
 def test_all_names_what_it_leaves_out_as_dear(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     able = [s.method for s in registry.support(toy) if s.ok]
-    dear = [name for name in able if registry.get(name).dear]
-    assert {"anchors", "search"} <= set(dear)
-    line = f"left out as dear: {', '.join(dear)}; name them to run them"
+    expensive = [name for name in able if registry.get(name).expensive]
+    assert {"anchors", "search"} <= set(expensive)
+    line = f"skipped (expensive): {', '.join(expensive)}; run with --method NAME"
     for more in (("--dry-run",), ("--no-evidence",)):
         assert run("explain", "the cat sat", "--method", "all", *more) == 0
         assert " ".join(capsys.readouterr().out.split()).count(line) == 1

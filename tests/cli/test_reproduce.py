@@ -216,7 +216,7 @@ def test_an_explanation_made_in_python_gets_a_command(
     assert {item["method"]: item["scores"] for item in typed["attributions"]} == _scores(first)
     expected = json.loads(first.to_json())
     assert typed["evidence"] == expected["evidence"]
-    assert typed["inside"] == expected["inside"]
+    assert typed["internals"] == expected["internals"]
 
 
 def test_what_no_command_can_say_has_none(shared: Any) -> None:

@@ -39,7 +39,7 @@ def count_forwards(module: Any) -> list[int]:
 def test_by_default_every_method_the_model_supports(shared: Any, text: str) -> None:
     cmp = heedful.explain(shared("bert").model, text)
     assert set(cmp) == set(FIRST)
-    assert cmp.refused == {}
+    assert cmp.skipped == {}
     assert cmp.x.text == text
     assert cmp.target.label == cmp.model["prediction"][0][0]
     assert all(len(a.scores) == len(cmp.x) and np.isfinite(a.scores).all() for a in cmp.values())
@@ -52,8 +52,8 @@ def test_by_default_every_method_the_model_supports(shared: Any, text: str) -> N
 def test_refused_methods_come_with_their_reason() -> None:
     cmp = heedful.explain(lambda texts: [float(len(t)) for t in texts], "the cat")
     assert set(cmp) == {"occlusion", "random"}
-    assert set(cmp.refused) == set(TRACED)
-    assert "which this model does not offer" in cmp.refused["grad-l2"]
+    assert set(cmp.skipped) == set(TRACED)
+    assert "which this model does not offer" in cmp.skipped["grad-l2"]
 
 
 def test_a_method_asked_for_by_name_that_cannot_run_is_an_error() -> None:
@@ -134,10 +134,10 @@ def test_the_budget_is_never_exceeded(fresh: Any, budget: int) -> None:
     ran = family.model.spent.unique
     assert ran <= budget
     assert ("occlusion" in cmp) == (budget >= 11)
-    assert ("occlusion" in cmp.refused) == (budget < 11)
+    assert ("occlusion" in cmp.skipped) == (budget < 11)
     if budget < 11:
-        assert f"{budget} rows left" in cmp.refused["occlusion"]
-        assert "11" in cmp.refused["occlusion"]
+        assert f"{budget} rows left" in cmp.skipped["occlusion"]
+        assert "11" in cmp.skipped["occlusion"]
 
 
 def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:

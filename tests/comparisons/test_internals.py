@@ -38,7 +38,7 @@ def test_what_words_did_alone_is_what_the_model_does(model: Any, seen: Compariso
     x, target = seen.x, seen.target
     d = len(x.units("word"))
     whole, one_out = np.ones((1, d), bool), ~np.eye(d, dtype=bool)
-    found = {removal.operator: removal for removal in seen.inside.removals}
+    found = {removal.operator: removal for removal in seen.internals.removals}
     assert {"delete", seen["occlusion"].params["operator"]} <= set(found)
     for operator, removal in found.items():
         truth = model.rows(x, target, whole, operator) - model.rows(x, target, one_out, operator)
@@ -51,7 +51,7 @@ def test_what_words_did_alone_is_what_the_model_does(model: Any, seen: Compariso
 
 
 def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Comparison) -> None:
-    removal = next(r for r in seen.inside.removals if r.curves)
+    removal = next(r for r in seen.internals.removals if r.curves)
     assert removal.operator == "delete"
     assert set(removal.curves) == {"occlusion", "grad-x-input", "attention-avg"}
     d = len(seen.x.units("word"))
@@ -83,16 +83,16 @@ def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_word_that_was_never_removed_is_not_guessed(model: Any) -> None:
     found = heedful.explain(model, TEXT, ["grad-x-input"], evidence=True)
-    (removal,) = found.inside.removals
+    (removal,) = found.internals.removals
     unknown = [not math.isfinite(value) for value in removal.alone]
     assert any(unknown)
     cells = re.findall(r'<td class="actual[^"]*"[^>]*>([^<]*)</td>', page(found))
     assert [cell == "–" for cell in cells] == unknown
-    assert heedful.explain(model, TEXT, ["grad-x-input"], evidence=False).inside.removals == ()
+    assert heedful.explain(model, TEXT, ["grad-x-input"], evidence=False).internals.removals == ()
 
 
 def test_where_it_looked_is_the_attention_of_that_layer(model: Any, seen: Comparison) -> None:
-    looked = seen.inside.looked
+    looked = seen.internals.looked
     assert looked is not None
     last = [word.score for word in seen["attention-avg"].words()]
     assert list(looked.weights[-1]) == pytest.approx(last, abs=1e-6)
@@ -103,12 +103,12 @@ def test_where_it_looked_is_the_attention_of_that_layer(model: Any, seen: Compar
 
 def test_it_comes_back_from_disk(seen: Comparison, tmp_path: Path) -> None:
     again = Comparison.load(seen.save(tmp_path / "run"))
-    assert repr(again.inside) == repr(seen.inside)
+    assert repr(again.internals) == repr(seen.internals)
     old = seen.to_dict()
-    del old["inside"]  # a run of before
+    del old["internals"]  # a run of before
     from heedful.comparisons.run_folder import comparison_from_dict
 
-    assert comparison_from_dict(old).inside.removals == ()
+    assert comparison_from_dict(old).internals.removals == ()
 
 
 def test_claims_stand_beside_facts_with_their_rank_agreement(seen: Comparison) -> None:
@@ -118,7 +118,7 @@ def test_claims_stand_beside_facts_with_their_rank_agreement(seen: Comparison) -
     table = re.search(r'<table class="sortable what-if">(.*?)</table>', source, re.DOTALL)
     assert table is not None
     last = re.findall(r"<td>([^<]*)</td>", table[1].split('class="gap last"')[1])
-    fullest = max(seen.inside.removals, key=lambda r: sum(map(math.isfinite, r.alone)))
+    fullest = max(seen.internals.removals, key=lambda r: sum(map(math.isfinite, r.alone)))
     assert last.count("τ") == 1
     shown = [cell for cell in last if re.match("[−\\d]", cell)]
     truth = []
@@ -144,12 +144,12 @@ def test_features_of_a_dictionary_stand_on_the_page(model: Any, seen: Comparison
     sae = SAE(Config("relu", 32, 40, source={"site": "blocks.1.resid"}), *weights)
     found = with_features(seen, model, sae)
     truth = explain_features(model, sae, seen.x, seen.target, 8)
-    assert found.inside.fired is not None
-    assert [f.feature for f in found.inside.fired.features] == [f.index for f in truth.features]
-    assert [f.effect for f in found.inside.fired.features] == [f.effect for f in truth.features]
+    assert found.internals.fired is not None
+    assert [f.feature for f in found.internals.fired.features] == [f.index for f in truth.features]
+    assert [f.effect for f in found.internals.fired.features] == [f.effect for f in truth.features]
     assert f">{truth.features[0].index}</th>" in page(found).split("Which features fired")[1]
     whole = heedful.explain(model, TEXT, ["occlusion"], features=sae)
-    assert whole.inside.fired == found.inside.fired
+    assert whole.internals.fired == found.internals.fired
 
 
 def test_sparklines_of_the_terminal(seen: Comparison) -> None:
@@ -162,11 +162,12 @@ def test_sparklines_of_the_terminal(seen: Comparison) -> None:
     out = StringIO()
     Console(file=out, width=120).print(render(seen, 120))
     drawn = re.findall("[▁▂▃▄▅▆▇█]{4,}", out.getvalue().split("skill")[1].split("0 is the mean")[0])
-    removal = next(r for r in seen.inside.removals if r.curves)
+    removal = next(r for r in seen.internals.removals if r.curves)
     assert len(drawn) == len(removal.curves) + 1
     assert {len(line) for line in drawn} == {len(removal.band)}
     assert not any(
-        "▁" <= sign <= "█" for sign in str(replace(seen, inside=heedful.core.internals.Internals()).verdict)
+        "▁" <= sign <= "█"
+        for sign in str(replace(seen, internals=heedful.core.internals.Internals()).verdict)
     )
 
 

@@ -101,7 +101,7 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
     assert made.weighing == 2 + 2 * bins * orders  # two metrics; the same bin is run once
     data = made.to_dict()
     assert data["rows"] == made.most_rows >= max(row["most"] for row in data["methods"])
-    assert set(data["refused"]) >= {"anchors", "search"}
+    assert set(data["skipped"]) >= {"anchors", "search"}
 
 
 def test_a_long_run_is_timed_by_a_batch(fresh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +144,8 @@ def test_no_budget_is_exceeded_by_all_methods_together(budget: int, long: bool, 
     found = heedful.explain(family.model, text, budget=budget, long="window")
     assert family.model.spent.unique <= budget
     assert sum(a.cost.unique for a in found.values()) <= budget
-    for name, why in found.refused.items():
-        if registry.get(name).dear or missing(family.model, registry.get(name).needs):
+    for name, why in found.skipped.items():
+        if registry.get(name).expensive or missing(family.model, registry.get(name).needs):
             continue
         assert "rows left and this method asks for" in why, name
     assert "random" in found
@@ -159,7 +159,7 @@ def test_sampled_methods_share_what_is_left(fresh: Any) -> None:
     params = {name: {"precision": 0.0} for name in ("lime", "kernel-shap")}
     found = heedful.explain(family.model, TEXTS[2], methods, budget=200, params=params)
     words = len(found.x.word_spans)
-    assert not found.refused
+    assert not found.skipped
     assert found["occlusion"].cost.unique == words + 1
     rest = 200 - words - 1
     for name in ("lime", "kernel-shap"):

@@ -164,11 +164,11 @@ def test_it_says_by_what_words_are_removed(shared: Any) -> None:
 
 def test_a_test_is_made_where_it_is_cheap(bag: Any) -> None:
     """1,000 rows of the method pay for 19 random orders; the 11 of occlusion do not, so counts are all."""
-    dear = heedful.explain(bag, TEXT, "lime", evidence=True, params={"lime": {"samples": 900}})
+    expensive = heedful.explain(bag, TEXT, "lime", evidence=True, params={"lime": {"samples": 900}})
     cheap = heedful.explain(bag, TEXT, ["occlusion", "lime"], evidence=True)
     assert "--draws 39" in cheap.verdict
     assert len(cheap.evidence[0].orders) == 20
-    assert "p = " in dear.verdict or len(dear.evidence[0].orders) == 20
+    assert "p = " in expensive.verdict or len(expensive.evidence[0].orders) == 20
     asked = heedful.explain(bag, TEXT, ["occlusion", "lime"], evidence=True, draws=39)
     assert len(asked.evidence[0].orders) == 39
     assert "corrected for 2 methods" in asked.verdict

@@ -272,7 +272,7 @@ def test_precision_and_samples_stop_it(model: Any) -> None:
 def test_a_budget_is_kept(model: Any) -> None:
     found = heedful.explain(model, TEXT, "lime", budget=80, params={"lime": {"precision": 0.0}})
     assert found["lime"].cost.unique <= 80
-    assert "lime" in heedful.explain(model, TEXT, ["lime", "grad-l2"], budget=20).refused
+    assert "lime" in heedful.explain(model, TEXT, ["lime", "grad-l2"], budget=20).skipped
 
 
 @pytest.mark.parametrize("unit", ["token", "sentence"])

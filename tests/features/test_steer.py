@@ -196,7 +196,7 @@ def test_gradients_flow_through(shared: Callable[[str], Any]) -> None:
             return float(run(model)[0, -1, 7])
 
     with steer(model, sae, {5: 2.0}), reading(model, [SITE]) as seen, torch.enable_grad():
-        logits, _ = model.backend.graded(inputs_of(model))
+        logits, _ = model.backend.forward_with_grad(inputs_of(model))
         (grad,) = torch.autograd.grad(logits[0, -1, 7], seen[SITE])
     slope = float((grad[0] @ sae.W_dec[5]).sum())
     assert slope == pytest.approx((logit(2.01) - logit(1.99)) / 0.02, rel=2e-2, abs=1e-3)

@@ -155,7 +155,7 @@ def test_means_are_over_all_tokens_of_all_texts(shared: Any) -> None:
             x = family.x(text)
             target = family.model.target(x, spec) if name == "t5" else None
             with family.model.attending(look):
-                family.model.attended(x, target)
+                family.model.attention_only(x, target)
         found = heedful.head_means(family.model, texts, answers=answers if name == "t5" else None)
         assert found.values.keys() == seen.keys()
         for site, parts in seen.items():

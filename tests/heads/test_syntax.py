@@ -231,7 +231,7 @@ def test_accuracy_by_hand_from_the_models_own_maps(shared: Callable[[str], Any],
     hits = asked = 0
     for one in sentences:
         x = family.model.encode(one.text)
-        maps = family.model.backend.attended(_inputs(family, x)).attentions[1][0, 2].detach().numpy()
+        maps = family.model.backend.attention_only(_inputs(family, x)).attentions[1][0, 2].detach().numpy()
         for word in one.words:
             if word.relation in ("root", "punct"):
                 continue

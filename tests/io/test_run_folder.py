@@ -82,7 +82,7 @@ def builders(draw: st.DrawFn) -> Callable[[], Comparison]:
 
 def same(a: Comparison, b: Comparison) -> None:
     """Equal to the last bit, nan where nan was."""
-    assert (a.model, a.settings, a.refused, list(a)) == (b.model, b.settings, b.refused, list(b))
+    assert (a.model, a.settings, a.skipped, list(a)) == (b.model, b.settings, b.skipped, list(b))
     for one, two in zip(a.attributions, b.attributions, strict=True):
         assert (one.x, one.target, one.params, one.signed, one.base, one.cost, one.notes) == (
             two.x, two.target, two.params, two.signed, two.base, two.cost, two.notes

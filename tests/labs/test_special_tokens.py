@@ -70,7 +70,7 @@ def test_a_token_put_twice(model: Any) -> None:
     both = lab.twice(x, last)
     assert both.tokens == (*x.tokens, x.tokens[last])
     assert lab.twice(x, 1).ids == (x.ids[0], x.ids[1], x.ids[1], *x.ids[2:])
-    assert len(model.attended(both).attentions[0][0]) == len(x) + 1
+    assert len(model.attention_only(both).attentions[0][0]) == len(x) + 1
 
 
 class Planted:
@@ -82,7 +82,7 @@ class Planted:
     def encode(self, text: str, long: str = "error") -> Any:
         return self.real.encode(text, long=long)
 
-    def attended(self, x: Any) -> Any:
+    def attention_only(self, x: Any) -> Any:
         later = [place for word in lab.words_of(x) if word.split for place in word.places]
         keys = np.where(x.special, self.special, 1.0)
         keys[later] = self.piece

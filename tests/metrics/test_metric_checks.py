@@ -15,12 +15,15 @@ from heedful.checks import metrics as m
 from heedful.core import registry
 from heedful.core.registry import Metric
 
-DEAR = "implementation-invariance"  # builds a hundred networks; its own tests are quick
+EXPENSIVE = "implementation-invariance"  # builds a hundred networks; its own tests are quick
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name == DEAR else name for name in registry.metrics()],
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == EXPENSIVE else name
+        for name in registry.metrics()
+    ],
 )
 def test_every_metric(name: str) -> None:
     check_metric(name)

@@ -277,7 +277,7 @@ def test_a_pass_ends_where_the_last_site_is_seen(shared: Any) -> None:
 def test_gradients_flow_through_what_is_read(shared: Any) -> None:
     family = shared("llama")
     with reading(family.model, ["blocks.0.resid"]) as seen, torch.enable_grad():
-        logits, _ = family.model.backend.graded(batch(family))
+        logits, _ = family.model.backend.forward_with_grad(batch(family))
     (grad,) = torch.autograd.grad(logits[0, 3, 7], seen["blocks.0.resid"])
     assert (grad[0, :4] != 0).any()
     assert not (grad[0, 4:] != 0).any(), "a later token"
@@ -383,8 +383,8 @@ def test_what_has_no_sites_is_refused_in_words(shared: Any) -> None:
     with pytest.raises(HeedfulError, match=r"no site 'blocks.7.resid'.*blocks.0.resid"):
         width(model, "blocks.7.resid")
     for edit in (lambda x: x[:, :1], lambda x: None):
-        refused = pytest.raises(HeedfulError, match=r"the edit at blocks\.0\.mlp gave")
-        with refused, changing(model, "blocks.0.mlp", edit):
+        skipped = pytest.raises(HeedfulError, match=r"the edit at blocks\.0\.mlp gave")
+        with skipped, changing(model, "blocks.0.mlp", edit):
             run(shared("gpt2"), batch(shared("gpt2")))
 
 

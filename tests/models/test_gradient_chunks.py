@@ -34,7 +34,7 @@ def test_a_chunk_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) ->
     x, target = question(model)
     points = torch.stack([share * model.lookup(x, target) for share in (0.2, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0)])
     expected = model.gradients(x, target, points)
-    run, sizes = model.backend.graded, []
+    run, sizes = model.backend.forward_with_grad, []
 
     def small_machine(inputs: Any) -> Any:
         if len(inputs.ids) > 2:
@@ -44,7 +44,7 @@ def test_a_chunk_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(len(inputs.ids))
         return run(inputs)
 
-    monkeypatch.setattr(model.backend, "graded", small_machine)
+    monkeypatch.setattr(model.backend, "forward_with_grad", small_machine)
     before = model.spent
     found = model.gradients(x, target, points)
     for ours, theirs in zip(found, expected, strict=True):
@@ -65,6 +65,6 @@ def test_other_errors_and_a_point_that_never_fits_are_raised(
     def broken(inputs: Any) -> Any:
         raise RuntimeError(message)
 
-    monkeypatch.setattr(model.backend, "graded", broken)
+    monkeypatch.setattr(model.backend, "forward_with_grad", broken)
     with pytest.raises(RuntimeError, match=message):
         model.gradients(x, target, points)

@@ -68,7 +68,7 @@ def compare(
         )
     model = {"name": "zoo:toy", "kind": "classifier", "prediction": [["positive", 0.93], ["negative", 0.07]]}
     settings = {"seed": 0, "unit": "word", "versions": {"heedful": "0"}, "seconds": 1.0}
-    return Comparison(tuple(items), **{"model": model, "settings": settings, "refused": {}, **more})
+    return Comparison(tuple(items), **{"model": model, "settings": settings, "skipped": {}, **more})
 
 
 def side_of(labels: Sequence[str], words: Sequence[int]) -> MapAxis:
@@ -146,4 +146,4 @@ def hostile() -> Comparison:
     evil = "<b>evil</b></title><script>alert(2)</script>"
     model = {"name": evil, "kind": "classifier", "prediction": [[evil, 0.9], ["ok", 0.1]]}
     settings = {"unit": "word", "source": evil, "versions": {"x": evil}}
-    return compare(HOSTILE, model=model, settings=settings, refused={"<i>m</i>": evil})
+    return compare(HOSTILE, model=model, settings=settings, skipped={"<i>m</i>": evil})

@@ -46,13 +46,13 @@ def evidence(method: str, metric: str | None = None) -> Evidence:
 def explanation() -> Any:
     model = {"name": EVIL, "kind": "classifier", "prediction": [[EVIL, 0.9], ["ok", 0.1]]}
     settings = {"unit": "word", "source": EVIL, "versions": {"x": EVIL}, "seed": 0}
-    found = compare(EVIL, model=model, settings=settings, refused={EVIL: EVIL})
+    found = compare(EVIL, model=model, settings=settings, skipped={EVIL: EVIL})
     orders = tuple(np.linspace(-0.1, 0.3, 20))
     weighed = tuple(
         replace(evidence(method, "aopc"), n=1, orders=orders, family="remove-top")
         for method in ("lime", "grad-l2")
     )
-    return replace(found, evidence=weighed, inside=seen(len(found.x.word_spans)))
+    return replace(found, evidence=weighed, internals=seen(len(found.x.word_spans)))
 
 
 def audit() -> Any:

@@ -112,7 +112,7 @@ def test_embedded_json_is_the_comparison_and_cannot_close_its_script(hostile: Co
 
 
 def test_every_section_is_there(make: Make) -> None:
-    said = Reader(page(make(refused={"lime-exact": "needs one layer"}))).said
+    said = Reader(page(make(skipped={"lime-exact": "needs one layer"}))).said
     titles = ("The text as each method sees it", "The numbers", "Do the methods agree?", "What it cost")
     facts = ("positive", "93.0 %", "needs one layer", "attention switched to eager", "zoo:toy", "control")
     more = ("Not run, and why", "Notes", "How this was made", "heedful explain", "heedful.load('zoo:toy')")
@@ -121,7 +121,7 @@ def test_every_section_is_there(make: Make) -> None:
 
 
 def test_both_columns_of_the_remarks_have_a_head(make: Make) -> None:
-    source = page(make(refused={"lime-exact": "needs one layer"}))
+    source = page(make(skipped={"lime-exact": "needs one layer"}))
     for name, heads in (("Notes", ["from", "note"]), ("Methods not run", ["method", "reason"])):
         drawn = re.search(rf'aria-label="{name}">(<table.*?</table>)', source, re.DOTALL)[1]
         assert re.findall('<th scope="col">([^<]*)</th>', drawn) == heads

@@ -48,7 +48,7 @@ def test_wide_holds_all_methods_in_one_block_and_narrow_wraps(make: Make) -> Non
 
 
 def test_says_prediction_target_cost_notes_and_control(make: Make) -> None:
-    text = printed(make(refused={"lime-exact": "needs one layer"}), 120)
+    text = printed(make(skipped={"lime-exact": "needs one layer"}), 120)
     answer = ("predicts positive  93.0 %", "the logit of “positive”, which is 2.5", "The random control")
     footer = ("forwards", "backwards", "1,234", "special", "attention switched to eager", "(control)")
     for part in (*answer, *footer, "lime-exact not run: needs one layer"):
@@ -169,7 +169,7 @@ def test_degenerate_scores_are_shown_not_crashed_on(make: Make) -> None:
         assert "odd" in printed(odd, 80)
     single = make("one", methods=[("grad-l2", False, False), ("random", True, False)])
     assert "fewer than five words" in printed(single, 80) or "every score is the same" in printed(single, 80)
-    assert render(Comparison((), refused={"lime": "no rows"})).renderables
+    assert render(Comparison((), skipped={"lime": "no rows"})).renderables
 
 
 @pytest.mark.parametrize("unit", ["token", "sentence"])

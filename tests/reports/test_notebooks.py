@@ -75,7 +75,7 @@ def plain() -> dict[str, Callable[[], Any]]:
         "verdict": lambda: every.audit().verdict,
         "method verdict": lambda: every.audit().verdict.methods[0],
         "text": lambda: every.explanation().x,
-        "inside": lambda: every.explanation().inside,
+        "internals": lambda: every.explanation().internals,
         "sae": lambda: SAE(Config("relu", 2, 3, source={"site": evil}), *weights),
         "measured": lambda: Measured({evil: figure}, {}, {"loss": 1.0}, {"texts": evil}, (evil,)),
         "importance": lambda: Importance(**{k: v for k, v in given.items() if k in names}),

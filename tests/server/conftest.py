@@ -46,7 +46,7 @@ def address(house: app.House) -> Iterator[str]:
 
 @pytest.fixture
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine: sampling is too dear to run while one types."""
+    """Whatever the machine: sampling is too expensive to run while one types."""
     monkeypatch.setattr(live_explain, "LIVE", 0.0)
 
 

@@ -15,7 +15,7 @@ from heedful.server import job_queue
 
 pytestmark = pytest.mark.browser
 TEXT = "the food is great but the service is not good"
-DEAR = "kernel-shap"
+EXPENSIVE = "kernel-shap"
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,14 @@ def test_an_example_is_one_click_away(visit: Callable[..., Visit]) -> None:
 
 @pytest.mark.usefixtures("little_time")
 def test_a_dear_method_waits_for_a_click_and_survives_a_reload(visit: Callable[..., Visit]) -> None:
-    page = opened(visit, TEXT + " at all", f"&methods=grad-l2,{DEAR}")
-    waiting = page.tab.locator(f"#methods [data-method={DEAR}]")
+    page = opened(visit, TEXT + " at all", f"&methods=grad-l2,{EXPENSIVE}")
+    waiting = page.tab.locator(f"#methods [data-method={EXPENSIVE}]")
     assert re.search(r"model inputs", waiting.inner_text())
-    page.tab.get_by_role("button", name=f"Run {DEAR}").click()
-    page.see(f"#methods .method:not(.waits) .name:text-is('{DEAR}')")
+    page.tab.get_by_role("button", name=f"Run {EXPENSIVE}").click()
+    page.see(f"#methods .method:not(.waits) .name:text-is('{EXPENSIVE}')")
     assert "job=" in page.tab.url
     page.tab.reload()
-    page.see(f"#methods .method:not(.waits) .name:text-is('{DEAR}')")
+    page.see(f"#methods .method:not(.waits) .name:text-is('{EXPENSIVE}')")
 
 
 def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
@@ -89,11 +89,11 @@ def endless_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("little_time", "endless_jobs")
 def test_a_job_is_cancelled(visit: Callable[..., Visit]) -> None:
     long = " ".join(f"word{n}" for n in range(80))
-    page = opened(visit, long, f"&methods=grad-l2,{DEAR}")
-    page.tab.get_by_role("button", name=f"Run {DEAR}").click()
+    page = opened(visit, long, f"&methods=grad-l2,{EXPENSIVE}")
+    page.tab.get_by_role("button", name=f"Run {EXPENSIVE}").click()
     page.tab.locator("#methods .job button").click()
     page.see("#methods .job-end", "Cancelled")
-    page.see(f"#methods [data-method={DEAR}] button")
+    page.see(f"#methods [data-method={EXPENSIVE}] button")
 
 
 def test_choosing_methods(visit: Callable[..., Visit]) -> None:

@@ -19,8 +19,8 @@ def test_what_is_here(client: httpx.Client, tiny: Any) -> None:
     first, second = found["models"]
     assert (first["kind"], first["labels"], first["features"]) == ("classifier", ["negative", "positive"], 0)
     assert (second["kind"], second["features"]) == ("causal-lm", 48)
-    assert "lime-exact" in first["refused"]
-    assert "occlusion" not in first["refused"]
+    assert "lime-exact" in first["skipped"]
+    assert "occlusion" not in first["skipped"]
 
 
 def test_looking_agrees_with_the_library(client: httpx.Client, model: Any) -> None:
@@ -78,9 +78,9 @@ def test_a_target_and_a_contrast(client: httpx.Client, model: Any, tiny: Any) ->
 
 def test_unsupported_methods_are_refused_with_a_reason(client: httpx.Client) -> None:
     found = client.post("/api/look", json=ASK | {"methods": ["lime-exact", "grad-l2"]}).json()
-    (refused,) = [cost for cost in found["methods"] if cost["state"] == "refused"]
-    assert refused["method"] == "lime-exact"
-    assert "single layer" in refused["why"]
+    (skipped,) = [cost for cost in found["methods"] if cost["state"] == "skipped"]
+    assert skipped["method"] == "lime-exact"
+    assert "single layer" in skipped["why"]
 
 
 @pytest.mark.parametrize(

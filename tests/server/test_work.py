@@ -90,7 +90,7 @@ def test_a_job_is_cancelled(client: httpx.Client, house: app.House) -> None:
     assert "grad-l2" in job["result"]["html"]["methods"]  # what was finished is kept
     stored = Comparison.load(house.runs.root / job["id"])
     assert [name for name in stored if name != "random"] == ["grad-l2"]
-    assert "cancelled" in stored.refused["kernel-shap"]
+    assert "cancelled" in stored.skipped["kernel-shap"]
     assert client.get(f"/api/runs/{job['run']}").status_code == 200
     assert client.post("/api/jobs/nobody/cancel", json={}).status_code == 404
 

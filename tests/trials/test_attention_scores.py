@@ -30,7 +30,7 @@ def test_layers_are_head_means_of_the_rows_the_answer_is_read_from(shared: Any) 
         cases = prepare(shared(name).model, TEXTS)
         case = cases.cases[0]
         said = shown(cases, case)
-        maps = [layer.double().mean(0).numpy() for layer in cases.model.attended(case.x).attentions]
+        maps = [layer.double().mean(0).numpy() for layer in cases.model.attention_only(case.x).attentions]
         if name == "mean-pool":
             assert (said.readout > 0).sum() > 2
             expected = [said.readout @ layer for layer in maps]

@@ -55,13 +55,13 @@ def whole(small: Any) -> Trial:
 
 def test_tests_that_train_are_left_out_without_texts_and_said(quick: Trial) -> None:
     assert tuple(dict.fromkeys(f.test for f in quick.findings)) == ALL[:4]
-    assert tuple(quick.refused) == ALL[4:]
+    assert tuple(quick.skipped) == ALL[4:]
     assert quick.texts == 4
 
 
 def test_every_test_is_held_with_texts_to_train_on(whole: Trial) -> None:
     assert tuple(dict.fromkeys(f.test for f in whole.findings)) == (*ALL, "training")
-    assert whole.refused == {}
+    assert whole.skipped == {}
     assert tuple(whole.details) == (*ALL, "training")
     assert [said.test for said in whole.statements] == [*ALL, "training"]
     guides = [f.what for f in whole.of("guide") if f.unit == "accuracy"]
@@ -150,7 +150,7 @@ def test_ctrl_c_keeps_the_tests_that_are_finished(small: Any, monkeypatch: pytes
     monkeypatch.setattr(Court, "_adversary", stop)
     found = heedful.trial(model, texts, tests=["permutation", "adversary", "uniform"], **LIGHT)
     assert {f.test for f in found.findings} == {"permutation"}
-    assert set(found.refused) == {"adversary", "uniform"}
+    assert set(found.skipped) == {"adversary", "uniform"}
     assert found.interrupted
     with pytest.raises(KeyboardInterrupt):  # nothing is finished: nothing to keep
         heedful.trial(model, texts, tests=["adversary"], **LIGHT)

@@ -135,8 +135,8 @@ def _judging(settings: AuditSettings, d: int, methods: int) -> int:
     """Rows under one operator."""
     rng, scores = np.random.default_rng(0), np.arange(d, dtype=float)
     metrics = [registry.get_metric(name) for name in settings.metrics]
-    per_order = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and not m.shuffled)
-    shared = sum(len(m.run(scores, rng).keep) for m in metrics if m.asks == "rows" and m.shuffled)
+    per_order = sum(len(m.run(scores, rng).keep) for m in metrics if m.kind == "removal" and not m.shuffled)
+    shared = sum(len(m.run(scores, rng).keep) for m in metrics if m.kind == "removal" and m.shuffled)
     goals = [goal for goal, served in GOALS.items() if served & set(settings.metrics)]
     search = {name: param.default for name, param in registry.get("search").params.items()}
     most = 1 + d + search["beam"] * min(search["depth"], d) * min(d, SHORTLIST)

@@ -117,18 +117,18 @@ def aligned(
 ) -> tuple[list[Attribution], dict[str, str]]:
     """(attributions, method -> why its scores cannot be used)."""
     found: list[Attribution] = []
-    refused: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     chosen = next((s.target for s in given.values() if isinstance(s, Given) and s.target is not None), None)
     for method, scores in given.items():
         if isinstance(scores, str):
-            refused[method] = scores
+            skipped[method] = scores
             continue
         try:
             _check_target(scores.target, chosen, comparison, labels)
             found.append(_attribution(method, scores, comparison, unit, labels))
         except HeedfulError as error:
-            refused[method] = str(error)
-    return found, refused
+            skipped[method] = str(error)
+    return found, skipped
 
 
 def _check_target(own: Any, chosen: Any, comparison: Comparison, labels: Sequence[str]) -> None:

@@ -90,7 +90,7 @@ def settle(
         require(model, entry.needs, entry.name)
     if not wanted and methods is None:
         every = registry.explainers().values()
-        wanted = [entry for entry in every if not entry.dear and not missing(model, entry.needs)]
+        wanted = [entry for entry in every if not entry.expensive and not missing(model, entry.needs)]
     weighed = [entry.name for entry in wanted if entry.name != CONTROL]
     if both := [name for name in given if name in weighed]:
         raise HeedfulError(

@@ -121,11 +121,11 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     seed = settings.seed_of(row.number)
     run: Any = CachedModel(model)  # each row of model input is run once, whoever asks
     before = run.spent
-    groups, comparison, refused = _explained(run, row, settings, seed)
+    groups, comparison, skipped = _explained(run, row, settings, seed)
     marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)
     items = next(iter(groups.values()))
     if not items:
-        raise HeedfulError("no method has scores for this text", "; ".join(refused.values()))
+        raise HeedfulError("no method has scores for this text", "; ".join(skipped.values()))
     units = len(comparison.x.units(settings.unit))
     if not units:
         raise HeedfulError("the text has no words")
@@ -151,7 +151,7 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
             for index, word in enumerate(item.units(settings.unit))
         ],
         "texts": [(*told, units, spent.forwards, spent.unique, naive)],
-        "errors": [(row.number, method, why) for method, why in refused.items()],
+        "errors": [(row.number, method, why) for method, why in skipped.items()],
     }
 
 
@@ -160,7 +160,7 @@ def _explained(
 ) -> tuple[dict[str, list[Attribution]], Comparison, dict[str, str]]:
     """Operator that fitted -> attributions ("": operators take no turns); a comparison; method -> why not."""
     groups: dict[str, list[Attribution]] = {}
-    refused: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
     for fit in settings.rounds:
         made = plan(
@@ -169,11 +169,11 @@ def _explained(
         )  # fmt: skip
         # a method that fails on this text is left out of it, and the others go on
         comparison = carry_out(replace(made, named=False), keep_partial=False, run=run, look=False)
-        refused |= comparison.refused
+        skipped |= comparison.skipped
         found = [item for item in comparison.attributions if item.method != CONTROL]
         groups[fit if settings.turns else ""] = found
     given, why = aligned(row.given, comparison, settings.unit, run.model.labels)
-    return {fit: [*found, *given] for fit, found in groups.items()}, comparison, refused | why
+    return {fit: [*found, *given] for fit, found in groups.items()}, comparison, skipped | why
 
 
 def _named_target(given: Any) -> bool:
@@ -198,7 +198,9 @@ def _scored(
     """Every metric; where operators take turns, no operator judges what it fitted."""
     found: list[Score] = []
     for place, (fit, items) in enumerate(groups.items()):
-        asked = [name for name in settings.metrics if not place or registry.get_metric(name).asks == "rows"]
+        asked = [
+            name for name in settings.metrics if not place or registry.get_metric(name).kind == "removal"
+        ]
         scores = weigh(
             run, items, asked, [op for op in settings.operators if op != fit],
             unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
@@ -231,7 +233,7 @@ def _more_if_naive(settings: AuditSettings, units: int, methods: int, searched: 
     """Rows of metrics that remove, if nothing were shared, less the rows that `weigh` asks for."""
     chosen = [registry.get_metric(name) for name in settings.metrics]
     plans = [
-        m.run(np.arange(units, dtype=float), np.random.default_rng(0)) for m in chosen if m.asks == "rows"
+        m.run(np.arange(units, dtype=float), np.random.default_rng(0)) for m in chosen if m.kind == "removal"
     ]
     lengths = [len(found.keep) for found in plans]
     if not lengths:

@@ -143,7 +143,7 @@ def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
 
 
 def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
-    """Remembered: a function may be dear, and the first texts are looked at twice."""
+    """Remembered: a function may be expensive, and the first texts are looked at twice."""
     found: dict[int, dict[str, Any]] = {}
 
     def of(number: int, text: Any) -> dict[str, Any]:

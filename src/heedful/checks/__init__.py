@@ -60,18 +60,18 @@ def check_explainer(name: str, model: Model | None = None) -> None:
 
 def check_on(entry: Explainer, model: Model) -> None:
     """The conventions, and the promises that speak of any model, on this one."""
-    for check in (*EVERY, *(ANY[promise] for promise in sorted(entry.promises) if promise in ANY)):
+    for check in (*EVERY, *(ANY[promise] for promise in sorted(entry.properties) if promise in ANY)):
         check(entry, model)
 
 
 def check_promises(entry: Explainer) -> None:
     """The promises, on models whose answer is known."""
-    if unknown := entry.promises - KNOWN.keys() - ANY.keys():
+    if unknown := entry.properties - KNOWN.keys() - ANY.keys():
         raise HeedfulError(
             f"{entry.name} promises {', '.join(sorted(unknown))}, which no check knows",
             fix=f"Promises are: {', '.join(sorted(KNOWN.keys() | ANY.keys()))}",
         )
-    for promise in sorted(entry.promises & KNOWN.keys()):
+    for promise in sorted(entry.properties & KNOWN.keys()):
         KNOWN[promise](entry)
 
 

@@ -76,7 +76,7 @@ class Bench:
         item = again(self.model, self.x, self.target, seed)
         draws = np.random.default_rng(seed)
         return float(
-            _by_rows(self, item, draws) if self.metric.asks == "rows" else _asked(self, item, again, draws)
+            _by_rows(self, item, draws) if self.metric.kind == "removal" else _asked(self, item, again, draws)
         )
 
 

@@ -23,7 +23,7 @@ Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models of text pairs.")]
 Chat = Annotated[str | None, option(metavar="FILE", help="Chat messages (JSON) instead of a text.")]
-METHODS = "Repeat it, or separate by commas; all: all but the dear. Default: one of each kind."
+METHODS = "Repeat it, or separate by commas; all: all except expensive methods. Default: one of each kind."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "A label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]

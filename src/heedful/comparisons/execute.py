@@ -64,8 +64,8 @@ def explain(
 ) -> Comparison:
     """Explain one prediction with several methods, side by side.
 
-    methods   names, or None for every method the model supports, the dear (a pass a token or more) excepted;
-              `random`, the control, is always there
+    methods   names, or None for every method the model supports except expensive ones (a pass per token or
+              more); `random`, the control, is always there
     target    None (the prediction), a label, an index, a token, or a mapping (see heedful.models.targets)
     unit      "word", "token" or "sentence": what is removed as one by the methods that remove
     budget    most model inputs that all methods together may run, passes with gradients included
@@ -104,24 +104,24 @@ def carry_out(
     run = run or CachedModel(made.model)
     run.progress = progress
     found: dict[str, Attribution] = {}
-    refused = dict(made.refused)
+    skipped = dict(made.skipped)
     stopped: dict[str, Any] = {}
     evidence: tuple[Evidence, ...] = ()
     try:
         with run.at_most(made.settings["budget"]):
-            run_methods(run, made, found, refused)
+            run_methods(run, made, found, skipped)
             evidence, told = _weighed(run, made, found)
             stopped |= told
     except KeyboardInterrupt:
         if not keep_partial or not found.keys() - {"random"} or _twice():
             raise
-        stopped = _stop(run, made, found, refused)
+        stopped = _stop(run, made, found, skipped)
     ordered = [found[entry.name] for entry in made.chosen if entry.name in found]
     facts = made.model.facts() | made.predicted
     seconds = made.seconds_taken + time.perf_counter() - started
     settings = {**made.settings, "seconds": seconds} | stopped
     inside = _inside(run, made, ordered) if look else Internals()
-    return Comparison(tuple(ordered), facts, settings, refused, evidence, inside)
+    return Comparison(tuple(ordered), facts, settings, skipped, evidence, inside)
 
 
 def _inside(run: CachedModel, made: Plan, items: list[Attribution]) -> Internals:
@@ -147,7 +147,7 @@ def _weighed(
         return (), {"not weighed": str(error)}
 
 
-def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], refused: dict[str, str]) -> None:
+def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> None:
     """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
     order = made.order
     for index, entry in enumerate(order):
@@ -158,7 +158,7 @@ def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], ref
         except HeedfulError as error:
             if made.named and not isinstance(error, BudgetSpentError):
                 raise  # asked for by name: the reason is the answer
-            refused[entry.name] = str(error)
+            skipped[entry.name] = str(error)
             continue
         cost = replace(run.spent - before, seconds=time.perf_counter() - started)
         found[entry.name] = replace(joined, cost=cost)
@@ -230,18 +230,18 @@ def _twice() -> bool:
 
 
 def _stop(
-    run: CachedModel, made: Plan, found: dict[str, Attribution], refused: dict[str, str]
+    run: CachedModel, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]
 ) -> dict[str, Any]:
     """Say what was not finished; a sampled method is estimated from the rows it has."""
-    left = [e for e in made.order if e.name not in found and e.name not in refused]
+    left = [e for e in made.order if e.name not in found and e.name not in skipped]
     if not left:
         return {}
     current, *later = left
     if estimate := _from_memory(run, made, current):
         found[current.name] = estimate
     else:
-        refused[current.name] = "interrupted"
-    refused |= {entry.name: "interrupted before its turn" for entry in later}
+        skipped[current.name] = "interrupted"
+    skipped |= {entry.name: "interrupted before its turn" for entry in later}
     done = f"{len(found)} of {len(made.chosen)} methods"
     warnings.warn(f"interrupted in {current.name}: {done} are in the result", stacklevel=4)
     return {"interrupted": current.name}

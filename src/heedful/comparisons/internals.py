@@ -126,7 +126,7 @@ def with_features(comparison: Comparison, model: Any, sae: SAE, k: int = 8) -> C
 
     seed = int(comparison.settings.get("seed", 0))
     found = explain_features(model, sae, comparison.x, comparison.target, k, seed=seed)
-    return replace(comparison, inside=replace(comparison.inside, fired=fired(found)))
+    return replace(comparison, internals=replace(comparison.internals, fired=fired(found)))
 
 
 def fired(found: FeatureExplanation) -> ActiveFeatures:

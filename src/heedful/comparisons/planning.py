@@ -24,7 +24,7 @@ from heedful.core import registry, windows
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.model import Model, require
-from heedful.core.phrases import DEAR
+from heedful.core.phrases import EXPENSIVE
 from heedful.core.registry import Explainer, Rows
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
@@ -54,7 +54,7 @@ class Plan(NotebookRepr):
     pieces: list[Piece]
     target: Target
     chosen: list[Explainer]  # in the order they are shown
-    refused: Mapping[str, str]
+    skipped: Mapping[str, str]
     own: Mapping[str, Mapping[str, Any]]  # method -> its parameters
     named: bool  # the methods were asked for by name
     prediction: list[tuple[str, float]]
@@ -147,7 +147,7 @@ class Plan(NotebookRepr):
         ]  # fmt: skip
         together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
         together |= {"weighing": self.weighing}
-        return {**together, "parts": len(self.pieces), "methods": methods, "refused": dict(self.refused)}
+        return {**together, "parts": len(self.pieces), "methods": methods, "skipped": dict(self.skipped)}
 
 
 def plan(
@@ -172,7 +172,7 @@ def plan(
     started = time.perf_counter()
     _check_numbers(seed, budget)
     model, params = load(model), _read_params(params)
-    chosen, refused = _choose(model, methods)
+    chosen, skipped = _choose(model, methods)
     metrics = _metrics(model, methods, evidence)
     _check_params(model, chosen, params, named=methods is not None)
     x = model.encode(text, long)
@@ -193,7 +193,7 @@ def plan(
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
     made = Plan(
-        model, x, pieces, wanted, chosen, refused, own, methods is not None, prediction, settings, a_row,
+        model, x, pieces, wanted, chosen, skipped, own, methods is not None, prediction, settings, a_row,
         took, metrics if len(pieces) == 1 else (),
     )  # fmt: skip
     if not timed or made.seconds <= LONG or budget is not None:
@@ -248,10 +248,10 @@ def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]
     """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
     if methods is None:
         support = registry.support(model)
-        refused = {s.method: s.why for s in support if not s.ok}
+        skipped = {s.method: s.why for s in support if not s.ok}
         able = [registry.get(s.method) for s in support if s.ok]
-        refused |= {entry.name: DEAR for entry in able if entry.dear}
-        return [entry for entry in able if not entry.dear], refused
+        skipped |= {entry.name: EXPENSIVE for entry in able if entry.expensive}
+        return [entry for entry in able if not entry.expensive], skipped
     names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")

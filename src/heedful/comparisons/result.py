@@ -31,9 +31,9 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
     attributions: tuple[Attribution, ...]
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction(_after)
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, unit, versions: how it was made
-    refused: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
+    skipped: Mapping[str, str] = field(default_factory=dict)  # method -> why it gave nothing
     evidence: tuple[Evidence, ...] = ()  # how far the model does what the methods say, on this text
-    inside: Internals = field(
+    internals: Internals = field(
         default_factory=Internals
     )  # what removing words did, where the model looked, which features fired
 
@@ -43,7 +43,7 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
         from heedful.comparisons.single_text import said
         from heedful.metrics import sensitivity_warning
 
-        little = sensitivity_warning.of_one_text(self.inside.removals, str(self.model.get("kind")))
+        little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")))
         units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
         return said(self.evidence, self.attributions, little, units)
 

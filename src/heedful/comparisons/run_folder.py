@@ -105,9 +105,9 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "input_share_by_count": share_by_count(comparison),
         "model": to_jsonable(comparison.model),
         "settings": to_jsonable(comparison.settings),
-        "refused": to_jsonable(comparison.refused),
+        "skipped": to_jsonable(comparison.skipped),
         "evidence": [to_jsonable(asdict(found)) for found in comparison.evidence],
-        "inside": to_jsonable(asdict(comparison.inside)),
+        "internals": to_jsonable(asdict(comparison.internals)),
         "verdict": comparison.verdict if comparison.evidence else None,
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
         "agreement": to_jsonable(matrices(comparison)) if first else None,
@@ -242,8 +242,8 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
             written = _encoded(data["written_x"]) if data.get("written_x") else None
             items = tuple(_attribution(item, x, target, written) for item in data["attributions"])
         evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
-        model, settings, refused = (dict(data[name]) for name in ("model", "settings", "refused"))
-        return Comparison(items, model, settings, refused, evidence, _inside(data.get("inside") or {}))
+        model, settings, skipped = (dict(data[name]) for name in ("model", "settings", "skipped"))
+        return Comparison(items, model, settings, skipped, evidence, _inside(data.get("internals") or {}))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
 

@@ -68,7 +68,7 @@ def rows_per_order(d: int, metrics: Sequence[str] = METRICS) -> int:
     chosen = [registry.get_metric(name) for name in metrics]
     scores = np.arange(d, dtype=float)
     rng = np.random.default_rng(0)
-    keep = [m.run(scores, rng).keep for m in chosen if m.asks == "rows"]
+    keep = [m.run(scores, rng).keep for m in chosen if m.kind == "removal"]
     return sum(len(np.unique(rows, axis=0)) for rows in keep)  # the same row is run once
 
 

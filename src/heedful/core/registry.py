@@ -3,7 +3,7 @@
     @explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
     def occlusion(model, x, target, *, operator=None, seed=0) -> Attribution: ...
 
-    @metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
+    @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
     def compactness(subject, rng) -> float: ...
 
 An explainer's keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point
@@ -32,7 +32,7 @@ from heedful.core.target import Target
 
 PLUGINS = "heedful.plugins"
 PACKAGES = ("heedful.explainers", "heedful.metrics")  # every module of these registers what it has
-LIES = "When it lies:"
+LIMITATIONS = "Limitations:"
 Found = TypeVar("Found")
 Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
 Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
@@ -76,14 +76,14 @@ class Explainer(NotebookRepr):
     summary: str
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
-    dear: bool = False  # a pass a token, or thousands: runs only when named
-    promises: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
+    expensive: bool = False  # a pass a token, or thousands: runs only when named
+    properties: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
     counts: Counts | None = None
 
     @property
-    def lies(self) -> str:
+    def limitations(self) -> str:
         """When not to believe it, as its docstring tells."""
-        return when_it_lies(self.run)
+        return limitations_of(self.run)
 
     def rows(self, x: Encoded, target: Target, params: Mapping[str, Any]) -> Rows:
         """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
@@ -117,10 +117,10 @@ class Explainer(NotebookRepr):
         )
 
 
-def when_it_lies(function: Callable[..., Any]) -> str:
-    """The paragraph of a docstring that begins with "When it lies:"; "" where there is none."""
+def limitations_of(function: Callable[..., Any]) -> str:
+    """The paragraph of a docstring that begins with "Limitations:"; "" where there is none."""
     told = [part.replace("\n", " ") for part in (inspect.getdoc(function) or "").split("\n\n")]
-    return next((part.removeprefix(LIES).strip() for part in told if part.startswith(LIES)), "")
+    return next((part.removeprefix(LIMITATIONS).strip() for part in told if part.startswith(LIMITATIONS)), "")
 
 
 _explainers: dict[str, Explainer] = {}
@@ -132,8 +132,8 @@ def explainer(
     needs: set[str],
     cite: str,
     signed: bool = True,
-    dear: bool = False,
-    promises: tuple[str, ...] = (),
+    expensive: bool = False,
+    properties: tuple[str, ...] = (),
     rows: Counts | None = None,
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
     """Register a function `(model, x, target, *, params...) -> Attribution`.
@@ -159,8 +159,8 @@ def explainer(
             summary,
             signed,
             _keyword_params(function),
-            dear,
-            frozenset(promises),
+            expensive,
+            frozenset(properties),
             rows,
         )
         return function
@@ -205,20 +205,20 @@ class Metric(NotebookRepr):
 
     name: str
     run: Callable[..., Any]
-    asks: str  # "rows": (scores, rng) -> Plan; "again": (subject, rng) -> float
+    kind: str  # "removal": (scores, rng) -> Probe; "re-explain": (subject, rng) -> float
     better: str  # "high" or "low"
     cite: str
     summary: str
     best: float | None = None  # what nothing can beat; None: the best order found
     needs: frozenset[str] = frozenset()  # of the model, beyond what the explainer needs
     family: str = ""  # its voice in the verdict: "remove-top", "keep-top"; "": it takes no part
-    dear: bool = False  # explains again many times: runs only when named
+    expensive: bool = False  # explains again many times: runs only when named
     shuffled: bool = False  # the control is the method's own scores in random order
 
     @property
-    def lies(self) -> str:
+    def limitations(self) -> str:
         """When not to believe it, as its docstring tells."""
-        return when_it_lies(self.run)
+        return limitations_of(self.run)
 
 
 _metrics: dict[str, Metric] = {}
@@ -227,21 +227,21 @@ _metrics: dict[str, Metric] = {}
 def metric(
     name: str,
     *,
-    asks: str,
+    kind: str,
     better: str,
     cite: str,
     best: float | None = None,
     needs: frozenset[str] = frozenset(),
     family: str = "",
-    dear: bool = False,
+    expensive: bool = False,
     shuffled: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a metric.
 
-    asks="rows"    `(scores (d,), rng) -> Plan` (heedful.metrics.faithfulness): removal rows and what to make
-                   of their values; runs under every operator, rows shared with all other plans.
-    asks="again"   `(subject, rng) -> float` (heedful.metrics.metric_input): may explain the text, or another,
-                   again; nan where the metric says nothing about this text or method.
+    kind="removal"      `(scores (d,), rng) -> Probe` (heedful.metrics.faithfulness): rows with units removed,
+                        and the metric from their values; runs under every operator, rows shared by all
+    kind="re-explain"   `(subject, rng) -> float` (heedful.metrics.metric_input): may explain the text, or
+                        another, again; nan where the metric says nothing about this text or method
     family         of a metric that takes part in the verdict: "remove-top" or "keep-top". Metrics of one
                    family share one voice
     shuffled       of a metric whose rows do not depend on the scores: its control is the method's own scores
@@ -251,17 +251,17 @@ def metric(
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in _metrics and _metrics[name].run.__module__ != function.__module__:
             raise ValueError(f"two metrics are called {name!r}")
-        if asks not in ("rows", "again") or better not in ("high", "low"):
-            raise ValueError(f"{name}: asks is 'rows' or 'again', better is 'high' or 'low'")
-        if family and (asks != "rows" or shuffled):
+        if kind not in ("removal", "re-explain") or better not in ("high", "low"):
+            raise ValueError(f"{name}: kind is 'removal' or 're-explain', better is 'high' or 'low'")
+        if family and (kind != "removal" or shuffled):
             raise ValueError(
                 f"{name}: a metric of the verdict removes words, and its control is random orders"
             )
-        if asks == "again" and best is None:
+        if kind == "re-explain" and best is None:
             raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _metrics[name] = Metric(
-            name, function, asks, better, cite, summary, best, needs, family, dear, shuffled
+            name, function, kind, better, cite, summary, best, needs, family, expensive, shuffled
         )
         return function
 
@@ -294,9 +294,9 @@ def forget(name: str) -> None:
 
 
 def metrics() -> dict[str, Metric]:
-    """Every registered metric by name, those that ask for rows first."""
+    """Every registered metric by name, those that remove words first."""
     _import_all()
-    return dict(sorted(_metrics.items(), key=lambda item: (item[1].asks != "rows", item[0])))
+    return dict(sorted(_metrics.items(), key=lambda item: (item[1].kind != "removal", item[0])))
 
 
 def get_metric(name: str) -> Metric:

@@ -117,7 +117,7 @@ class AnchorPrecision:
     needs={"rows"},
     cite="Ribeiro, Singh & Guestrin 2018",
     signed=False,
-    dear=True,
+    expensive=True,
     rows=lambda x, target, p: (1 + LEAST, 1 + p["samples"]),
 )
 def anchors(
@@ -135,7 +135,7 @@ def anchors(
 ) -> Attribution:
     """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside.
 
-    When it lies: The anchor holds for texts with words replaced or removed as the sampler does; for other
+    Limitations: The anchor holds for texts with words replaced or removed as the sampler does; for other
     texts nothing was tried. An anchor of the whole text says only that the prediction is fragile.
     """
     if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= LEAST):

@@ -58,13 +58,13 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
     needs={"attentions"},
     cite="Abnar & Zuidema 2020",
     signed=False,
-    dear=True,
-    promises=("symmetric",),
+    expensive=True,
+    properties=("symmetric",),
 )
 def attention_flow(model: Model, x: Encoded, target: Target, *, limit: int = 128) -> Attribution:
     """Maximum flow from where the answer is read to each token, with attention weights as capacities.
 
-    When it lies: It inherits attention's blindness to values, and counts paths that carry nothing. On long
+    Limitations: It inherits attention's blindness to values, and counts paths that carry nothing. On long
     texts flows even out and the ranking follows position.
     """
     return flow(model.trace(x, target), limit)

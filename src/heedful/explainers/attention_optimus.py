@@ -103,8 +103,8 @@ def rft(weights: Floats, deltas: Floats) -> float:
     needs={"attentions", "rows"},
     cite="Mylonas, Mollas & Tsoumakas 2023",
     signed=False,
-    dear=True,
-    promises=("symmetric",),
+    expensive=True,
+    properties=("symmetric",),
     rows=lambda x, target, p: len(x.units("token")) + 2,
 )
 def attention_optimus(
@@ -112,7 +112,7 @@ def attention_optimus(
 ) -> Attribution:
     """The layers, heads and reading of attention that best predict what removing each token does.
 
-    When it lies: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
+    Limitations: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
     circular for it. On short texts it fits noise.
     """
     operator = operator or ("unk" if "unk" in model.operators else model.operators[0])

@@ -120,12 +120,12 @@ def as_attribution(
     needs={"attentions"},
     cite="Abnar & Zuidema 2020",
     signed=False,
-    promises=("symmetric",),
+    properties=("symmetric",),
 )
 def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
     """Attention multiplied through all layers, residual stream included: what the answer is made of.
 
-    When it lies: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
+    Limitations: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
     part, where much of the computation is. The same for every class.
     """
     trace = model.trace(x, target)

@@ -83,12 +83,12 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     needs={"attentions", "gradients"},
     cite="Chefer, Gur & Wolf 2021 (ICCV)",
     signed=False,
-    promises=("symmetric",),
+    properties=("symmetric",),
 )
 def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
     """Attention weighted by the target's gradient, positive part, carried through all layers.
 
-    When it lies: Negative contributions are thrown away, so a word that speaks against the target looks
+    Limitations: Negative contributions are thrown away, so a word that speaks against the target looks
     unimportant. Saturated attention has no gradient and gets no relevance.
     """
     trace = model.trace(x, target)

@@ -58,13 +58,13 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
     needs={"attentions", "relevance"},
     cite="Chefer, Gur & Wolf 2021 (CVPR)",
     signed=False,
-    promises=("symmetric",),
+    properties=("symmetric",),
     rows=lambda x, target, p: 2,
 )
 def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
     """Relevance of attention weights times their gradient, positive part, multiplied through the layers.
 
-    When it lies: The rules conserve relevance by construction whether or not the model works that way; the
+    Limitations: The rules conserve relevance by construction whether or not the model works that way; the
     positive part alone is kept. What biases and norms receive is lost to the words.
     """
     trace = model.trace(x, target)

@@ -83,12 +83,12 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     "gradient-exact",
     needs={"one-layer"},
     cite="Lopardo, Precioso & Garreau 2024",
-    promises=("gradient-x-input", "unused", "symmetric"),
+    properties=("gradient-x-input", "unused", "symmetric"),
 )
 def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x-input") -> Attribution:
     """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
 
-    When it lies: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
+    Limitations: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
     words that work together) is missed exactly.
     """
     if reduce not in ("x-input", "avg"):
@@ -140,7 +140,7 @@ def _solved(
     )
 
 
-@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021", promises=("symmetric",))
+@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021", properties=("symmetric",))
 def lime_exact(
     model: Model,
     x: Encoded,
@@ -151,7 +151,7 @@ def lime_exact(
 ) -> Attribution:
     """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
 
-    When it lies: Without sampling, the same linear view: words that work together are told apart wrongly, and
+    Limitations: Without sampling, the same linear view: words that work together are told apart wrongly, and
     the bandwidth decides how far around one looks.
     """
     return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
@@ -161,12 +161,12 @@ def lime_exact(
     "shapley-exact",
     needs={"one-layer"},
     cite="Shapley 1953; Owen 1972",
-    promises=("complete", "unused", "symmetric"),
+    properties=("complete", "unused", "symmetric"),
 )
 def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
     """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
 
-    When it lies: Exact for the game in which removed words are unknown ones; another kind of removal is
+    Limitations: Exact for the game in which removed words are unknown ones; another kind of removal is
     another game. Redundant words share the credit.
     """
     return _solved(model, x, target, unit, ratio_game.shapley)

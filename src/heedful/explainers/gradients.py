@@ -41,12 +41,12 @@ def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> At
     "grad-avg",
     needs={"gradients"},
     cite="Simonyan et al. 2014",
-    promises=("gradient-mean", "unused", "symmetric"),
+    properties=("gradient-mean", "unused", "symmetric"),
 )
 def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
     """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel.
 
-    When it lies: Coordinates of opposite sign cancel: a word that matters much may score zero. The mean over
+    Limitations: Coordinates of opposite sign cancel: a word that matters much may score zero. The mean over
     coordinates has no meaning that survives a rotation of the embeddings.
     """
     trace = model.trace(x, target)
@@ -70,12 +70,12 @@ def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
     needs={"gradients"},
     cite="Simonyan et al. 2014",
     signed=False,
-    promises=("gradient-l1", "unused", "symmetric"),
+    properties=("gradient-l1", "unused", "symmetric"),
 )
 def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     """L1 norm of the gradient: how strongly the output reacts to this token, in no direction.
 
-    When it lies: It says that the output reacts, not how or in which direction; rare tokens with unusual
+    Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
     trace = model.trace(x, target)
@@ -87,12 +87,12 @@ def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     needs={"gradients"},
     cite="Simonyan et al. 2014",
     signed=False,
-    promises=("gradient-l2", "unused", "symmetric"),
+    properties=("gradient-l2", "unused", "symmetric"),
 )
 def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     """L2 norm of the gradient: how strongly the output reacts to this token, in no direction.
 
-    When it lies: It says that the output reacts, not how or in which direction; rare tokens with unusual
+    Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
     trace = model.trace(x, target)
@@ -103,12 +103,12 @@ def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     "grad-x-input",
     needs={"gradients"},
     cite="Shrikumar et al. 2016",
-    promises=("linear", "gradient-x-input", "unused", "symmetric"),
+    properties=("linear", "gradient-x-input", "unused", "symmetric"),
 )
 def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
     """Gradient times embedding: the first-order effect of scaling this token's embedding to zero.
 
-    When it lies: It is a straight line drawn at one point: words that work only together, and saturated
+    Limitations: It is a straight line drawn at one point: words that work only together, and saturated
     outputs, are misjudged. An embedding of zero is no neutral word.
     """
     trace = model.trace(x, target)

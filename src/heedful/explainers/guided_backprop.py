@@ -24,12 +24,12 @@ from heedful.models.guided_relu import GuidedRelu
     "guided-backprop",
     needs={"gradients", "relu"},
     cite="Springenberg et al. 2015",
-    promises=("unused", "symmetric"),
+    properties=("unused", "symmetric"),
 )
 def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
     """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
 
-    When it lies: It restores edges of the input and hardly depends on the weights of the last layers:
+    Limitations: It restores edges of the input and hardly depends on the weights of the last layers:
     explanations of random networks look alike.
     """
     read = embeds_read(model, x, target)  # (T + W, d)

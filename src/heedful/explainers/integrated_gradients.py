@@ -48,7 +48,7 @@ Panel = tuple[float, float]
     "integrated-gradients",
     needs={"gradients"},
     cite="Sundararajan, Taly & Yan 2017",
-    promises=("linear", "complete", "unused", "symmetric"),
+    properties=("linear", "complete", "unused", "symmetric"),
     rows=lambda x, target, p: (2 * PANELS + 1, max(2 * PANELS + 1, p["most"])),
 )
 def integrated_gradients(
@@ -62,7 +62,7 @@ def integrated_gradients(
 ) -> Attribution:
     """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
 
-    When it lies: The answer belongs to its baseline, and the path runs through embeddings that are no words.
+    Limitations: The answer belongs to its baseline, and the path runs through embeddings that are no words.
     Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
     """
     baseline = baseline or default_baseline(model)
@@ -167,7 +167,7 @@ def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> 
     "smoothgrad",
     needs={"gradients"},
     cite="Smilkov et al. 2017",
-    promises=("linear", "unused", "symmetric"),
+    properties=("linear", "unused", "symmetric"),
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(
@@ -175,7 +175,7 @@ def smoothgrad(
 ) -> Attribution:
     """Gradient times embedding, the gradient averaged over noisy copies of the text.
 
-    When it lies: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
+    Limitations: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
     changes the ranking. Saturation is softened, not cured.
     """
     if samples < 4:

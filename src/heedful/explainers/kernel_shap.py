@@ -39,7 +39,7 @@ ROWS = 256
     "kernel-shap",
     needs={"rows"},
     cite="Lundberg & Lee 2017; Covert & Lee 2021",
-    promises=("linear", "complete", "unused", "symmetric"),
+    properties=("linear", "complete", "unused", "symmetric"),
     rows=lambda x, target, p: sampled_over(
         len(x.units(p["unit"])), target, lambda d: sampled(d, p["samples"], ROWS, p["exact"])
     ),
@@ -58,7 +58,7 @@ def kernel_shap(
 ) -> Attribution:
     """Shapley values: each word's share of the difference between the text and the empty text.
 
-    When it lies: Removing words makes texts the model has not seen, and the values average over all of them.
+    Limitations: Removing words makes texts the model has not seen, and the values average over all of them.
     Redundant words share the credit, so each of two decisive words looks half as important.
     """
     written, operator = model.written(target), operator or model.operators[0]

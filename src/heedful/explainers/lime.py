@@ -43,7 +43,7 @@ ROWS = {"adjusted": 256, "published": 5000}
     "lime",
     needs={"rows"},
     cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
-    promises=("linear", "symmetric"),
+    properties=("linear", "symmetric"),
     rows=lambda x, target, p: sampled_over(
         len(x.units(p["unit"])), target, lambda d: sampled(d, p["samples"], ROWS.get(p["variant"], 0))
     ),
@@ -65,7 +65,7 @@ def lime(
 ) -> Attribution:
     """How much each word adds, in the linear model nearest to this one around the text.
 
-    When it lies: It explains the linear model nearest to this one around the text, and how near that is
+    Limitations: It explains the linear model nearest to this one around the text, and how near that is
     stands in the fit, not in the scores. Bandwidth and feature selection change the answer; the seed changes
     it within the errors shown.
     """

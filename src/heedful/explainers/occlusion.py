@@ -23,7 +23,7 @@ from heedful.modalities.operators import read, removable, spread
     "occlusion",
     needs={"rows"},
     cite="Zeiler & Fergus 2014",
-    promises=("linear", "unused", "symmetric"),
+    properties=("linear", "unused", "symmetric"),
     rows=lambda x, target, p: len(x.units(p["unit"])) + len(target.given) + 1,
 )
 def occlusion(
@@ -31,7 +31,7 @@ def occlusion(
 ) -> Attribution:
     """The drop of the output when this word alone is removed.
 
-    When it lies: One word at a time: where two words say the same, removing either changes nothing and both
+    Limitations: One word at a time: where two words say the same, removing either changes nothing and both
     score zero. The answer depends on how the word is removed.
     """
     written = model.written(target)

@@ -19,7 +19,7 @@ from heedful.modalities.operators import read, removable, spread
 def random(model: Model, x: Encoded, target: Target, *, unit: str = "word", seed: int = 0) -> Attribution:
     """The control: what an explanation that knows nothing looks like.
 
-    When it lies: Always. That is its use: whatever looks no better than it has shown nothing.
+    Limitations: Always. That is its use: whatever looks no better than it has shown nothing.
     """
     written = model.written(target)
     groups = removable(x, written, unit)

@@ -59,12 +59,12 @@ def _attribution(trace: Trace, layer: int, over_heads: Callable[[Tensor], Tensor
 
 
 @explainer(
-    "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+    "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, averaged over the heads of one layer.
 
-    When it lies: A head may look at a token and use nothing of it, and what it uses may come from other
+    Limitations: A head may look at a token and use nothing of it, and what it uses may come from other
     tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
     """
     trace = model.trace(x, target)
@@ -72,12 +72,12 @@ def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) 
 
 
 @explainer(
-    "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, promises=("symmetric",)
+    "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, the largest over the heads of one layer.
 
-    When it lies: One head that looks at punctuation in every text wins every text. A large weight on a token
+    Limitations: One head that looks at punctuation in every text wins every text. A large weight on a token
     with a small value vector does nothing.
     """
     trace = model.trace(x, target)

@@ -51,7 +51,7 @@ def _rows(d: int, beam: int, depth: int, shortlist: int) -> tuple[int, int]:
     needs={"rows"},
     cite="Zhou & Shah 2022",
     signed=False,
-    dear=True,
+    expensive=True,
     rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["depth"], p["shortlist"]),
 )
 def search(
@@ -68,7 +68,7 @@ def search(
 ) -> Attribution:
     """The best deletion order a beam search finds: the ceiling for deletion metrics.
 
-    When it lies: It is made of the deletions it is judged by: a ceiling for metrics, not an explanation to
+    Limitations: It is made of the deletions it is judged by: a ceiling for metrics, not an explanation to
     show to people.
     """
     if beam < 1 or depth < 1 or shortlist < 1:

@@ -63,14 +63,14 @@ def _rows(x: Encoded, target: Target) -> int:
     needs={"attentions", "values"},
     cite="Mohebbi et al. 2023",
     signed=False,
-    dear=True,
-    promises=("symmetric",),
+    expensive=True,
+    properties=("symmetric",),
     rows=lambda x, target, p: _rows(x, target),
 )
 def value_zeroing(model: Model, x: Encoded, target: Target) -> Attribution:
     """How far each layer's output turns when a token's value is zeroed, multiplied through the layers.
 
-    When it lies: It measures how far representations turn, not what that does to the answer: a token may
+    Limitations: It measures how far representations turn, not what that does to the answer: a token may
     change everything but the output.
     """
     trace = model.trace(x, target)

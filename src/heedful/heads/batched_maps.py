@@ -108,7 +108,7 @@ def _run(model: Any, rows: list[InputRow], indices: list[int], logits: bool) -> 
         torch.inference_mode(False),
         torch.no_grad(),
     ):
-        out = model.backend.traced(inputs) if logits else model.backend.attended(inputs)
+        out = model.backend.traced(inputs) if logits else model.backend.attention_only(inputs)
     if logits:
         told = out.logits.detach().float().cpu()
         model.refuse_nan(told, inputs)

@@ -56,7 +56,7 @@ class Captured:
 
 def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) -> Captured:
     """Maps of the whole text; see `heedful.attention`."""
-    if not hasattr(model, "attended"):
+    if not hasattr(model, "attention_only"):
         raise _shows_none(model, "it is a function of texts, not a transformer")
     wish = _wish(model, x, spec, answer)
     needed = gradients and model.kind != "encoder"
@@ -74,7 +74,7 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
     elif gradients:
         notes = (f"no gradients: {why}",)
     partial = found is None or (target is not None and target.position is not None)
-    seen = model.attended(x, target) if partial else found
+    seen = model.attention_only(x, target) if partial else found
     if not seen.attentions and not seen.cross:
         raise _shows_none(model, "no attention weights come back from it")
     written = target.written if target is not None else ()
@@ -187,7 +187,7 @@ def _masked(
         return seen
 
     with model.attending(read):
-        model.attended(x, target)
+        model.attention_only(x, target)
     return tuple(_with_mask(maps, masks) for maps in stacks), ()
 
 

@@ -233,22 +233,22 @@ class _Quotes:
     """Where a reader of CSV stands: at the start of a field, in a plain one, or between quotes."""
 
     def __init__(self, delimiter: bytes) -> None:
-        self.delimiter, self.inside, self.fresh = delimiter, False, True
+        self.delimiter, self.internals, self.fresh = delimiter, False, True
 
     def read(self, piece: bytes) -> bool:
         """Go over a piece of a line; whether it opened the quote that was opened last."""
         at, opened = 0, False
         while at < len(piece):
-            if self.inside:
+            if self.internals:
                 at = piece.find(b'"', at) + 1
                 if not at:
                     break
                 if piece[at : at + 1] == b'"':  # doubled: it stands for itself
                     at += 1
                 else:
-                    self.inside = self.fresh = False
+                    self.internals = self.fresh = False
             elif self.fresh and piece[at : at + 1] == b'"':
-                self.inside, opened, at = True, True, at + 1
+                self.internals, opened, at = True, True, at + 1
             else:
                 at = piece.find(self.delimiter, at) + 1
                 self.fresh = bool(at)
@@ -300,10 +300,10 @@ def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:
         if not piece.endswith(b"\n"):
             continue
         number += 1
-        if not quotes.inside:
+        if not quotes.internals:
             yield record
             quotes.fresh, record = True, _Record(number + 1, number + 1)
-    if quotes.inside:
+    if quotes.internals:
         record.opened = opened
     if record.content or record.cut:
         yield record

@@ -40,11 +40,11 @@ from heedful.stats.rounding import rounding_step
 ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 
-@metric("completeness", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+@metric("completeness", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
 def completeness(subject: Subject, rng: np.random.Generator) -> float:
     """How far the scores are from summing to the change of the output, relative to it.
 
-    When it lies: Scores can sum to the right number and be handed to the wrong words.
+    Limitations: Scores can sum to the right number and be handed to the wrong words.
     """
     item = subject.item
     base = item.base
@@ -57,7 +57,7 @@ def completeness(subject: Subject, rng: np.random.Generator) -> float:
 
 def _promises(method: str) -> frozenset[str]:
     known = registry.explainers()
-    return known[method].promises if method in known else frozenset()
+    return known[method].properties if method in known else frozenset()
 
 
 def _all_out(subject: Subject) -> Any:
@@ -71,11 +71,11 @@ def incompleteness(scores: Floats, rise: float) -> float:
     return abs(float(scores.sum()) - rise) / abs(rise) if rise else float("nan")
 
 
-@metric("sensitivity-axiom", asks="again", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+@metric("sensitivity-axiom", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
 def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
     """Share of units that matter but score zero, or score but never matter.
 
-    When it lies: Whether a unit matters is found by single removals, which redundancy hides.
+    Limitations: Whether a unit matters is found by single removals, which redundancy hides.
     """
     missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")

@@ -21,11 +21,11 @@ from heedful.core.registry import metric
 from heedful.metrics.metric_input import Subject
 
 
-@metric("compactness", asks="again", better="high", best=1.0, cite="Hurley & Rickard 2009")
+@metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
 def compactness(subject: Subject, rng: np.random.Generator) -> float:
     """How few units carry the explanation.
 
-    When it lies: Few is not right: a method that always names one word is perfectly compact.
+    Limitations: Few is not right: a method that always names one word is perfectly compact.
     """
     return gini(subject.scores)
 

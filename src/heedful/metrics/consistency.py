@@ -64,11 +64,11 @@ def repeated(subject: Subject, rng: np.random.Generator, runs: int = RUNS) -> Re
     )
 
 
-@metric("consistency", asks="again", better="low", best=0.0, cite="Visani et al. 2022", dear=True)
+@metric("consistency", kind="re-explain", better="low", best=0.0, cite="Visani et al. 2022", expensive=True)
 def consistency(subject: Subject, rng: np.random.Generator) -> float:
     """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
 
-    When it lies: A constant answer is perfectly consistent; deterministic methods win by definition.
+    Limitations: A constant answer is perfectly consistent; deterministic methods win by definition.
     """
     return spread_over_seeds(repeated(subject, rng).scores)
 
@@ -80,11 +80,11 @@ def spread_over_seeds(scores: Floats) -> float:
     return float(np.sqrt(apart.var(0, ddof=1).sum() / size)) if size else float("nan")
 
 
-@metric("vsi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
+@metric("vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def vsi(subject: Subject, rng: np.random.Generator) -> float:
     """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
 
-    When it lies: Choosing the same wrong words each time is perfectly stable.
+    Limitations: Choosing the same wrong words each time is perfectly stable.
     """
     p = chosen_count(subject)
     if not p:
@@ -92,11 +92,11 @@ def vsi(subject: Subject, rng: np.random.Generator) -> float:
     return variables_stability([chosen(scores, p) for scores in repeated(subject, rng).scores], p)
 
 
-@metric("csi", asks="again", better="high", best=100.0, cite="Visani et al. 2022", dear=True)
+@metric("csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def csi(subject: Subject, rng: np.random.Generator) -> float:
     """Coefficients stability: how often the 95 % intervals of other seeds overlap.
 
-    When it lies: Wide intervals overlap: an imprecise method looks stable.
+    Limitations: Wide intervals overlap: an imprecise method looks stable.
     """
     p = chosen_count(subject)
     if not p or (subject.item.stderr is None and subject.item.method != CONTROL):

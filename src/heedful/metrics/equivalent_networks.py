@@ -80,16 +80,16 @@ class Twins:
 
 @metric(
     "implementation-invariance",
-    asks="again",
+    kind="re-explain",
     better="low",
     best=0.0,
     cite="Sundararajan, Taly & Yan 2017",
-    dear=True,
+    expensive=True,
 )
 def implementation_invariance(subject: Subject, rng: np.random.Generator) -> float:
     """How far explanations of networks that compute the same function differ, relative to their size.
 
-    When it lies: Only networks that were built to be equal are compared: it says nothing about the weights
+    Limitations: Only networks that were built to be equal are compared: it says nothing about the weights
     people train.
     """
     scores, item = subject.scores, subject.item

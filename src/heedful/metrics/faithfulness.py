@@ -89,44 +89,44 @@ def curve_counts(d: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, d, min(d, POINTS) + 1).tolist()})
 
 
-@metric("comprehensiveness", asks="rows", better="high", cite="DeYoung et al. 2020", family="remove-top")
+@metric("comprehensiveness", kind="removal", better="high", cite="DeYoung et al. 2020", family="remove-top")
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when the best units go.
 
-    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
+    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
     weigh most.
     """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("sufficiency", asks="rows", better="low", cite="DeYoung et al. 2020", family="keep-top")
+@metric("sufficiency", kind="removal", better="low", cite="DeYoung et al. 2020", family="keep-top")
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the best units alone fall short of the output.
 
-    When it lies: A few words alone are no text: the model's answer to them may be its prior, and a strong
+    Limitations: A few words alone are no text: the model's answer to them may be its prior, and a strong
     prior makes every method look sufficient.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("aopc", asks="rows", better="high", cite="Samek et al. 2017", family="remove-top")
+@metric("aopc", kind="removal", better="high", cite="Samek et al. 2017", family="remove-top")
 def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units go, best first.
 
-    When it lies: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
+    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
     methods that find what breaks the model.
     """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("insertion", asks="rows", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
+@metric("insertion", kind="removal", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units come, best first.
 
-    When it lies: A few words alone are no text: the model's answer to them may be its prior.
+    Limitations: A few words alone are no text: the model's answer to them may be its prior.
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -138,7 +138,7 @@ def _one_out(d: int) -> Masks:
 
 @metric(
     "monotonicity",
-    asks="rows",
+    kind="removal",
     better="high",
     cite="Nguyen & Martinez 2020",
     best=1.0,
@@ -147,7 +147,7 @@ def _one_out(d: int) -> Masks:
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Rank correlation of the size of a score and the loss when its unit goes.
 
-    When it lies: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
+    Limitations: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
     zero.
     """
     size = merged_scores(np.abs(scores))
@@ -163,7 +163,7 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric(
     "non-sensitivity",
-    asks="rows",
+    kind="removal",
     better="low",
     cite="Nguyen & Martinez 2020",
     best=0.0,
@@ -172,7 +172,7 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units where score and effect disagree about being zero.
 
-    When it lies: What counts as zero is a threshold; dense methods are punished for tiny scores.
+    Limitations: What counts as zero is a threshold; dense methods are punished for tiny scores.
     """
     silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
 
@@ -184,11 +184,11 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(_one_out(len(scores)), finish)
 
 
-@metric("effective-complexity", asks="rows", better="low", cite="Nguyen & Martinez 2020")
+@metric("effective-complexity", kind="removal", better="low", cite="Nguyen & Martinez 2020")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units that must be fixed to hold the output.
 
-    When it lies: The threshold decides; for a model that ignores most words every order is short.
+    Limitations: The threshold decides; for a model that ignores most words every order is short.
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
@@ -204,11 +204,11 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(keep, finish)
 
 
-@metric("infidelity", asks="rows", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
+@metric("infidelity", kind="removal", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
 def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
     """How badly the scores foretell the effect of removing random sets.
 
-    When it lies: Random sets of half the words say little about single ones; scores of one sign foretell that
+    Limitations: Random sets of half the words say little about single ones; scores of one sign foretell that
     much removal matters more than little, which is no insight (hence the shuffled control).
     """
     keep = rng.random((SETS, len(scores))) < rng.random((SETS, 1))  # all sizes alike

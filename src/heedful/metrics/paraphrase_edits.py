@@ -190,16 +190,16 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
 
 @metric(
     "edit-sensitivity",
-    asks="again",
+    kind="re-explain",
     better="low",
     best=0.0,
     cite="Ribeiro et al. 2018; Yeh et al. 2019",
-    dear=True,
+    expensive=True,
 )
 def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
     """The largest relative change of the explanation under edits of the text that keep its meaning.
 
-    When it lies: Edits that keep the meaning for people may change it for the model; then the explanation
+    Limitations: Edits that keep the meaning for people may change it for the model; then the explanation
     should change.
     """
     counted = [trial.distance for trial in trail(subject) if not trial.why]

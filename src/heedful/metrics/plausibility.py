@@ -55,22 +55,22 @@ def _marks(subject: Subject) -> Marks | None:
     return marks if marks.any() and not marks.all() else None
 
 
-@metric("plausibility", asks="again", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric("plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
 def plausibility(subject: Subject, rng: np.random.Generator) -> float:
     """Area under precision and recall of the units people marked.
 
-    When it lies: It asks whether people agree, not whether the model works that way: a wrong model explained
+    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
     truly looks implausible.
     """
     marks = _marks(subject)
     return float("nan") if marks is None else average_precision(subject.scores, marks)
 
 
-@metric("plausibility-f1", asks="again", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric("plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
 def plausibility_f1(subject: Subject, rng: np.random.Generator) -> float:
     """F1 of as many top units as people marked.
 
-    When it lies: It asks whether people agree, not whether the model works that way: a wrong model explained
+    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
     truly looks implausible.
     """
     marks = _marks(subject)
@@ -79,11 +79,11 @@ def plausibility_f1(subject: Subject, rng: np.random.Generator) -> float:
     return f1(*unit_counts(top(subject.scores, int(marks.sum()), rng), marks))
 
 
-@metric("plausibility-iou", asks="again", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric("plausibility-iou", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
 def plausibility_iou(subject: Subject, rng: np.random.Generator) -> float:
     """F1 of spans of as many top units as people marked, a match being half of what either covers.
 
-    When it lies: It asks whether people agree, not whether the model works that way: a wrong model explained
+    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
     truly looks implausible.
     """
     marks = _marks(subject)

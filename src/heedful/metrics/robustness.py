@@ -39,12 +39,17 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 
 @metric(
-    "local-lipschitz", asks="again", better="low", best=0.0, cite="Alvarez-Melis & Jaakkola 2018", dear=True
+    "local-lipschitz",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Alvarez-Melis & Jaakkola 2018",
+    expensive=True,
 )
 def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
     """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise.
 
-    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
     """
     found = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
     if found is None:
@@ -53,11 +58,11 @@ def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
     return lipschitz(subject.scores, scores, distances / size) / float(np.linalg.norm(subject.scores))
 
 
-@metric("max-sensitivity", asks="again", better="low", best=0.0, cite="Yeh et al. 2019", dear=True)
+@metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
 def max_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
     """The largest relative change of the explanation when embeddings move within a small box.
 
-    When it lies: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
     """
     found = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
     return float("nan") if found is None else largest_change(subject.scores, found[0])

@@ -69,11 +69,11 @@ class RandomisedLayer:
     size: float  # of their absolute values
 
 
-@metric("sanity", asks="again", better="low", best=0.0, cite="Adebayo et al. 2018", dear=True)
+@metric("sanity", kind="re-explain", better="low", best=0.0, cite="Adebayo et al. 2018", expensive=True)
 def sanity(subject: Subject, rng: np.random.Generator) -> float:
     """How much the explanation of a network with random weights looks like that of the trained one.
 
-    When it lies: A method may pass because everything about it changes with the weights, noise included.
+    Limitations: A method may pass because everything about it changes with the weights, noise included.
     Passing shows dependence, not truth.
     """
     if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):

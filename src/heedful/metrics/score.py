@@ -93,7 +93,7 @@ def weigh(
     items = [item for item in items if item.method != CONTROL]
     if not items:
         raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
-    removing = [metric for metric in chosen if metric.asks == "rows"]
+    removing = [metric for metric in chosen if metric.kind == "removal"]
     found: list[Score] = []
     for operator in (model.operators if operators is None else operators) if removing else ():
         names = [metric.name for metric in removing]
@@ -105,14 +105,14 @@ def weigh(
     marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
     subjects = [Subject(model, item, _again(item, item.method in given), unit, marked) for item in items]
     for metric in chosen:
-        if metric.asks == "again":
+        if metric.kind == "re-explain":
             found += _asked(metric, subjects, seed)
     return found
 
 
 def default_metrics() -> list[str]:
     """All that ask for rows: they cost no more than their rows, which methods and metrics share."""
-    return [metric.name for metric in registry.metrics().values() if metric.asks == "rows"]
+    return [metric.name for metric in registry.metrics().values() if metric.kind == "removal"]
 
 
 def _removed(

@@ -342,13 +342,13 @@ class TokenModel:
             grads = joined(grads, shared, lengths, summed=True)
         return as_trace(x, target, score, out, grads, hidden, self.written(target))
 
-    def attended(self, x: Encoded, target: Target | None = None) -> AttentionOutput:
+    def attention_only(self, x: Encoded, target: Target | None = None) -> AttentionOutput:
         """Attention weights of the whole text, and of what the target says was written; no gradients."""
         probe = target or Target("token" if self.kind in GENERATORS else "class")
         row = operators.removed(x, len(x), set(), "delete", None)
         with self.meter.counted(forwards=1, unique=1, tokens=self._tokens([row], probe)):
             inputs = self._batch([row], probe)[0]
-            found = self.backend.attended(inputs)
+            found = self.backend.attention_only(inputs)
         for maps in (*found.attentions, *found.cross, *found.decoder_attentions):
             self.refuse_nan(maps, inputs)
         return alone(found)
@@ -414,7 +414,7 @@ class TokenModel:
                 own = [behind.detach().clone().requires_grad_(True)]
                 answer = torch.cat([self._decoder_lookup(inputs.answer[:, :1]), *own], 1)
                 inputs = replace(inputs, answer_embeds=answer)
-            logits, leaf = self.backend.graded(inputs)
+            logits, leaf = self.backend.forward_with_grad(inputs)
             logits = wide(logits)
             self.refuse_nan(logits, inputs)
             values = target.score(self._pick(logits, places, inputs, target))

@@ -85,13 +85,13 @@ class Backend(Protocol):
     def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         """One pass with a graph from embeddings and attention weights to the logits."""
 
-    def attended(self, inputs: Inputs) -> AttentionOutput:
+    def attention_only(self, inputs: Inputs) -> AttentionOutput:
         """The attention weights of one pass, and nothing else."""
 
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read."""
 
-    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def forward_with_grad(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Logits with a graph from the embeddings on, and those embeddings; the user's own attention."""
 
     def attending(self, edit: Edit) -> AbstractContextManager[None]:

@@ -217,7 +217,7 @@ class HFBackend:
         found = _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
         return replace(found, answer_embeds=answer[0] if answer else None)
 
-    def attended(self, inputs: Inputs) -> AttentionOutput:
+    def attention_only(self, inputs: Inputs) -> AttentionOutput:
         """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
         with untouched(self.model), eager_attention(self.model) as before, torch.no_grad():
             out = self.model(**self._arguments(inputs, output_attentions=True))
@@ -242,7 +242,7 @@ class HFBackend:
             places = tuple((row, t) for row in range(len(ids)) for t in blank)
             return blanked(embeds, places, lambda: self.decoder_mean)
 
-    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def forward_with_grad(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """(logits, embeddings) of a pass with a graph, in the user's own attention implementation."""
         leaf: list[Tensor] = []
         with untouched(self.model), self._embedding_hook(inputs, leaf):

@@ -124,7 +124,7 @@ class TorchBackend:
         with untouched(self.module):
             return self._embeds(inputs)
 
-    def graded(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def forward_with_grad(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         out = self.traced(inputs)
         return out.logits, out.embeds
 
@@ -159,7 +159,7 @@ class TorchBackend:
         with hooked(self.module.mix, change):
             yield
 
-    def attended(self, inputs: Inputs) -> AttentionOutput:
+    def attention_only(self, inputs: Inputs) -> AttentionOutput:
         with untouched(self.module), torch.no_grad():
             found = self._forward(self._embeds(inputs), inputs.mask.to(self.device))
         return AttentionOutput(_split(found)[1])

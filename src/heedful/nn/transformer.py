@@ -82,9 +82,9 @@ def look(
     """Attention by the fast kernel; or by the formula, which leaves its weights in `maps`."""
     if maps is None:
         return attn.fused(x, context, mask)
-    attended: AttentionResult = attn(x, context, mask)
-    maps.append(attended.weights)
-    return attended.out
+    attention_only: AttentionResult = attn(x, context, mask)
+    maps.append(attention_only.weights)
+    return attention_only.out
 
 
 class EncoderLayer(Layer):

@@ -234,7 +234,9 @@ def _inside(levels: Sequence[Level], size: int) -> str:
     if not items:
         return ""
     lead = "Weights are kept in 8 bits of their row's largest, so that the page stays small."
-    return part("inside", "What this page holds", lead, f'<ul class="sentences">{"".join(items)}</ul>', size)
+    return part(
+        "internals", "What this page holds", lead, f'<ul class="sentences">{"".join(items)}</ul>', size
+    )
 
 
 def _left(maps: Maps, held: Packed) -> str:

@@ -180,7 +180,7 @@ def _errors(audit: Audit, size: int) -> str:
         for error in audit.errors
     ]
     lead = f"Rows count from 0. At most {TOLD} are shown; errors.parquet of each shard has them all."
-    return part("refused", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
+    return part("skipped", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
 
 
 def _made(audit: Audit, size: int) -> str:

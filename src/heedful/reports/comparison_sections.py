@@ -288,13 +288,13 @@ def cost(comparison: Comparison, size: int) -> str:
 def remarks(comparison: Comparison, size: int) -> str:
     """Refused methods and notes, where there are any."""
     out = ""
-    if comparison.refused:
+    if comparison.skipped:
         rows = [
             f'<tr><th scope="row">{esc(method)}</th><td class="wrap">{esc(why)}</td></tr>'
-            for method, why in comparison.refused.items()
+            for method, why in comparison.skipped.items()
         ]
         body = table(["method", "reason"], rows, "Methods not run")
-        out += part("refused", "Not run, and why", "", body, size)
+        out += part("skipped", "Not run, and why", "", body, size)
     if comparison.attributions and notes(comparison):
         rows = [f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
                 for who, text in notes(comparison)]  # fmt: skip

@@ -23,7 +23,7 @@ from rich.text import Text
 from heedful.comparisons.result import Comparison, matrix, ranked_unit
 from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
-from heedful.core.phrases import DEAR, left_out
+from heedful.core.phrases import EXPENSIVE, left_out
 from heedful.reports.charts.sparkline import reach, sparkline
 from heedful.reports.columns import Column, columns, visible, written_columns, written_words
 from heedful.reports.comparison_summary import (
@@ -246,7 +246,7 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _falls(comparison: Comparison) -> dict[str, str]:
     """Deletion curves as sparklines on one scale, and the middle of what random orders reach."""
-    found = next((r for r in comparison.inside.removals if r.curves and r.band), None)
+    found = next((r for r in comparison.internals.removals if r.curves and r.band), None)
     if found is None:
         return {}
     curves = {method: [value for _, value in points] for method, points in found.curves.items()}
@@ -296,12 +296,12 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
 
 def _notes(comparison: Comparison) -> Iterator[RenderableType]:
     lines = notes(comparison) + [
-        (f"{method} not run", visible(why)) for method, why in comparison.refused.items() if why != DEAR
+        (f"{method} not run", visible(why)) for method, why in comparison.skipped.items() if why != EXPENSIVE
     ]
-    dear = left_out(comparison.refused)
-    if lines or dear:
+    expensive = left_out(comparison.skipped)
+    if lines or expensive:
         yield Text("")
     for head, text in lines:
         yield Text.assemble((f"{head}: ", "bold"), text)
-    if dear:
-        yield Text(dear)
+    if expensive:
+        yield Text(expensive)

@@ -27,7 +27,7 @@ OWN = "occlusion"  # its scores are the removals themselves
 
 def deletion(comparison: Comparison) -> str:
     """One picture a method: the explained number as its best words go, before the band of random orders."""
-    found = next((r for r in comparison.inside.removals if r.curves), None)
+    found = next((r for r in comparison.internals.removals if r.curves), None)
     if found is None:
         return ""
     drawn = [BandCurve(method, points, found.band) for method, points in found.curves.items()]
@@ -42,7 +42,7 @@ def deletion(comparison: Comparison) -> str:
 
 def what_if(comparison: Comparison, size: int) -> str:
     """Claimed beside actual, word by word."""
-    removals = comparison.inside.removals
+    removals = comparison.internals.removals
     if not removals:
         return ""
     cols, unit = columns(comparison), ranked_unit(comparison)
@@ -70,7 +70,7 @@ def _places(comparison: Comparison) -> list[int]:
 
 
 def _lead(comparison: Comparison, kept: Sequence[int]) -> str:
-    unit, removals = ranked_unit(comparison), comparison.inside.removals
+    unit, removals = ranked_unit(comparison), comparison.internals.removals
     lead = (
         f"Actual: how far the explained number fell when this {unit} alone was removed, by "
         f"{listed([esc(r.operator) for r in removals])}; beside it what each method claims. – was not run. "
@@ -111,7 +111,7 @@ def _tau(col: Column, known: Mapping[int, float]) -> float:
 
 def attention(comparison: Comparison, size: int) -> str:
     """Words by layers; the last row is what special tokens get."""
-    looked = comparison.inside.looked
+    looked = comparison.internals.looked
     if looked is None:
         return ""
     unit, cols = ranked_unit(comparison), columns(comparison)
@@ -151,7 +151,7 @@ def _weight(value: float, top: float) -> str:
 
 def features(comparison: Comparison, size: int) -> str:
     """The strongest features of a dictionary, and what the answer does without each."""
-    fired = comparison.inside.fired
+    fired = comparison.internals.fired
     if fired is None:
         return ""
     top = max((abs(one.effect) for one in fired.features), default=0.0) or 1.0

@@ -95,7 +95,7 @@ def _methods(comparison: Comparison) -> list[str] | None:
     if settings["methods"] is None:
         return None
     stopped = settings.get("budget") is not None or "interrupted" in settings
-    there = {*comparison, *(comparison.refused if stopped else ())}
+    there = {*comparison, *(comparison.skipped if stopped else ())}
     return [name for name in settings["methods"] if name in there] or list(comparison)
 
 
@@ -132,7 +132,7 @@ def _changed(comparison: Comparison) -> dict[str, Any]:
 def _sae(comparison: Comparison) -> str | None:
     """The dictionary whose features are on the page, where it came from a folder or the zoo."""
     named = comparison.settings.get("features")
-    return named if comparison.inside.fired is not None and isinstance(named, str) else None
+    return named if comparison.internals.fired is not None and isinstance(named, str) else None
 
 
 def _metrics(comparison: Comparison) -> list[str]:

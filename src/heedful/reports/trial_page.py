@@ -93,13 +93,13 @@ def short(value: float) -> str:
 
 
 def _refused(trial: Trial, size: int) -> str:
-    if not trial.refused:
+    if not trial.skipped:
         return ""
     rows = [
         f'<tr><th scope="row">{esc(test)}</th><td class="wrap">{esc(why)}</td></tr>'
-        for test, why in trial.refused.items()
+        for test, why in trial.skipped.items()
     ]
-    return part("refused", "Not held, and why", "", table(["test", "why"], rows, "Tests not held"), size)
+    return part("skipped", "Not held, and why", "", table(["test", "why"], rows, "Tests not held"), size)
 
 
 def _made(trial: Trial, size: int) -> str:

@@ -48,7 +48,7 @@ def render(trial: Trial) -> Iterator[RenderableType]:
 def _refused(trial: Trial) -> dict[str, list[str]]:
     """Tests that were not held, by reason."""
     found: dict[str, list[str]] = {}
-    for test, why in trial.refused.items():
+    for test, why in trial.skipped.items():
         found.setdefault(why, []).append(test)
     return found
 

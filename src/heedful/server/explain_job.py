@@ -32,7 +32,7 @@ def explain(model: Any, ask: requests.Explain, memory: ExplanationCache, job: Jo
     """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
     it as it would be stored if nothing more came."""
     job.tell("planning")
-    made, refused = planned(model, ask, memory, ask.weigh)
+    made, skipped = planned(model, ask, memory, ask.weigh)
     have = memory.of(ask.key)
     run, left = CachedModel(model), [e for e in made.order if e.name not in have]
     total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
@@ -47,21 +47,21 @@ def explain(model: Any, ask: requests.Explain, memory: ExplanationCache, job: Jo
         job.tell(entry.name, before, total)
         found = run_some(run, made, [entry.name], progress)
         memory.add(ask.key, found.attributions)
-        have, refused = have | dict(found), refused | dict(found.refused)
+        have, skipped = have | dict(found), skipped | dict(found.skipped)
         least, most = made.rows[entry.name]
         ran = min(most, max(least, sum(parts_done.values())))
         before, total = before + ran, total - (most - ran)  # a method that stops early has no more to do
-        keep(compared(made, have, refused | {later.name: CUT for later in left[number + 1 :]}))
-        job.show(_drawn(compared(made, have, refused), made, have, refused))
-    comparison = compared(made, have, refused)
+        keep(compared(made, have, skipped | {later.name: CUT for later in left[number + 1 :]}))
+        job.show(_drawn(compared(made, have, skipped), made, have, skipped))
+    comparison = compared(made, have, skipped)
     if ask.weigh and _can_weigh(made, comparison):
         job.tell("weighing", before, total)
         run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
         run.begin(Step("weighing", 1, 1, total=made.weighing))
         evidence = _weighed(run, made, comparison)
         inside = seen(run, Explained(comparison.attributions, ask.unit, ask.seed))
-        comparison = replace(comparison, evidence=evidence, inside=inside)
-    job.show(_drawn(comparison, made, have, refused))
+        comparison = replace(comparison, evidence=evidence, internals=inside)
+    job.show(_drawn(comparison, made, have, skipped))
     return comparison
 
 
@@ -77,10 +77,10 @@ def _weighed(run: CachedModel, made: Plan, comparison: Comparison) -> tuple[Evid
 
 
 def _drawn(
-    comparison: Comparison, made: Plan, have: dict[str, Attribution], refused: dict[str, str]
+    comparison: Comparison, made: Plan, have: dict[str, Attribution], skipped: dict[str, str]
 ) -> dict[str, Any]:
     html = parts(comparison)
-    told = [cost.model_dump() for cost in costs(made, have, [], refused)]
+    told = [cost.model_dump() for cost in costs(made, have, [], skipped)]
     for cost in told:
         if cost["method"] in have:
             cost["state"] = "done"

@@ -97,7 +97,7 @@ class Dictionary:
 # --- attention -------------------------------------------------------------------------------------
 
 
-def attended(model: Any, ask: requests.Attend, job: Job) -> Atlas:
+def attention_only(model: Any, ask: requests.Attend, job: Job) -> Atlas:
     """Every head, where that is not too much for a page."""
     from heedful.heads.atlas import attention, encoded
 

@@ -77,15 +77,15 @@ def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[s
     wanted = [name for name in FEW if able[name].ok] if methods is None else list(dict.fromkeys(methods))
     for name in wanted:
         registry.get(name)
-    refused = {name: able[name].why for name in wanted if not able[name].ok}
-    return [name for name in wanted if name not in refused], refused
+    skipped = {name: able[name].why for name in wanted if not able[name].ok}
+    return [name for name in wanted if name not in skipped], skipped
 
 
 def planned(
     model: Any, ask: requests.LiveRequest, memory: ExplanationCache, weigh: bool = True
 ) -> tuple[Plan, dict[str, str]]:
     """What is to be done, and methods that cannot be; timed by what rows took before, where that is known."""
-    names, refused = chosen(model, ask.methods)
+    names, skipped = chosen(model, ask.methods)
     weigh = weigh and "rows" in model.capabilities
     made = plan(
         model, ask.given(), names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
@@ -94,7 +94,7 @@ def planned(
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
     pace = memory.pace(ask.model)
     a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
-    return replace(made, settings=settings, named=False, seconds_a_row=a_row), refused
+    return replace(made, settings=settings, named=False, seconds_a_row=a_row), skipped
 
 
 def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
@@ -118,21 +118,21 @@ def look(
     model: Any, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
 ) -> responses.LayerAttention:
     """`waiting`: how many others are; the more, the less is done for each."""
-    made, refused = planned(model, ask, memory)
+    made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
     names = cheap(made, known, LIVE / (1 + waiting / CROWD))
     found = run_some(CachedModel(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
     comparison = compared(made, have, {})
-    refused |= found.refused
+    skipped |= found.skipped
     return responses.LayerAttention(
         text=made.x.text,
         prediction=predicted(comparison),
         target=made.target.name,
         explained=explained(comparison),
         words=words_of(made.x),
-        methods=costs(made, have, names, refused),
+        methods=costs(made, have, names, skipped),
         weighing=made.weighing * made.seconds_a_row,
         weighing_rows=made.weighing,
         html=parts(comparison, agreement=waiting < CROWD),
@@ -155,10 +155,10 @@ def run_some(run: CachedModel, made: Plan, names: Sequence[str], progress: Any =
     """Some methods of a plan, without weighing and without a look at what else was seen."""
     entries = [entry for entry in made.chosen if entry.name in names]
     found: dict[str, Attribution] = {}
-    refused: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     run.progress = progress
-    run_methods(run, replace(made, chosen=entries, metrics=()), found, refused)
-    return compared(made, found, refused)
+    run_methods(run, replace(made, chosen=entries, metrics=()), found, skipped)
+    return compared(made, found, skipped)
 
 
 _facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -171,12 +171,12 @@ def facts_of(model: Any) -> dict[str, Any]:
     return dict(_facts[model])
 
 
-def compared(made: Plan, have: Mapping[str, Attribution], refused: Mapping[str, str]) -> Comparison:
+def compared(made: Plan, have: Mapping[str, Attribution], skipped: Mapping[str, str]) -> Comparison:
     """What is there, in the order of asking."""
     items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
     facts = facts_of(made.model) | made.predicted
     seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
-    return Comparison(items, facts, {**made.settings, "seconds": seconds}, refused)
+    return Comparison(items, facts, {**made.settings, "seconds": seconds}, skipped)
 
 
 def parts(comparison: Comparison, agreement: bool = True) -> Parts:
@@ -202,27 +202,27 @@ def words_of(x: Any) -> list[responses.Piece]:
 
 
 def costs(
-    made: Plan, have: dict[str, Attribution], live: Sequence[str], refused: dict[str, str]
+    made: Plan, have: dict[str, Attribution], live: Sequence[str], skipped: dict[str, str]
 ) -> list[responses.MethodCost]:
     """Every method that was asked for, with its state."""
     out = []
     for entry in made.chosen:
         least, most = made.rows[entry.name]
         state = "live" if entry.name in live else "waits"
-        if entry.name in refused:
-            state = "refused"
+        if entry.name in skipped:
+            state = "skipped"
         elif entry.name in have and made.seconds_of(entry) > LIVE:
             state = "done"
         out.append(
             responses.MethodCost(
                 method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
-                seconds=made.seconds_of(entry), why=refused.get(entry.name, ""), summary=entry.summary,
+                seconds=made.seconds_of(entry), why=skipped.get(entry.name, ""), summary=entry.summary,
             )
         )  # fmt: skip
     names = {cost.method for cost in out}
     out += [
-        responses.MethodCost(method=name, state="refused", rows=0, least=0, seconds=0.0, why=why)
-        for name, why in refused.items()
+        responses.MethodCost(method=name, state="skipped", rows=0, least=0, seconds=0.0, why=why)
+        for name, why in skipped.items()
         if name not in names
     ]
     return out

@@ -119,7 +119,7 @@ class Guarded:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        refusal = refused(scope["method"], headers, self.guard)
+        refusal = skipped(scope["method"], headers, self.guard)
         answer: App | None = None if refusal is None else _told(refusal)
         if answer is None and self.guard.token is not None:
             answer = _stranger(scope, headers, self.guard.token)
@@ -130,7 +130,7 @@ class Guarded:
         await (answer or self.app)(scope, receive, _sealed(send))
 
 
-def refused(method: str, headers: Headers, guard: Guard) -> Refusal | None:
+def skipped(method: str, headers: Headers, guard: Guard) -> Refusal | None:
     """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):

@@ -67,21 +67,21 @@ def trial(
     )
     court = Court(cases, None if train is None else LabelledTexts(*train), options, say)
     held: dict[str, Any] = {}
-    refused = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
+    skipped = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
     for test in [*wanted, *([TRAINING] if terms else [])]:
-        if INTERRUPTED in refused.values():
-            refused[test] = INTERRUPTED
+        if INTERRUPTED in skipped.values():
+            skipped[test] = INTERRUPTED
             continue
         try:
             held[test] = court.improved(terms) if test == TRAINING else court.hold(test)
         except HeedfulError as error:
-            refused[test] = str(error)
+            skipped[test] = str(error)
         except KeyboardInterrupt:
             if not held:
                 raise
-            refused[test] = INTERRUPTED
+            skipped[test] = INTERRUPTED
     if not held:
-        raise HeedfulError("no test could be held", "; ".join(refused.values()))
+        raise HeedfulError("no test could be held", "; ".join(skipped.values()))
     facts = door.facts()
     return Trial(
         findings=tuple(finding for found in held.values() for finding in found.findings()),
@@ -89,7 +89,7 @@ def trial(
         model={key: facts[key] for key in TOLD if key in facts},
         settings={**asdict(options), "long": long, "versions": versions()},
         details={test: plain(found.to_dict()) for test, found in held.items()},
-        refused=refused,
+        skipped=skipped,
         notes=tuple(court.notes),
     )
 

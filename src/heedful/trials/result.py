@@ -37,7 +37,7 @@ class Trial(TextResult):
     details: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
     )  # test -> its numbers, text by text
-    refused: Mapping[str, str] = field(default_factory=dict)  # test -> why it was not held
+    skipped: Mapping[str, str] = field(default_factory=dict)  # test -> why it was not held
     notes: tuple[str, ...] = ()
 
     @property
@@ -73,7 +73,7 @@ class Trial(TextResult):
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended it before all tests were held."""
-        return INTERRUPTED in self.refused.values()
+        return INTERRUPTED in self.skipped.values()
 
     def __repr__(self) -> str:
         tests = ", ".join(dict.fromkeys(found.test for found in self.findings))
@@ -101,7 +101,7 @@ class Trial(TextResult):
             "model": dict(self.model),
             "settings": dict(self.settings),
             "details": {test: dict(found) for test, found in self.details.items()},
-            "refused": dict(self.refused),
+            "skipped": dict(self.skipped),
             "notes": list(self.notes),
         }
 
@@ -132,7 +132,7 @@ def from_dict(data: Mapping[str, Any]) -> Trial:
         model=data["model"],
         settings=data["settings"],
         details=data["details"],
-        refused=data["refused"],
+        skipped=data["skipped"],
         notes=tuple(data["notes"]),
     )
 

@@ -19,7 +19,7 @@ TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
 MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
-METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the dear ones."
+METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the expensive ones."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = "Repeat it, or separate by commas. Default: six that remove words."
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
@@ -127,8 +127,8 @@ def audit(
         raise
     if dry_run:
         return put_json(foretold.to_dict()) if as_json else print(foretold)
-    if methods is None and not quiet and (dear := _dear(source)):
-        note(dear)
+    if methods is None and not quiet and (expensive := _expensive(source)):
+        note(expensive)
     if html:
         from heedful.reports.audit_page import page
 
@@ -170,15 +170,15 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
     return tell
 
 
-def _dear(model: Any) -> str:
-    """A line that names the methods that were not run because they are dear."""
+def _expensive(model: Any) -> str:
+    """A line that names the methods that were not run because they are expensive."""
     from heedful.core import registry
     from heedful.core.model import missing
-    from heedful.core.phrases import DEAR, left_out
+    from heedful.core.phrases import EXPENSIVE, left_out
 
-    dear = [entry for entry in registry.explainers().values() if entry.dear]
+    expensive = [entry for entry in registry.explainers().values() if entry.expensive]
     known = not isinstance(model, str)  # a name is loaded by the workers alone
-    return left_out({e.name: DEAR for e in dear if not (known and missing(model, e.needs))})
+    return left_out({e.name: EXPENSIVE for e in expensive if not (known and missing(model, e.needs))})
 
 
 def _progress(say: Say) -> Callable[[int, int | None, int], None]:

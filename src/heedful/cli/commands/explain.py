@@ -155,8 +155,8 @@ def show_plan(made: Plan, form: str) -> None:
     console().print(table)
     passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."
     print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_a_row)}.")
-    if dear := left_out(made.refused):
-        print(dear)
+    if expensive := left_out(made.skipped):
+        print(expensive)
 
 
 def _params(wish: ExplainRequest, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -250,7 +250,7 @@ def _looked_at(model: Any, sae: SAE, x: Encoded, target: Target, site: str) -> t
         reading(model, [site]) as seen,
     ):
         inputs, places = model._batch([_row(x, target)], target)
-        logits, _ = model.backend.graded(inputs)
+        logits, _ = model.backend.forward_with_grad(inputs)
         logits = wide(logits)
         model.refuse_nan(logits, inputs)
         value = target.score(model._pick(logits, places, inputs, target))[0]

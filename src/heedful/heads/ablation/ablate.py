@@ -81,7 +81,7 @@ def anatomy(model: Any) -> dict[str, tuple[int, ...]]:
         return seen
 
     with model.attending(look):
-        model.attended(model.encode("a"))
+        model.attention_only(model.encode("a"))
     shape: dict[str, tuple[int, ...]] = {}
     for site in sorted(found, key=lambda site: site.layer):
         shape[site.stack] = (*shape.get(site.stack, ()), found[site])
@@ -290,7 +290,7 @@ def head_means(
         notes += [f"text {done - 1}: {note}" for note in x.notes]
         target = written(model, x, answer)  # outside: what it writes is no reference text
         with model.attending(look):
-            model.attended(x, target)
+            model.attention_only(x, target)
         if progress is not None:
             progress(done, len(texts))
     values = {site: total / counts[site] for site, total in sums.items()}

@@ -163,14 +163,14 @@ def guarded(app: Any, guard: Guard = Guard()) -> App:  # noqa: B008 (frozen)
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        why = refused(scope["method"], Headers(scope=scope), guard)
+        why = skipped(scope["method"], Headers(scope=scope), guard)
         chosen = app if why is None else _refused(*why)
         await chosen(scope, receive, _sealed(send))
 
     return inside
 
 
-def refused(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | None:
+def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | None:
     """(status, why) of a request that is not answered."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):

@@ -90,7 +90,7 @@ def words_of(x: Encoded) -> list[TokenisedWord]:
 
 def attention_map(model: Any, x: Encoded) -> Floats:
     """(T, T) mean over layers and heads, query by row."""
-    maps = [layer.double().mean(0).numpy() for layer in model.attended(x).attentions]  # each (T, T)
+    maps = [layer.double().mean(0).numpy() for layer in model.attention_only(x).attentions]  # each (T, T)
     return np.asarray(np.mean(maps, axis=0))
 
 

@@ -51,7 +51,7 @@ def _model(stock: Stock, house: House) -> responses.ServedModelInfo:
         pairs=_reads_pairs(model), chat=_has_template(model), operators=list(model.operators),
         capabilities=sorted(model.capabilities),
         features=has.sae.config.width if has.there else 0, facts=facts,
-        refused={s.method: s.why for s in registry.support(model) if not s.ok},
+        skipped={s.method: s.why for s in registry.support(model) if not s.ok},
     )  # fmt: skip
 
 

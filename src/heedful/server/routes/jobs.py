@@ -49,7 +49,7 @@ def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
     house.runs.room()
 
     def work(model: Any, job: Job) -> None:
-        found = internals.attended(model, ask, job)
+        found = internals.attention_only(model, ask, job)
         job.tell("drawing")
         job.show(internals.drawn(found))
         with suppress(HeedfulError):  # too large: it is shown, and not stored

@@ -23,7 +23,7 @@ class MethodCost(BaseModel):
     """A method and what it costs here."""
 
     method: str
-    state: Literal["live", "waits", "done", "refused"]
+    state: Literal["live", "waits", "done", "skipped"]
     rows: int  # at most
     least: int
     seconds: float
@@ -84,7 +84,7 @@ class ServedModelInfo(BaseModel):
     operators: list[str]
     capabilities: list[str]
     features: int  # of its dictionary; 0: it has none
-    refused: dict[str, str]  # method -> why it cannot explain this model
+    skipped: dict[str, str]  # method -> why it cannot explain this model
     facts: dict[str, str | int | float | bool]
 
 

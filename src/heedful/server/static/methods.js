@@ -1,4 +1,4 @@
-// Methods and evidence: cheap methods are there as one types; dear ones say what they cost and wait for a click.
+// Methods and evidence: cheap methods are there as one types; expensive ones say what they cost and wait for a click.
 // A job brings them one by one, and weighs them; it goes on when the page is closed.
 import { $, button, count, duration, heading, make, parts, say } from "./dom.js";
 import { cancel, ENDED, follow, get, start } from "./net.js";

@@ -152,7 +152,7 @@ def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
     with counted, torch.inference_mode(False), torch.enable_grad():
         inputs, places = model._batch([row_of(case)], probe(cases))
         with fixed:
-            logits, embeds = model.backend.graded(inputs)
+            logits, embeds = model.backend.forward_with_grad(inputs)
         answer = cases.answers(model._pick(wide(logits), places, inputs, probe(cases)).double())
         (grad,) = torch.autograd.grad(answer[0, index], [embeds])
     grad = grad[0, : len(case.x)].detach().double()  # (T, d)
