@@ -8,7 +8,7 @@ from bench.rivals.bare_sae import BATCH, D, activations, relu
 from bench.timing import Ratio, compare
 from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import train
-from heedful.features.sae.settings import settle
+from heedful.features.sae.settings import resolve_settings
 
 TITLE = "Training a ReLU autoencoder: width 384 to 3,072, batch 4,096"
 WIDTH, PAIRS = 3072, 9
@@ -16,7 +16,7 @@ WIDTH, PAIRS = 3072, 9
 
 def run() -> list[Ratio]:
     x = activations()
-    settings = settle("relu", D, WIDTH, 1_000_000, batch=BATCH, sparsity_rise=0.0)
+    settings = resolve_settings("relu", D, WIDTH, 1_000_000, batch=BATCH, sparsity_rise=0.0)
     ours = train.begin(InMemoryRows(x), settings)
     bare = relu(ours.params["dec"].detach(), settings.lr, settings.sparsity)
     mine, theirs = (itertools.cycle(x.split(BATCH)) for _ in range(2))

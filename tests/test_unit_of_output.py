@@ -29,7 +29,7 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.model import Model, missing
 from heedful.explainers import lime as limes
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 from heedful.nn.one_layer import OneLayerClassifier
 
 CLOSE, ROUNDINGS = 1e-9, 32
@@ -337,7 +337,7 @@ def test_controls_and_bests_have_the_unit_of_the_metric() -> None:
         model, plain = MODELS["stack"](scale, shift), PLAIN["stack"]
         x = plain.encode(LONGER)
         item = registry.get("occlusion")(model, x, plain.target(x))
-        return {score.metric: score for score in weigh(model, [item], names, ["mask"], draws=5)}
+        return {score.metric: score for score in score_explanations(model, [item], names, ["mask"], draws=5)}
 
     plain = table(1.0, 0.0)
     assert sorted(plain) == sorted(names)
@@ -359,7 +359,7 @@ def test_the_control_of_completeness_has_a_size_of_its_own() -> None:
         model, plain = MODELS["stack"](scale, 0.0), PLAIN["stack"]
         x = plain.encode(LONGER)
         item = registry.get("kernel-shap")(model, x, plain.target(x))
-        (score,) = weigh(model, [item], ["completeness"])
+        (score,) = score_explanations(model, [item], ["completeness"])
         return score.control
 
     assert control(1e-3) > 100 * control(1.0)

@@ -17,7 +17,7 @@ from bench.rivals.bare_sae import BATCH, D, K, Step, activations, topk
 from bench.timing import Rivals, Work, compare_all
 from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import train
-from heedful.features.sae.settings import settle
+from heedful.features.sae.settings import resolve_settings
 
 WIDTH, PAIRS, CURVE = 12_288, 7, 15
 
@@ -25,7 +25,7 @@ WIDTH, PAIRS, CURVE = 12_288, 7, 15
 def main() -> None:
     torch.manual_seed(0)
     x = activations()
-    settings = settle("topk", D, WIDTH, 1_000_000, batch=BATCH, k=K)
+    settings = resolve_settings("topk", D, WIDTH, 1_000_000, batch=BATCH, k=K)
     apart = _curves(x, settings)
     run = train.begin(InMemoryRows(x), settings)
     dense = topk(run.params["dec"].detach(), run.params["b_dec"].detach(), settings.lr)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from heedful.core.target import Target
     from heedful.core.trace import Trace
     from heedful.features.activations.harvest import harvest
-    from heedful.features.activations.store import Acts
+    from heedful.features.activations.store import ActivationStore
     from heedful.features.reading.feature_pages import FeaturePages, feature_pages
     from heedful.features.reading.read_features import read_features
     from heedful.features.sae.autoencoder import SAE
@@ -62,7 +62,7 @@ _HOME = {
     "steer": "heedful.features.steering.steer",
     "Atlas": "heedful.heads.atlas",
     "harvest": "heedful.features.activations.harvest",
-    "Acts": "heedful.features.activations.store",
+    "ActivationStore": "heedful.features.activations.store",
     "head_means": "heedful.heads.ablation.ablate",
     "head_importance": "heedful.heads.ablation.importance",
     "prune_heads": "heedful.heads.ablation.pruning",
@@ -88,7 +88,7 @@ _HOME = {
 
 __all__ = [
     "SAE",
-    "Acts",
+    "ActivationStore",
     "Atlas",
     "Attribution",
     "Audit",

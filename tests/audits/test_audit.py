@@ -18,12 +18,12 @@ import heedful
 from heedful import HeedfulError
 from heedful.audits.result import verdict_of
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import AuditSettings, settle
+from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard
 from heedful.core import registry
 from heedful.engine.cached_model import CachedModel
 from heedful.io.datasets import DataRow
-from heedful.metrics.score import Score, weigh
+from heedful.metrics.score import Score, score_explanations
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
 from heedful.modalities.swap_words import swap_words, words_of
@@ -79,7 +79,9 @@ def by_hand(model: Any, row: int) -> list[Score]:
     found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)  # fitted by delete, the first operator
     items = [found[name] for name in METHODS]
     with swap_words(words_of(TEXTS_IN_ORDER, seed=4)):
-        return weigh(remembers, items, ["aopc", "sufficiency"], ["swap", "mask"], draws=5, seed=seed)
+        return score_explanations(
+            remembers, items, ["aopc", "sufficiency"], ["swap", "mask"], draws=5, seed=seed
+        )
 
 
 def test_scores_are_those_of_each_text_by_itself(model: Any, done: heedful.Audit) -> None:
@@ -304,20 +306,25 @@ def test_mistakes_are_told_before_any_text_is_read(model: Any, tmp_path: Path) -
 
 
 def test_defaults_are_named(model: Any, shared: Any) -> None:
-    found = settle(model)
+    found = resolve_settings(model)
     assert (found.fits, found.operators) == (("delete",), ("swap", "mask"))
-    assert (settle(model, operators=["delete"]).fits, settle(model, operators="swap").fits) == (
+    assert (
+        resolve_settings(model, operators=["delete"]).fits,
+        resolve_settings(model, operators="swap").fits,
+    ) == (
         ("mask",),
         ("delete",),
     )
-    every = settle(model, operators="all")
+    every = resolve_settings(model, operators="all")
     assert every.operators == every.fits == model.operators
     assert every.turns
     assert "random" not in found.methods
     assert set(found.methods) == {"occlusion", "lime", "kernel-shap"}
     assert len(found.metrics) == 6
     assert isinstance(found, AuditSettings)
-    assert not {"attention-flow", "search"} & set(settle(shared("bert").model).methods), "these are expensive"
+    assert not {"attention-flow", "search"} & set(resolve_settings(shared("bert").model).methods), (
+        "these are expensive"
+    )
 
 
 def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:

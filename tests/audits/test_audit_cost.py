@@ -12,7 +12,7 @@ import heedful
 from heedful.audits.api import PROBES
 from heedful.audits.settings import METRICS, AuditSettings
 from heedful.engine.cached_model import CachedModel
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
 DRAWS = 4
@@ -45,7 +45,7 @@ def apart(model: Any, text: str, seed: int) -> int:
         for metric in METRICS:
             for operator in model.operators[:2]:
                 before = model.spent
-                weigh(model, [item], [metric], [operator], draws=DRAWS, seed=seed, searched={})
+                score_explanations(model, [item], [metric], [operator], draws=DRAWS, seed=seed, searched={})
                 asked += (model.spent - before).forwards
     return asked
 

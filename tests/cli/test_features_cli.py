@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from heedful.cli.main import main
-from heedful.features.activations.store import Acts
+from heedful.features.activations.store import ActivationStore
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_harvest_writes_a_store_and_says_so(texts: Path, tmp_path: Path, capsys:
     assert main([*words, "--rows", "150", "--context", "32", "--dtype", "float16"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith(f"150 activations of blocks.2.resid in {out}: (192,) float16")
-    acts = Acts.load(out)
+    acts = ActivationStore.load(out)
     assert (acts.rows, acts.d, acts.manifest["settings"]["context"]) == (150, 192, 32)
     assert main([*words, "--rows", "150", "--context", "32", "--dtype", "float16", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -437,7 +437,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
 
 
 def test_a_terminal_gets_a_bar_with_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.cli.console import working
+    from heedful.cli.console import progress_bar
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:
@@ -446,11 +446,11 @@ def test_a_terminal_gets_a_bar_with_the_method(monkeypatch: pytest.MonkeyPatch) 
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with working("loading") as say:
+    with progress_bar("loading") as say:
         say("method 5 of 18: lime", 312, 512)
     assert "method 5 of 18: lime" in screen.getvalue()
     assert "312/512" in screen.getvalue()
-    with working("loading", silent=True) as say:
+    with progress_bar("loading", silent=True) as say:
         say("unheard", 1, 2)
     assert "unheard" not in screen.getvalue()
 

@@ -13,7 +13,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
 from heedful.core.removal_record import recording
 from heedful.modalities import operators
-from heedful.modalities.operators import InputRow, checked, removed, spread, swapped
+from heedful.modalities.operators import InputRow, checked, removed, swapped, unit_to_token_scores
 from heedful.models.passes import BudgetSpentError, RowCache, chunks, evaluate
 
 X = Encoded(
@@ -190,7 +190,7 @@ def test_progress_counts_to_the_number_of_fresh_rows() -> None:
 
 
 def test_spread_keeps_sums() -> None:
-    scores = spread(np.array([3.0, -1.0]), [[1, 2], [4]], 6)
+    scores = unit_to_token_scores(np.array([3.0, -1.0]), [[1, 2], [4]], 6)
     assert scores.tolist() == [0, 1.5, 1.5, 0, -1, 0]
 
 

@@ -13,8 +13,15 @@ from torch import Tensor
 from heedful.features.sae import architectures
 from heedful.features.sae.architectures import batchtopk, jumprelu, relu_tied
 from heedful.features.sae.architectures.topk import revival
-from heedful.features.sae.base import Alone, Params, TrainingState, geometric_median, renormalise_, tangent_
-from heedful.features.sae.settings import KINDS, TrainSettings, settle
+from heedful.features.sae.base import (
+    Params,
+    SingleWorker,
+    TrainingState,
+    geometric_median,
+    renormalise_,
+    tangent_,
+)
+from heedful.features.sae.settings import KINDS, TrainSettings, resolve_settings
 
 D, WIDTH, ROWS = 6, 24, 10
 TIED = ("relu-tied", "topk", "batchtopk", "matryoshka")
@@ -22,7 +29,7 @@ TIED = ("relu-tied", "topk", "batchtopk", "matryoshka")
 
 def _settings(kind: str, **wanted: Any) -> TrainSettings:
     given = {"k": 3, "batch": ROWS, "sparsity_rise": 0.0, "bandwidth": 1e-7, **wanted}
-    return settle(kind, D, WIDTH, 100, **given)
+    return resolve_settings(kind, D, WIDTH, 100, **given)
 
 
 def _params(kind: str, seed: int = 0) -> Params:
@@ -144,7 +151,7 @@ def test_batchtopk_looks_at_whole_rows_where_its_candidates_do_not_suffice():
     x = _x(40)
     x[0] *= 100  # nearly all that is kept lies in this row
     enc, b_enc = _params("batchtopk")["enc"], torch.zeros(WIDTH).double()
-    values, active = batchtopk.strongest_of_batch(x, enc, b_enc, 1, Alone())
+    values, active = batchtopk.strongest_of_batch(x, enc, b_enc, 1, SingleWorker())
     pre = x @ enc.T
     best = pre.flatten().topk(40)
     expected = torch.zeros_like(pre).flatten().scatter(0, best.indices, best.values).view_as(pre)

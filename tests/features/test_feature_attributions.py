@@ -20,7 +20,7 @@ from heedful.features.reading.explain_features import DRAWS, explain_features, f
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.features.steering.steer import steer
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 from heedful.models.sites.access import reading
 
 WIDTH, SITE, LAST = 24, "blocks.0.resid", "blocks.1.resid"
@@ -159,7 +159,7 @@ def test_it_is_weighed_like_any_explanation(shared: Callable[[str], Any]) -> Non
     assert own.cost.backwards == 1
     assert own.cost.forwards == 1 + 2 * 5 + 2 + DRAWS + 1, "one more for the special tokens"
     other = registry.get("occlusion")(model, x, target)
-    scores = weigh(model, [own, other], ["comprehensiveness", "sufficiency"], ["mask"])
+    scores = score_explanations(model, [own, other], ["comprehensiveness", "sufficiency"], ["mask"])
     assert {s.method for s in scores} == {"features", "occlusion"}
     assert all(np.isfinite(s.value) for s in scores)
     assert {e.method for e in weighed(model, [own, other])} == {"features", "occlusion"}

@@ -18,7 +18,7 @@ from heedful.core.errors import HeedfulError
 from heedful.features.sae import architectures
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import Params, TrainingState
-from heedful.features.sae.settings import settle
+from heedful.features.sae.settings import resolve_settings
 
 RIVALS = Path(__file__).parent / "rivals"
 FOLDERS = sorted(p.name for p in RIVALS.iterdir() if p.is_dir())
@@ -102,7 +102,7 @@ def _params(sae: SAE) -> Params:
 
 
 def _loss(kind: str, params: Params, x: Tensor, silent: int = 0, **wanted: Any) -> float:
-    settings = settle(kind, 6, 16, 10, sparsity_rise=0.0, **wanted)
+    settings = resolve_settings(kind, 6, 16, 10, sparsity_rise=0.0, **wanted)
     memory = TrainingState.new(settings)
     memory.silent[:] = silent
     return architectures.get(kind).loss(params, x, settings, 5, memory).total.item()
@@ -162,7 +162,7 @@ def test_jumprelus_threshold_moves_as_theirs():
     """Its gradient is an estimate, so no finite difference can check it: another implementation does."""
     jump, seen = _load("dictionary-learning-JumpReluAutoEncoder")
     theta = jump.threshold.log().requires_grad_(True)
-    settings = settle("jumprelu", 6, 16, 10, sparsity=0.0, bandwidth=0.5 / math.sqrt(6))
+    settings = resolve_settings("jumprelu", 6, 16, 10, sparsity=0.0, bandwidth=0.5 / math.sqrt(6))
     found = architectures.get("jumprelu").loss(
         _params(jump) | {"log_threshold": theta}, seen["x"], settings, 5, TrainingState.new(settings)
     )

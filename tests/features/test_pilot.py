@@ -16,9 +16,9 @@ from heedful.features.activations.stream import InMemoryRows
 from heedful.features.measures.recovery import match
 from heedful.features.sae import pilot, train
 from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.base import Alone
+from heedful.features.sae.base import SingleWorker
 from heedful.features.sae.config import Config
-from heedful.features.sae.settings import TrainSettings, settle
+from heedful.features.sae.settings import TrainSettings, resolve_settings
 
 KINDS = ("relu", "relu-tied", "jumprelu", "topk", "batchtopk", "matryoshka")
 MAGNITUDES = {
@@ -86,7 +86,9 @@ def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPa
     agreed = {4: pilot.Reproducible(0.7, 3.4), 8: pilot.Reproducible(0.9, 5.6)}
     monkeypatch.setattr(pilot, "_measured", lambda *_: agreed)
     rows = InMemoryRows(torch.ones(5000, 48))
-    chosen = {kind: train._agreed(rows, settle(kind, 48, 96, 400), Alone()) for kind in KINDS}
+    chosen = {
+        kind: train._agreed(rows, resolve_settings(kind, 48, 96, 400), SingleWorker()) for kind in KINDS
+    }
     assert {kind: each.k for kind, each in chosen.items()} == {
         "relu": 8, "relu-tied": 8, "jumprelu": 8, "topk": 8, "batchtopk": 6, "matryoshka": 6
     }  # fmt: skip
@@ -141,7 +143,7 @@ def test_a_short_run_has_no_pilot(monkeypatch: pytest.MonkeyPatch):
     """Its steps are fewer than those of one dictionary of the pilot."""
     monkeypatch.setattr(pilot, "_measured", lambda *_: {1: _agree(0.2), 2: _agree(0.9), 4: _agree(0.1)})
     rows = InMemoryRows(torch.randn(5000, 16, generator=torch.Generator().manual_seed(7007)))
-    at = [train._agreed(rows, settle("topk", 16, 64, n, k=1), Alone()) for n in (299, 300)]
+    at = [train._agreed(rows, resolve_settings("topk", 16, 64, n, k=1), SingleWorker()) for n in (299, 300)]
     assert (at[0].k, at[0].reproducible) == (2, {})
     assert "because to measure it takes 300 steps many times, and 299 are wanted" in at[0].why
     assert (at[1].k, at[1].reproducible) == (2, {"1": 0.2, "2": 0.9, "4": 0.1})
@@ -229,7 +231,7 @@ class _Second:
 
 
 def test_workers_take_the_choice_of_the_first():
-    assert train._agreed(InMemoryRows(_x()), settle("topk", 16, 64, 400, k=1), _Second()).k == 5
+    assert train._agreed(InMemoryRows(_x()), resolve_settings("topk", 16, 64, 400, k=1), _Second()).k == 5
 
 
 def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

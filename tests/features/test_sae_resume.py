@@ -13,7 +13,7 @@ import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import checkpoint, train
-from heedful.features.sae.settings import KINDS, settle
+from heedful.features.sae.settings import KINDS, resolve_settings
 
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec")
 
@@ -86,7 +86,7 @@ def test_a_resumed_run_equals_the_unbroken_one(kind: str, tmp_path: Path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_come_back_in_their_order(kind: str, tmp_path: Path):
     """The gradient's norm is summed in it: in another order the last bit of every clipped step may differ."""
-    settings = settle(kind, 8, **{name: v for name, v in _settings(kind).items() if name != "kind"})
+    settings = resolve_settings(kind, 8, **{name: v for name, v in _settings(kind).items() if name != "kind"})
     begun = train.begin(InMemoryRows(_x()), settings)
     heedful.train_sae(_x(), **_settings(kind), out=tmp_path)
     saved = checkpoint.read(tmp_path / "checkpoint", settings)

@@ -19,7 +19,7 @@ from heedful.features.sae import train
 from heedful.features.sae.architectures import relu_tied
 from heedful.features.sae.base import TrainingState, note_fired
 from heedful.features.sae.checkpoint import moments_of
-from heedful.features.sae.settings import KINDS, lr_at, settle, sparsity_at
+from heedful.features.sae.settings import KINDS, lr_at, resolve_settings, sparsity_at
 
 PLANTED, D = 24, 12
 # what each kind needs to be about as sparse as the planted codes, whose mean number of features is 1.2
@@ -94,7 +94,7 @@ def test_the_size_of_the_inputs_does_not_matter(kind: str):
 
 def test_inputs_are_scaled_to_mean_square_norm_d():
     x, _ = _planted(2048)
-    run = train.begin(InMemoryRows(x), settle("relu", D, 16, 10, batch=64))
+    run = train.begin(InMemoryRows(x), resolve_settings("relu", D, 16, 10, batch=64))
     assert (run.scale * x).square().sum(1).mean().item() == pytest.approx(D, rel=1e-5)
 
 
@@ -135,7 +135,7 @@ def test_decoders_stay_at_length_one(kind: str):
 
 
 def test_silence_is_counted_in_rows_and_ends_with_a_firing():
-    memory = TrainingState.new(settle("topk", 4, 3, 10, k=1))
+    memory = TrainingState.new(resolve_settings("topk", 4, 3, 10, k=1))
     for fired in ([0, 1, 0], [0, 0, 0], [0, 0, 5]):
         note_fired(memory, torch.tensor(fired), 100)
     assert memory.silent.tolist() == [300, 200, 0]
@@ -144,7 +144,9 @@ def test_silence_is_counted_in_rows_and_ends_with_a_firing():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_latent_that_cannot_fire_is_counted_dead(kind: str):
     x, _ = _planted(512)
-    run = train.begin(InMemoryRows(x), settle(kind, D, 32, 20, batch=64, lr=1e-6, resample=(), **NEEDS[kind]))
+    run = train.begin(
+        InMemoryRows(x), resolve_settings(kind, D, 32, 20, batch=64, lr=1e-6, resample=(), **NEEDS[kind])
+    )
     with torch.no_grad():
         run.params["b_enc"][5] = -1e4
     for outcome, rows in train.steps_of(run, InMemoryRows(x)):
@@ -158,7 +160,9 @@ def test_dead_latents_are_revived():
     x, _ = _planted(2048)
     alive = []
     for aux in (0.0, 1 / 32):
-        settings = settle("topk", D, 32, 300, batch=128, lr=5e-3, k=2, aux=aux, dead_rows=512, decay=0.0)
+        settings = resolve_settings(
+            "topk", D, 32, 300, batch=128, lr=5e-3, k=2, aux=aux, dead_rows=512, decay=0.0
+        )
         run = train.begin(InMemoryRows(x), settings)
         with torch.no_grad():
             run.params["b_enc"][:16] = -6.0  # half are seldom above zero and never among the two strongest
@@ -171,7 +175,9 @@ def test_dead_latents_are_revived():
 
 def test_the_threshold_follows_the_smallest_kept_activation():
     x, _ = _planted(2048)
-    settings = settle("batchtopk", D, 32, 40, batch=128, k=2, threshold_from=0.5, threshold_decay=0.75)
+    settings = resolve_settings(
+        "batchtopk", D, 32, 40, batch=128, k=2, threshold_from=0.5, threshold_decay=0.75
+    )
     run = train.begin(InMemoryRows(x), settings)
     expected = -1.0
     for outcome, _ in train.steps_of(run, InMemoryRows(x)):
@@ -192,7 +198,7 @@ def test_thresholds_keep_about_k(kind: str):
 
 def test_resampled_latents_start_with_no_moments():
     x, _ = _planted(2048)
-    settings = settle("relu-tied", D, 32, 80, batch=64, resample=(0.5,), sparsity=0.5)
+    settings = resolve_settings("relu-tied", D, 32, 80, batch=64, resample=(0.5,), sparsity=0.5)
     run = train.begin(InMemoryRows(x), settings)
     with torch.no_grad():
         run.params["b_enc"][:3] = -1e3
@@ -212,18 +218,18 @@ def test_resampled_latents_start_with_no_moments():
 
 
 def test_schedules():
-    s = settle("relu", D, 32, 1000, lr=2.0, rise=0.1)
+    s = resolve_settings("relu", D, 32, 1000, lr=2.0, rise=0.1)
     assert [lr_at(s, t) for t in (0, 49, 99, 500, 799)] == [0.02, 1.0, 2.0, 2.0, 2.0]
     assert lr_at(s, 900) == pytest.approx(1.0)
     assert lr_at(s, 999) == pytest.approx(0.01)
     assert [sparsity_at(s, t) for t in (0, 25, 50, 999)] == [0.0, 2.5, 5.0, 5.0]
-    assert settle("topk", D, 2**14, 10).lr == 2e-4
-    assert settle("topk", D, 2**12, 10).lr == 4e-4
+    assert resolve_settings("topk", D, 2**14, 10).lr == 2e-4
+    assert resolve_settings("topk", D, 2**12, 10).lr == 4e-4
 
 
 def test_gradients_are_clipped():
     x, _ = _planted(512)
-    run = train.begin(InMemoryRows(x), settle("relu", D, 32, 10, batch=512))
+    run = train.begin(InMemoryRows(x), resolve_settings("relu", D, 32, 10, batch=512))
     train.take_step(run, x * run.scale * 100)
     grads = torch.cat([p.grad.flatten() for p in run.params.values()])
     assert grads.norm().item() == pytest.approx(1.0, rel=1e-4)
@@ -280,16 +286,16 @@ def test_mistakes_are_told(data: Any, wanted: dict[str, Any], said: str):
 
 
 def test_defaults():
-    s = replace(settle("matryoshka", 384, 4096, 10), seed=0)
+    s = replace(resolve_settings("matryoshka", 384, 4096, 10), seed=0)
     assert s.prefixes == (256, 512, 1024, 2048, 4096)
     assert (s.k, s.k_aux, s.aux, s.dead_rows, s.clip) == (32, 192, 1 / 32, 10_000_000, 1.0)
-    assert settle("relu", 384, 64, 10).sparsity == 5.0
-    assert settle("jumprelu", 384, 64, 10).betas == (0.0, 0.999)
+    assert resolve_settings("relu", 384, 64, 10).sparsity == 5.0
+    assert resolve_settings("jumprelu", 384, 64, 10).betas == (0.0, 0.999)
 
 
 def test_gradients_along_decoders_are_removed():
     x, _ = _planted(512)
-    run = train.begin(InMemoryRows(x), settle("topk", D, 32, 10, batch=512, k=2))
+    run = train.begin(InMemoryRows(x), resolve_settings("topk", D, 32, 10, batch=512, k=2))
     before = run.params["dec"].detach().clone()
     train.take_step(run, x * run.scale)
     along = (run.params["dec"].grad * before).sum(1)
@@ -299,7 +305,7 @@ def test_gradients_along_decoders_are_removed():
 
 def test_the_rate_follows_its_schedule():
     x, _ = _planted(512)
-    settings = settle("topk", D, 32, 10, batch=64, k=2, decay=0.5)
+    settings = resolve_settings("topk", D, 32, 10, batch=64, k=2, decay=0.5)
     run = train.begin(InMemoryRows(x), settings)
     rates = [run.optimizer.param_groups[0]["lr"] for _ in train.steps_of(run, InMemoryRows(x))]
     assert rates == [lr_at(settings, step) for step in range(10)]

@@ -47,15 +47,15 @@ def test_one_json_document(acts: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     with heedful.steer(model, sae, {one: "5x"}) as applied:  # no texts are needed
         model.logits(model.encode("The sea was").ids)
     assert applied.size > 0
-    x = next(iter(heedful.features.activations.store.Acts.load(acts).batches(64)))
+    x = next(iter(heedful.features.activations.store.ActivationStore.load(acts).batches(64)))
     assert ((sae.encode(x) > 0).sum(1) <= 4).all()
 
 
 def test_the_same_by_python(acts: Path, tmp_path: Path):
-    from heedful.features.activations.store import Acts
+    from heedful.features.activations.store import ActivationStore
 
     main(["features", "train", str(acts), "--out", str(tmp_path), *SMALL, "--quiet"])
-    ours = heedful.train_sae(Acts.load(acts), 32, "topk", k=4, steps=30, batch=64)
+    ours = heedful.train_sae(ActivationStore.load(acts), 32, "topk", k=4, steps=30, batch=64)
     assert torch.equal(heedful.SAE.load(tmp_path).W_dec, ours.W_dec)
 
 

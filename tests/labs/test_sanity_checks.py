@@ -14,7 +14,7 @@ from heedful.labs import sanity_checks as lab
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data.reviews import reviews
 from heedful.labs.models.relu_net import relu_net
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.sanity import randomisation_curve
 
 TEXT = "a gripping film with a weak and tired ending"
@@ -54,7 +54,7 @@ def test_the_cascade_is_the_librarys_curve(net: Any) -> None:
     ask, x = registry.get("grad-x-input"), net.encode(TEXT)
     item = ask(net, x, net.target(x))
     for draw in range(2):
-        subject = Subject(net, item, lambda model, x, target, seed: ask(model, x, target))
+        subject = MetricInput(net, item, lambda model, x, target, seed: ask(model, x, target))
         want = randomisation_curve(subject, seed=draw, most=None)
         assert left[:, 0, draw].tolist() == pytest.approx([stage.signed for stage in want])
 

@@ -14,16 +14,18 @@ from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.metrics import axioms as a
-from heedful.metrics.metric_input import Subject
-from heedful.metrics.score import weigh
+from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.score import score_explanations
 
 TEXT = "the cat sat on the mat"
 
 
-def subject_of(model: Any, method: str, **params: Any) -> Subject:
+def subject_of(model: Any, method: str, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(TEXT)
-    return Subject(model, entry(model, x, model.target(x), **params), lambda m, y, t, seed: entry(m, y, t))
+    return MetricInput(
+        model, entry(model, x, model.target(x), **params), lambda m, y, t, seed: entry(m, y, t)
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_the_metric_sees_the_case(method: str, wanted: float) -> None:
     x = model.encode("two")
     own = {"baseline": "zero"} if "baseline" in entry.params else {}
     item = entry(model, x, model.target(x, "f"), **own)
-    assert a.sensitivity_axiom(Subject(model, item, lambda *_: item), np.random.default_rng(0)) == wanted
+    assert a.sensitivity_axiom(MetricInput(model, item, lambda *_: item), np.random.default_rng(0)) == wanted
 
 
 def test_violations_by_hand() -> None:
@@ -91,7 +93,7 @@ def test_a_word_that_no_operator_moves_is_a_dummy() -> None:
     model = heedful.load(lambda texts: [sum(weights.get(w, 0.0) for w in t.split()) for t in texts])
     x = model.encode("the cat sat")
     item = Attribution(x, model.target(x), np.array([0.5, 2.0, -1.0]))
-    subject = Subject(model, item, lambda *_: item)
+    subject = MetricInput(model, item, lambda *_: item)
     changes, least = a.effects(subject)
     np.testing.assert_allclose(changes, [[0, 2, 1], [0, 2, 1]])
     assert least == pytest.approx(32 * 2 * 2.0**-24), "outputs that single precision can hold: its rounding"
@@ -120,7 +122,9 @@ def test_who_is_held_to_completeness() -> None:
     assert a.completeness(replace(whole, item=promised), rng) == pytest.approx(0.5)
     assert np.isnan(a.completeness(subject_of(model, "occlusion"), rng))
     control = Attribution(item.x, item.target, np.full(6, 1.5), method="random", output=item.output)
-    assert a.completeness(Subject(model, control, whole.again), rng) == pytest.approx(1.0)  # 9 instead of 4.5
+    assert a.completeness(MetricInput(model, control, whole.again), rng) == pytest.approx(
+        1.0
+    )  # 9 instead of 4.5
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "gpt2"])
@@ -134,7 +138,7 @@ def test_what_was_written_is_part_of_the_sum(shared: Any, name: str) -> None:
         ("kernel-shap", {}),
     ):
         item = registry.get(method)(model, x, target, **params)
-        whole, rng = Subject(model, item, registry.get(method)), np.random.default_rng(0)
+        whole, rng = MetricInput(model, item, registry.get(method)), np.random.default_rng(0)
         assert a.completeness(whole, rng) < 0.011, "integrated gradients stop at 1 % of the rise"
         assert a.completeness(replace(whole, item=replace(item, written=None)), rng) > 0.05
         named = replace(item, base=None)  # then every word goes, what was written too
@@ -145,6 +149,6 @@ def test_what_was_written_is_part_of_the_sum(shared: Any, name: str) -> None:
 def test_completeness_beside_its_control() -> None:
     model = checks.linear_model()
     items = [subject_of(model, name).item for name in ("integrated-gradients", "kernel-shap", "grad-l2")]
-    found = {score.method: score for score in weigh(model, items, ["completeness"])}
+    found = {score.method: score for score in score_explanations(model, items, ["completeness"])}
     assert found.keys() == {"integrated-gradients", "kernel-shap"}
     assert all(score.value < 1e-3 < score.control for score in found.values())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from heedful import checks
 from heedful.core.attribution import Attribution
 from heedful.metrics.compactness import gini
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 
 VECTORS = st.lists(st.floats(-100, 100).map(lambda v: round(v, 3)), min_size=2, max_size=12).filter(any)
 
@@ -64,7 +64,7 @@ def test_it_is_weighed_beside_random_scores() -> None:
     one, flat = np.zeros(len(x)), np.ones(len(x))
     one[1] = 1.0
     items = [Attribution(x, model.target(x), s, method=m) for m, s in (("one", one), ("flat", flat))]
-    found = {score.method: score for score in weigh(model, items, ["compactness"])}
+    found = {score.method: score for score in score_explanations(model, items, ["compactness"])}
     assert found["one"].value == pytest.approx(0.9)
     assert all(found["one"].value > order for order in found["one"].orders)
     assert found["flat"].value == pytest.approx(0.0)

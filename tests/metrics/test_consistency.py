@@ -14,13 +14,13 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.engine.cached_model import CachedModel
 from heedful.metrics import consistency as c
-from heedful.metrics.metric_input import Subject
-from heedful.metrics.score import weigh
+from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.score import score_explanations
 
 TEXT = "the cat sat on the mat"
 
 
-def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, **more: Any) -> Subject:
+def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, **more: Any) -> MetricInput:
     """A method that gives one row after the other, whatever it is asked."""
     model = checks.linear_model()
     x = model.encode(" ".join(["cat"] * len(runs[0])))
@@ -32,10 +32,10 @@ def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, *
         return Attribution(y, t, np.array(runs[k]), stderr=None if errors is None else np.array(errors[k]))
 
     item = Attribution(x, target, np.array(runs[0]), stderr=None if errors is None else np.array(errors[0]))
-    return Subject(model, replace(item, **more), again)
+    return MetricInput(model, replace(item, **more), again)
 
 
-def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> Subject:
+def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
     item = entry(model, x, model.target(x), **params)
@@ -43,7 +43,7 @@ def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> Subj
     def again(m: Any, y: Any, t: Any, seed: int) -> Attribution:
         return entry(m, y, t, **(params | ({"seed": seed} if "seed" in entry.params else {})))
 
-    return Subject(model, item, again)
+    return MetricInput(model, item, again)
 
 
 def test_spread_by_hand() -> None:
@@ -94,7 +94,7 @@ def test_csi_is_of_methods_with_errors_and_its_control_has_points() -> None:
     assert np.isnan(c.csi(scripted(runs), np.random.default_rng(0)))
     assert c.csi(scripted(runs, method="random"), np.random.default_rng(0)) == pytest.approx(50.0)
     model = checks.linear_model()
-    (score,) = weigh(
+    (score,) = score_explanations(
         model, [subject_of(model, "smoothgrad").item, subject_of(model, "grad-l2").item], ["csi"]
     )
     assert (score.method, score.control) == ("smoothgrad", 0.0)

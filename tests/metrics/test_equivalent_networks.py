@@ -16,7 +16,7 @@ from heedful.checks.known_models import stack_model, textbook_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.metrics import equivalent_networks as e
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.nn.attention import MultiHeadAttention
 from heedful.nn.blocks import MLP
 
@@ -31,12 +31,12 @@ def draw() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def subject_of(model: Any, method: str, **params: Any) -> Subject:
+def subject_of(model: Any, method: str, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(TEXT)
     target = model.target(x)
     item = entry(model, x, target, **params)
-    return Subject(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
+    return MetricInput(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
 
 
 @pytest.mark.parametrize("name", RECOGNISED)
@@ -169,7 +169,7 @@ def test_by_hand() -> None:
 
     x = model.encode(TEXT)
     target = model.target(x)
-    subject = Subject(model, first_head(model, x, target, 0), first_head)
+    subject = MetricInput(model, first_head(model, x, target, 0), first_head)
     heads = [head[0].double().numpy()[1:-1] for head in model.trace(x, target).attentions[0]]
     wanted = np.linalg.norm(heads[1] - heads[0]) / np.linalg.norm(heads[0])
     found = e.implementation_invariance(subject, np.random.default_rng(0))

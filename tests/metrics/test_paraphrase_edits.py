@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import heedful
 from heedful.core import registry
 from heedful.metrics import paraphrase_edits as e
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.paraphrase_edits import TextEdit
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 
 SENTENCE = "The movie is not bad - it's my favourite. I do not like the theatre"
 
@@ -94,11 +94,11 @@ def function(texts: list[str]) -> list[float]:
     return [1 + sum(weights_of(t).get(w.strip("."), 0.0) for w in t.lower().split()) for t in texts]
 
 
-def subject_of(model: Any, text: str, method: str = "occlusion", **params: Any) -> Subject:
+def subject_of(model: Any, text: str, method: str = "occlusion", **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
     item = entry(model, x, model.target(x), **params)
-    return Subject(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
+    return MetricInput(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
 
 
 def test_the_trail_says_what_counts_and_why_not() -> None:
@@ -180,17 +180,17 @@ def test_pairs_and_positions_have_no_trail(shared: Any) -> None:
     model = shared("bert").model
     x = model.encode(("the cat", "sat on the mat"))
     entry = registry.get("grad-l2")
-    pair = Subject(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
+    pair = MetricInput(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
     assert e.trail(pair) == []
     assert np.isnan(e.edit_sensitivity(pair, np.random.default_rng(0)))
     lm = shared("gpt2").model
     x = lm.encode("the cat sat on the mat")
     item = entry(lm, x, lm.target(x, {"position": 2}))
-    assert e.trail(Subject(lm, item, pair.again)) == []
+    assert e.trail(MetricInput(lm, item, pair.again)) == []
 
 
 def test_methods_beat_the_control_on_a_trained_model() -> None:
     model = heedful.load("zoo:sentiment")
     subject = subject_of(model, "the film is not bad at all, but the ending was a great disappointment")
-    (score,) = weigh(model, [subject.item], ["edit-sensitivity"])
+    (score,) = score_explanations(model, [subject.item], ["edit-sensitivity"])
     assert 0 < score.value < score.low

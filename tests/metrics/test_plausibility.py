@@ -16,8 +16,8 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import get_metric
 from heedful.metrics import plausibility as p
-from heedful.metrics.metric_input import Subject
-from heedful.metrics.score import weigh
+from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.score import score_explanations
 
 NAMES = ("plausibility", "plausibility-f1", "plausibility-iou")
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=15).filter(
@@ -112,11 +112,11 @@ def test_units_are_scikit_learns(texts: list[list[tuple[int, bool]]]) -> None:
 TEXT = "the cat sat on the mat the sat on mat"
 
 
-def subject(scores: list[float], marks: tuple[bool, ...] | None) -> Subject:
+def subject(scores: list[float], marks: tuple[bool, ...] | None) -> MetricInput:
     model: Any = checks.linear_model()
     x = model.encode(TEXT)
     item = Attribution(x, model.target(x), np.array(scores), method="m")
-    return Subject(model, item, lambda *_: item, "word", marks)
+    return MetricInput(model, item, lambda *_: item, "word", marks)
 
 
 GIVEN = (False, True, True, False, False, True, False, False, False, False)
@@ -158,8 +158,8 @@ def test_equal_scores_get_no_gift_from_reading_order(name: str) -> None:
 def test_random_scores_stand_beside() -> None:
     made = subject(PERFECT, GIVEN)
     items = [made.item, replace(made.item, scores=np.array(WORST), method="worst")]
-    found = {(s.metric, s.method): s for s in weigh(made.model, items, NAMES, rationale=GIVEN)}
+    found = {(s.metric, s.method): s for s in score_explanations(made.model, items, NAMES, rationale=GIVEN)}
     for name in NAMES:
         assert found[name, "m"].skill == pytest.approx(1.0)
         assert found[name, "worst"].skill < 0.3
-    assert weigh(made.model, items, NAMES) == []
+    assert score_explanations(made.model, items, NAMES) == []

@@ -16,17 +16,19 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.engine.cached_model import CachedModel
 from heedful.metrics import robustness as r
-from heedful.metrics.metric_input import Subject
-from heedful.metrics.score import weigh
+from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.score import score_explanations
 
 TEXT = "the cat sat on the mat"
 
 
-def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> Subject:
+def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
     target = model.target(x)
-    return Subject(model, entry(model, x, target, **params), lambda m, y, t, seed: entry(m, y, t, **params))
+    return MetricInput(
+        model, entry(model, x, target, **params), lambda m, y, t, seed: entry(m, y, t, **params)
+    )
 
 
 def test_by_hand_on_a_sum() -> None:
@@ -100,7 +102,7 @@ def test_methods_beat_the_control(family: str, shared: Any) -> None:
     model = shared(family).model
     items = [subject_of(model, name).item for name in ("occlusion", "grad-l2")]
     for metric in ("local-lipschitz", "max-sensitivity"):
-        for score in weigh(model, items, [metric]):
+        for score in score_explanations(model, items, [metric]):
             assert 0 < score.value < score.low, (score.method, metric)
 
 
@@ -187,6 +189,6 @@ def test_the_seed_of_the_explanation_is_used_again() -> None:
         return Attribution(x, target, np.ones(len(x)))
 
     item = replace(subject_of(model, "grad-x-input").item, params={"seed": 7})
-    r.max_sensitivity(Subject(model, item, again), np.random.default_rng(0))
+    r.max_sensitivity(MetricInput(model, item, again), np.random.default_rng(0))
     assert set(seen) == {7}
     assert len(seen) == r.SAMPLES

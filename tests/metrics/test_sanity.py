@@ -19,17 +19,17 @@ from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.metrics import sanity as s
-from heedful.metrics.metric_input import Subject
-from heedful.metrics.score import weigh
+from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.score import score_explanations
 
 TEXT = "the cat sat on the low mat. hello world!"
 LONG = "the film is not bad at all, but the ending was a great disappointment and the music far too loud"
 
 
-def subject_of(model: Any, method: str, text: str = TEXT) -> Subject:
+def subject_of(model: Any, method: str, text: str = TEXT) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
-    return Subject(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
+    return MetricInput(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
 
 
 def of_the_text(model: Any, x: Any, target: Any, seed: int) -> Attribution:
@@ -130,7 +130,7 @@ def test_correlations_by_hand() -> None:
 def test_a_method_of_the_text_alone_is_found_out() -> None:
     model = heedful.load("zoo:sentiment")
     real = subject_of(model, "grad-x-input", LONG)
-    stuck = Subject(model, of_the_text(model, real.item.x, real.item.target, 0), of_the_text)
+    stuck = MetricInput(model, of_the_text(model, real.item.x, real.item.target, 0), of_the_text)
     values = [s.sanity(subject, np.random.default_rng(0)) for subject in (real, stuck)]
     assert values[1] == pytest.approx(1.0)
     assert values[0] < 0.8
@@ -156,7 +156,7 @@ def test_nothing_is_said_of_two_words_or_functions(shared: Any) -> None:
 def test_beside_its_control(shared: Any) -> None:
     model = shared("bert").model
     item = subject_of(model, "grad-x-input", " ".join([TEXT, "don't stop, a dog ran to the low house"])).item
-    (score,) = weigh(model, [item], ["sanity"])
+    (score,) = score_explanations(model, [item], ["sanity"])
     words = len(item.x.units("word"))
     chance = np.sqrt(2 / np.pi / (words - 1))  # mean |Spearman| of unrelated orders
     assert score.control == pytest.approx(chance, abs=0.07)

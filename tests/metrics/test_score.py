@@ -14,7 +14,7 @@ from heedful.checks.known_models import WEIGHTS
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.engine.cached_model import CachedModel
-from heedful.metrics.score import Score, default_metrics, weigh
+from heedful.metrics.score import Score, default_metrics, score_explanations
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
 
@@ -49,7 +49,7 @@ def beat(score: Score) -> int:
 @pytest.mark.parametrize("metric", [name for name in default_metrics() if name != "non-sensitivity"])
 def test_the_truth_has_skill_one(metric: str, bag: Any) -> None:
     """On a sum of word weights the weights are the best explanation, by every metric that looks at signs."""
-    found = scored(weigh(bag, attributions(bag), [metric], ["delete"], draws=50), metric)
+    found = scored(score_explanations(bag, attributions(bag), [metric], ["delete"], draws=50), metric)
     assert found["true"].skill == pytest.approx(1.0)
     assert beat(found["true"]) >= 48
     assert found["noise"].skill < 0.9
@@ -62,20 +62,22 @@ def test_the_truth_has_skill_one(metric: str, bag: Any) -> None:
 def test_each_row_is_run_once(bag: Any) -> None:
     run = CachedModel(bag)
     before = run.spent
-    weigh(run, attributions(bag), operators=["delete"])
+    score_explanations(run, attributions(bag), operators=["delete"])
     once = run.spent - before
     assert once.unique < once.forwards
-    weigh(run, attributions(bag), operators=["delete"])
+    score_explanations(run, attributions(bag), operators=["delete"])
     assert (run.spent - before).unique == once.unique, "asked again, nothing is run"
 
 
 def test_the_same_seed_gives_the_same_scores(bag: Any) -> None:
-    first, again = (weigh(bag, attributions(bag), operators=["delete"], seed=3) for _ in range(2))
+    first, again = (
+        score_explanations(bag, attributions(bag), operators=["delete"], seed=3) for _ in range(2)
+    )
     assert first == again
 
 
 def test_every_operator_is_asked(bag: Any) -> None:
-    found = weigh(bag, attributions(bag), ["aopc"])
+    found = score_explanations(bag, attributions(bag), ["aopc"])
     assert {s.operator for s in found} == set(bag.operators)
 
 
@@ -83,7 +85,7 @@ def test_circular_methods_are_flagged(bag: Any) -> None:
     """By what the method asked for, whatever its name."""
     by = {"mine": ("delete", "mask"), "other": ("swap",), "grad-l2": (), "unknown": None}
     items = [replace(attributions(bag)[0], method=name, fitted_by=given) for name, given in by.items()]
-    flags = {s.method: s.circular for s in weigh(bag, items, ["aopc"], ["delete"])}
+    flags = {s.method: s.circular for s in score_explanations(bag, items, ["aopc"], ["delete"])}
     assert flags == {"mine": True, "other": False, "grad-l2": False, "unknown": False}
 
 
@@ -91,12 +93,12 @@ def test_different_texts_are_refused(bag: Any) -> None:
     other = bag.encode("cat mat")
     item = Attribution(other, bag.target(other), np.ones(len(other)))
     with pytest.raises(heedful.HeedfulError, match="different texts"):
-        weigh(bag, [attributions(bag)[0], item])
+        score_explanations(bag, [attributions(bag)[0], item])
 
 
 def test_an_unknown_metric_is_told(bag: Any) -> None:
     with pytest.raises(heedful.HeedfulError, match="unknown metric 'luck'"):
-        weigh(bag, attributions(bag), ["luck"])
+        score_explanations(bag, attributions(bag), ["luck"])
 
 
 def score(value: float, control: float, best: float, method: str = "m", metric: str = "aopc") -> Score:
@@ -156,7 +158,7 @@ def test_scores_from_elsewhere_are_not_asked_again(bag: Any) -> None:
     """What needs their numbers alone is measured, what would explain again is not."""
     items = [replace(item, method="lime") for item in attributions(bag)[:1]] + attributions(bag)[1:]
     asked = {
-        fixed: weigh(
+        fixed: score_explanations(
             bag, items[:1], ["compactness", "max-sensitivity"], ["delete"], given={"lime"} if fixed else ()
         )
         for fixed in (True, False)
@@ -174,4 +176,4 @@ def test_a_model_without_numbers_is_refused(bag: Any, monkeypatch: pytest.Monkey
     made = attributions(bag)
     monkeypatch.setattr(bag, "rows", nowhere)
     with pytest.raises(HeedfulError, match=r"infinite or no numbers.*another way than delete"):
-        weigh(bag, made, ["aopc"], ["delete"], draws=3)
+        score_explanations(bag, made, ["aopc"], ["delete"], draws=3)

@@ -81,10 +81,10 @@ def audit() -> Any:
 
 def trial() -> Any:
     from heedful.trials.result import Trial
-    from heedful.trials.rows import Finding
+    from heedful.trials.rows import TrialRow
 
     def finding(test: str, what: str) -> Any:
-        return Finding(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
+        return TrialRow(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
 
     found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
     settings = {"texts": EVIL, "seed": 0}

@@ -169,12 +169,12 @@ def test_active_features_are_counted_on_the_tokens_of_the_text(shared: Any) -> N
 
     from heedful.models.sites.access import reading
     from heedful.server import internals
-    from heedful.server.model_pool import Stock
+    from heedful.server.model_pool import ServedModel
     from heedful.server.schemas import requests
 
     model, site = shared("bert").model, "blocks.0.resid"
     sae = random_sae(site, seed=21)
-    stock = Stock("bert", None, model, dictionary=sae)
+    stock = ServedModel("bert", None, model, dictionary=sae)
     found = internals.fired(model, requests.Fire(model="bert", text=TEXTS[0]), internals.Dictionary(stock))
     x = model.encode(TEXTS[0])
     with reading(model, [site]) as seen:

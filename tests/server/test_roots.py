@@ -70,14 +70,14 @@ def test_models_are_those_that_were_given(client: httpx.Client) -> None:
 
 def test_allowed_loading_stays_in_its_root(tmp_path: Path, model: Any) -> None:
     from heedful.core.errors import HeedfulError
-    from heedful.server.model_pool import Seats
+    from heedful.server.model_pool import ModelPool
 
     root = tmp_path / "models"
     model.module.save_pretrained(root / "mine")
     model.tokenizer.save_pretrained(root / "mine")
     model.module.save_pretrained(tmp_path / "outside")
     (root / "link").symlink_to(tmp_path / "outside")
-    seats = Seats(allow_load=True, root=root)
+    seats = ModelPool(allow_load=True, root=root)
     assert "mine" in seats.offered()
     assert "link" not in seats.offered()
     for name in (
@@ -101,14 +101,14 @@ def test_pickled_weights_are_not_loaded_for_a_client(tmp_path: Path, model: Any)
     import torch
 
     from heedful.core.errors import HeedfulError
-    from heedful.server.model_pool import Seats
+    from heedful.server.model_pool import ModelPool
 
     folder = tmp_path / "models" / "pickled"
     model.module.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     torch.save(model.module.state_dict(), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    seats = Seats(allow_load=True, root=tmp_path / "models")
+    seats = ModelPool(allow_load=True, root=tmp_path / "models")
     with pytest.raises(HeedfulError, match="pickle"):
         seats.load("pickled")
     seats.close()

@@ -162,9 +162,9 @@ def test_twins_share_weights_and_nothing_else(house: app.House) -> None:
 
 
 def test_a_function_has_no_twin_and_takes_turns() -> None:
-    from heedful.server.model_pool import Seats
+    from heedful.server.model_pool import ModelPool
 
-    seats = Seats()
+    seats = ModelPool()
     stock = seats.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
     with stock.twin(0) as twin:
         assert twin is stock.model

@@ -10,7 +10,7 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.trials.examples import prepare
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 
 TEXTS = ["the cat sat on the mat.", "hello world", "not bad at all"]
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_tried_is_refused_in_words(shared: Any) -> None:
 
 
 def test_a_finding_is_plain_json() -> None:
-    found = Finding("seeds", "x", float("nan"), (0.0, float("inf")), extra={"a": float("nan"), "b": 1.0})
+    found = TrialRow("seeds", "x", float("nan"), (0.0, float("inf")), extra={"a": float("nan"), "b": 1.0})
     assert found.to_dict()["value"] is None
     assert found.to_dict()["interval"] == [0.0, None]
     assert found.to_dict()["extra"] == {"a": None, "b": 1.0}

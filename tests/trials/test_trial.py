@@ -18,7 +18,7 @@ from heedful.trials.formatting import KEPT
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house", "not bad at all", "hello world"]
 LIGHT: dict[str, Any] = {"permutations": 5, "starts": 2, "climb": 5}
@@ -141,13 +141,13 @@ def test_one_word_alone_gets_no_verdict(small: Any) -> None:
 
 
 def test_ctrl_c_keeps_the_tests_that_are_finished(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.trials.suite import Court
+    from heedful.trials.suite import TrialSuite
 
-    def stop(_court: Court) -> None:
+    def stop(_court: TrialSuite) -> None:
         raise KeyboardInterrupt
 
     model, texts = small(), learnable(4, 1)[0]
-    monkeypatch.setattr(Court, "_adversary", stop)
+    monkeypatch.setattr(TrialSuite, "_adversary", stop)
     found = heedful.trial(model, texts, tests=["permutation", "adversary", "uniform"], **LIGHT)
     assert {f.test for f in found.findings} == {"permutation"}
     assert set(found.skipped) == {"adversary", "uniform"}
@@ -165,12 +165,12 @@ def test_hyphens_will_do(small: Any) -> None:
 # --- words follow from numbers ------------------------------------------------------------------------------
 
 
-def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> Finding:
+def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> TrialRow:
     """So far of what is possible, and how sure that is."""
     extra = {"highest JSD of any weights": 0.6, "share of texts with an adversary": 1.0,
              "attention on words": 0.95, "share of starts feasible": 0.5}  # fmt: skip
     ends = (0.6 * (share - reach), 0.6 * (share + reach))
-    return Finding(
+    return TrialRow(
         "adversary", f"other attention, layer {layer}", 0.6 * share, ends, 0.1, "x", n, extra=extra
     )
 
@@ -190,7 +190,7 @@ def test_the_conclusion_is_no_surer_than_the_interval() -> None:
     unsure = Trial((adversary(0.6, reach=0.3),), 9)
     assert "in part" in unsure.conclusion
     assert "too few" in Trial((adversary(0.9, n=2),), 2).conclusion
-    nothing = Finding("adversary", "other attention, layer 0", math.nan, (math.nan, math.nan), n=9)
+    nothing = TrialRow("adversary", "other attention, layer 0", math.nan, (math.nan, math.nan), n=9)
     assert "nothing is said" in Trial((nothing,), 9).conclusion
     assert "No text has two words" in Trial((nothing,), 9).statements[0].showed
 
@@ -215,28 +215,28 @@ def test_heads_that_cancel_are_told() -> None:
 
 
 def test_other_tests_may_speak_against_it() -> None:
-    def ranks(low: float) -> Finding:
-        return Finding("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
+    def ranks(low: float) -> TrialRow:
+        return TrialRow("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
                        extra={"share significant": 0.1})  # fmt: skip
 
     assert "not clearly better than chance" in Trial((adversary(0.05), ranks(-0.1)), 9).conclusion
     assert "better than chance" not in Trial((adversary(0.05), ranks(0.05)), 9).conclusion
     unknown = replace(ranks(0.1), value=math.nan, interval=(math.nan, math.nan))
     assert "better than chance" not in Trial((adversary(0.05), unknown), 9).conclusion
-    moved = Finding("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
+    moved = TrialRow("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
                     extra={"TVD": 0.01, "lambda": 1.0})  # fmt: skip
-    apart = Finding("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
+    apart = TrialRow("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
     said = Trial((adversary(0.05), apart, moved), 9).conclusion
     assert "Another model answers alike" in said
     assert "Nothing else here" not in said
 
 
 def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
-    seeds = Finding("seeds", "attention of two seeds apart", 0.15, (0.1, 0.2), 0.3, "x", 3)
+    seeds = TrialRow("seeds", "attention of two seeds apart", 0.15, (0.1, 0.2), 0.3, "x", 3)
 
     def said(low: float, tvd: float) -> str:
         extra = {"TVD": tvd, "lambda": 1.0}
-        line = Finding(
+        line = TrialRow(
             "trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.15, "x", 9, extra=extra
         )
         return Trial((seeds, line), 9).statements[1].showed
@@ -249,7 +249,7 @@ def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
 def test_shuffling_is_read_beside_a_deleted_word() -> None:
     def said(low: float, high: float) -> str:
         extra = {"more than one word deleted": (low + high) / 2, "at least": low, "at most": high}
-        found = Finding("permutation", "weights, layer 0", 0.2, (0.1, 0.3), 0.1, "one word", 9, extra=extra)
+        found = TrialRow("permutation", "weights, layer 0", 0.2, (0.1, 0.3), 0.1, "one word", 9, extra=extra)
         return Trial((found,), 9).statements[0].showed
 
     assert "matters less" in said(-0.2, -0.1)
@@ -279,8 +279,8 @@ def test_two_zeros_are_not_compared(by_hand: Any, value: float) -> None:
 def test_an_accuracy_that_stays_does_not_go() -> None:
     def said(own: float, moved: float) -> str:
         lines = (
-            Finding("uniform", "uniform attention, change of the answer, layer 0", moved, (0.0, 0.3), 0.2),
-            Finding("uniform", "uniform attention, accuracy, layer 0", 0.8, (0.6, 0.9), 0.5,
+            TrialRow("uniform", "uniform attention, change of the answer, layer 0", moved, (0.0, 0.3), 0.2),
+            TrialRow("uniform", "uniform attention, accuracy, layer 0", 0.8, (0.6, 0.9), 0.5,
                     extra={"accuracy of the model as it is": own}),
         )  # fmt: skip
         return Trial(lines, 9).statements[0].showed
@@ -294,8 +294,8 @@ def test_training_that_failed_says_nothing_of_attention() -> None:
     def said(low: float, lost: float) -> str:
         own = {"this model": 0.9}
         lines = (
-            Finding("frozen", "accuracy, trained freely", 0.7, (low, 0.8), 0.55, "x", 3, "accuracy", own),
-            Finding("frozen", "accuracy, lost without attention", 0.1, (lost, 0.2), 0.0, "x", 3, "accuracy"),
+            TrialRow("frozen", "accuracy, trained freely", 0.7, (low, 0.8), 0.55, "x", 3, "accuracy", own),
+            TrialRow("frozen", "accuracy, lost without attention", 0.1, (lost, 0.2), 0.0, "x", 3, "accuracy"),
         )
         return Trial(lines, 9).statements[0].showed
 

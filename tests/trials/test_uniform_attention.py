@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from heedful.models.attention_hooks import uniform
 from heedful.trials.examples import prepare
 from heedful.trials.intervals import mean_of, share_of
-from heedful.trials.tests.uniform_attention import levelled
+from heedful.trials.tests.uniform_attention import uniform_attention
 
 WORDS = {"cat": (2.0, 1.5), "dog": (0.5, -4.0), "sat": (-1.0, 0.4)}
 
@@ -21,7 +21,7 @@ WORDS = {"cat": (2.0, 1.5), "dog": (0.5, -4.0), "sat": (-1.0, 0.4)}
 def test_one_layer_is_the_mean_of_the_values(by_hand: Any) -> None:
     toy = by_hand(WORDS, "cat dog sat")
     own, level = toy.answer(toy.weights), toy.answer(np.full(5, 0.2))
-    found = levelled(toy.cases)
+    found = uniform_attention(toy.cases)
     assert found.places == ("layer 0",)
     assert found.change[0, 0] == pytest.approx(abs(level - own), abs=1e-6)
     assert (own > 0.5) != (level > 0.5)
@@ -36,7 +36,7 @@ def test_labels_are_judged_by_hand(by_hand: Any) -> None:
     own, level = toy.answer(toy.weights), toy.answer(np.full(5, 0.2))
     assert own > 0.5 > level
     cases = prepare(toy.cases.model, ["cat dog sat", "cat", "dog", "cat cat"], ["yes", "yes", "no", None])
-    found = levelled(cases)
+    found = uniform_attention(cases)
     assert found.correct[:3, 0].tolist() == [0.0, 1.0, 1.0]
     assert found.own_correct[:3].tolist() == [1.0, 1.0, 1.0]
     assert np.isnan(found.correct[3, 0])
@@ -56,7 +56,7 @@ def test_each_layer_alone_and_all_together(shared: Any) -> None:
     for name in ("bert", "gpt2", "gpt2-classifier"):
         family = shared(name)
         cases = prepare(family.model, ["the cat sat on the mat", "hello world"])
-        found = levelled(cases)
+        found = uniform_attention(cases)
         assert found.places == ("layer 0", "layer 1", "all layers")
         for row, case in zip(found.change, cases.cases, strict=True):
             for place, layers in enumerate(({0}, {1}, {0, 1})):
@@ -74,11 +74,11 @@ def test_each_layer_alone_and_all_together(shared: Any) -> None:
 
 def test_regressions_predict_no_label_and_multi_label_counts_every_side(shared: Any) -> None:
     cases = prepare(shared("bert-regression").model, ["the cat sat on the mat", "hello world"])
-    found = levelled(cases)
+    found = uniform_attention(cases)
     assert np.isnan(found.agrees).all()
     assert {line.unit for line in found.findings()} == {"change of the answer"}
     cases = prepare(shared("bert-multi").model, ["the cat sat on the mat", "hello world"])
-    found = levelled(cases)
+    found = uniform_attention(cases)
     for text, case in enumerate(cases.cases):
         with cases.model.attending(lambda seen: seen.reweighed(uniform(seen))):
             answer = cases.model.logits(case.x).sigmoid().numpy()

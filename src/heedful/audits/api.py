@@ -12,7 +12,7 @@ from typing import Any
 from heedful.audits.external_scores import Outside, check_usable, from_file
 from heedful.audits.result import Audit, collect, contents, load
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, settle
+from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
 from heedful.core.errors import HeedfulError
@@ -103,7 +103,7 @@ class _Audit:
         loaded = load_model(model)
         if outside is not None and operators is None:
             operators = outside.judges(loaded)
-        settings = settle(
+        settings = resolve_settings(
             loaded, methods, metrics, operators,
             unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
             params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,

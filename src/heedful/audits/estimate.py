@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from heedful.audits.external_scores import from_file
-from heedful.audits.settings import AuditSettings, settle
+from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.defaults import MIN_TEXTS
@@ -98,7 +98,9 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
     loaded = load(model)
     operators = asked.pop("operators") or (outside.judges(loaded) if outside else None)
     given = outside.methods if outside else ()
-    settings = settle(loaded, asked.pop("methods"), asked.pop("metrics"), operators, given=given, **asked)
+    settings = resolve_settings(
+        loaded, asked.pop("methods"), asked.pop("metrics"), operators, given=given, **asked
+    )
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
     tried = [_cost(loaded, row, settings) for row in islice(usable, TRIED)]

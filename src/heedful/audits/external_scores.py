@@ -20,7 +20,7 @@ from heedful.core.model import Model
 from heedful.core.target import Target
 from heedful.io.datasets import DataRow
 from heedful.io.labels import label_index
-from heedful.modalities.operators import spread
+from heedful.modalities.operators import unit_to_token_scores
 
 NONE = "there are no scores for row {}"
 
@@ -161,7 +161,7 @@ def _attribution(
     return Attribution(
         x,
         target,
-        spread(values, x.units(unit), len(x)),
+        unit_to_token_scores(values, x.units(unit), len(x)),
         method=method,
         output=comparison.attributions[0].output,
         fitted_by=given.fitted_by,

@@ -68,7 +68,7 @@ class AuditSettings:
         return int(np.random.SeedSequence([self.seed, row]).generate_state(1)[0])
 
 
-def settle(
+def resolve_settings(
     model: Model,
     methods: Iterable[str] | str | None = None,
     metrics: Iterable[str] | str | None = None,

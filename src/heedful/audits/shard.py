@@ -20,7 +20,7 @@ import numpy as np
 from heedful.audits.external_scores import aligned
 from heedful.audits.schemas import KINDS, to_parquet
 from heedful.audits.settings import AuditSettings
-from heedful.comparisons.execute import carry_out
+from heedful.comparisons.execute import execute
 from heedful.comparisons.planning import plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
@@ -33,7 +33,7 @@ from heedful.engine.cached_model import CachedModel
 from heedful.io.datasets import DataRow
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
-from heedful.metrics.score import Score, ceilings, weigh
+from heedful.metrics.score import Score, ceilings, score_explanations
 from heedful.modalities.swap_words import swap_words
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -168,7 +168,7 @@ def _explained(
             long=settings.long, params=settings.params_for(fit), timed=False,
         )  # fmt: skip
         # a method that fails on this text is left out of it, and the others go on
-        comparison = carry_out(replace(made, named=False), keep_partial=False, run=run, look=False)
+        comparison = execute(replace(made, named=False), keep_partial=False, run=run, look=False)
         skipped |= comparison.skipped
         found = [item for item in comparison.attributions if item.method != CONTROL]
         groups[fit if settings.turns else ""] = found
@@ -201,7 +201,7 @@ def _scored(
         asked = [
             name for name in settings.metrics if not place or registry.get_metric(name).kind == "removal"
         ]
-        scores = weigh(
+        scores = score_explanations(
             run, items, asked, [op for op in settings.operators if op != fit],
             unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
             given=settings.given,

@@ -18,7 +18,7 @@ from heedful.audits.result import Audit
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
-from heedful.audits.settings import SHARD, settle
+from heedful.audits.settings import SHARD, resolve_settings
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import in_random_order, open_source
 from heedful.modalities.operators import OPERATORS
@@ -94,7 +94,7 @@ def weigh(
     by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
     source = open_source(list(texts), labels)
     outside = Outside(names, _looked_up(scores, by), fitted_by=by)
-    settings = settle(
+    settings = resolve_settings(
         loaded, methods or [], metrics, operators or outside.judges(loaded),
         unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else SHARD,
         target=target, given=names, until_decided=until_decided,

@@ -103,12 +103,12 @@ def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float
 def _asked(
     bench: Bench, item: Attribution, again: Callable[..., Attribution], rng: np.random.Generator
 ) -> float:
-    from heedful.metrics.metric_input import Subject
+    from heedful.metrics.metric_input import MetricInput
 
     words = truth(bench.model, bench.x, bench.target).words()
     middle = float(np.mean([word.score for word in words]))
     marked = tuple(word.score > middle for word in words)
-    return float(bench.metric.run(Subject(bench.model, item, again, rationale=marked), rng))
+    return float(bench.metric.run(MetricInput(bench.model, item, again, rationale=marked), rng))
 
 
 def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = None) -> None:

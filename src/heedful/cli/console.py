@@ -24,7 +24,7 @@ PATIENCE = 10.0  # seconds: a run that takes longer says so before it starts, an
 LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
 
 
-def calm() -> None:
+def silence_libraries() -> None:
     """Libraries print to stderr what concerns developers; a command says only what concerns its user."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -33,7 +33,7 @@ def calm() -> None:
         warnings.simplefilter("ignore")
 
 
-def note(message: str) -> None:
+def print_stderr(message: str) -> None:
     """A line for the reader, beside the result: on stderr."""
     print(message, file=sys.stderr)
 
@@ -41,7 +41,7 @@ def note(message: str) -> None:
 def reproduce(command: str | None, quiet: bool) -> None:
     """The last line beside a result: what makes the same again."""
     if command and not quiet:
-        note(f"Reproduce this: {command}")
+        print_stderr(f"Reproduce this: {command}")
 
 
 def put_json(data: Any) -> None:
@@ -100,7 +100,9 @@ def announce(rows: int, seconds: float, capped: bool) -> None:
     """Before a long run: about what it will cost, and how to make it shorter."""
     if seconds > PATIENCE:
         cap = "" if capped else "--budget N caps it, "
-        note(f"up to {rows:,} model inputs, roughly {duration(seconds)}; {cap}Ctrl-C keeps what is finished")
+        print_stderr(
+            f"up to {rows:,} model inputs, roughly {duration(seconds)}; {cap}Ctrl-C keeps what is finished"
+        )
 
 
 def duration(seconds: float) -> str:
@@ -163,7 +165,7 @@ Say = Callable[[str, int, int], None]  # what is being done, how much of it, of 
 
 
 @contextmanager
-def working(message: str, silent: bool = False) -> Iterator[Say]:
+def progress_bar(message: str, silent: bool = False) -> Iterator[Say]:
     """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
     ten seconds."""
     if silent:
@@ -197,7 +199,7 @@ def _every(seconds: float) -> Say:
         told = count(done, total)
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            note(f"{what}: {told}" if told else what)
+            print_stderr(f"{what}: {told}" if told else what)
 
     return say
 
@@ -228,13 +230,13 @@ def time_left(done: int, total: int, seconds: float) -> str:
 
 def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
     """A run folder of any kind: its document, and the page it makes."""
-    from heedful.server.run_kinds import drawn, kind_of, sound
+    from heedful.server.run_kinds import drawn, friendly_errors, kind_of
 
-    with sound(str(run)):
+    with friendly_errors(str(run)):
         found = drawn(kind_of(run), run)
 
     def page() -> str:
-        with sound(str(run)):
+        with friendly_errors(str(run)):
             return found.whole()
 
     return found.document, page

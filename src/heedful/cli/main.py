@@ -23,7 +23,17 @@ from heedful.cli.commands.serve import serve
 from heedful.cli.commands.steer import steer
 from heedful.cli.commands.trial import trial
 from heedful.cli.commands.zoo import app as zoo_app
-from heedful.cli.console import calm, console, form, note, put_json, read_input, read_text, working, write
+from heedful.cli.console import (
+    console,
+    form,
+    print_stderr,
+    progress_bar,
+    put_json,
+    read_input,
+    read_text,
+    silence_libraries,
+    write,
+)
 from heedful.cli.typed_command import typed
 from heedful.core.errors import HeedfulError
 
@@ -168,7 +178,7 @@ def generate(
     With --why, Ctrl-C shows the tokens that are explained.
     """
     said = read_text(prompt, "prompt")
-    calm()
+    silence_libraries()
     from heedful.cli.commands.generate import GenerateRequest, Why, command
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -187,11 +197,11 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
     heedful doctor zoo:sentiment
     heedful doctor zoo:lm --json
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.core import registry
 
-    with working(f"loading {model}"):
+    with progress_bar(f"loading {model}"):
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         support = registry.support(loaded)
     facts = {**loaded.facts(), "capabilities": sorted(loaded.capabilities)}
@@ -219,7 +229,7 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
     document, page = opened(run)
     if html or not as_json:
         write(html or run / "report.html", page())
-        note(f"wrote {html or run / 'report.html'}")
+        print_stderr(f"wrote {html or run / 'report.html'}")
     if as_json:
         put_json(document())
 

@@ -85,13 +85,13 @@ def explain(
         run.model, text, methods, target, unit, seed, budget,
         long=long, params=params, evidence=evidence, draws=draws, timed=False,
     )  # fmt: skip
-    found = carry_out(made, progress, keep_partial, run)
+    found = execute(made, progress, keep_partial, run)
     if isinstance(model, str | Path):  # a name by which it is loaded again
         found = replace(found, settings={**found.settings, "source": str(model)})
     return found if features is None or not found.attributions else with_features(found, run.model, features)
 
 
-def carry_out(
+def execute(
     made: Plan,
     progress: Report | None = None,
     keep_partial: bool = True,
@@ -264,4 +264,4 @@ def _from_memory(run: CachedModel, made: Plan, entry: Explainer) -> Attribution 
     return replace(found, notes=(*found.notes, told), cost=cost)
 
 
-__all__ = ["BudgetSpentError", "CachedModel", "carry_out", "explain", "versions"]
+__all__ = ["BudgetSpentError", "CachedModel", "execute", "explain", "versions"]

@@ -80,11 +80,13 @@ def weighed(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> tuple[Evidence, ...]:
-    from heedful.metrics.score import weigh
+    from heedful.metrics.score import score_explanations
     from heedful.metrics.summary import summarise
 
     operator = operator_of(model, items)
-    scores = weigh(model, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={})
+    scores = score_explanations(
+        model, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={}
+    )
     return tuple(summarise([scores]))
 
 

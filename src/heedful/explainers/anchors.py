@@ -34,7 +34,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.target import Target
-from heedful.modalities.operators import spread
+from heedful.modalities.operators import unit_to_token_scores
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK
@@ -168,7 +168,7 @@ def anchors(
     return Attribution(
         x,
         target,
-        spread(values, groups, len(x)),
+        unit_to_token_scores(values, groups, len(x)),
         params={"operator": operator, **measured, "coverage": coverage},
         notes=(told, *found.doubt(threshold)),
     )

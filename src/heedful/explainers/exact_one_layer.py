@@ -34,7 +34,7 @@ from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.removal_record import record
 from heedful.core.target import Target
-from heedful.modalities.operators import spread
+from heedful.modalities.operators import unit_to_token_scores
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.stats import lime_limit, ratio_game
 from heedful.stats.lime_limit import Floats
@@ -133,7 +133,7 @@ def _solved(
     return Attribution(
         x,
         target,
-        spread(values, groups, len(x)),
+        unit_to_token_scores(values, groups, len(x)),
         params={"operator": "unk"},
         output=float(output),
         base=float(base),

@@ -31,7 +31,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer, sampled, sampled_over
 from heedful.core.target import Target
-from heedful.modalities.operators import read, removable, spread
+from heedful.modalities.operators import read, removable, unit_to_token_scores
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.lime_limit import Floats, Masks
 from heedful.stats.mask_sampling import Estimate
@@ -89,8 +89,8 @@ def lime(
         x,
         written,
         target,
-        spread(values, groups, read(x, written)),
-        spread(stderr, groups, read(x, written)),
+        unit_to_token_scores(values, groups, read(x, written)),
+        unit_to_token_scores(stderr, groups, read(x, written)),
         params={"operator": operator, "samples": rows},
         output=output,
         notes=notes,

@@ -16,7 +16,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.target import Target
-from heedful.modalities.operators import read, removable, spread
+from heedful.modalities.operators import read, removable, unit_to_token_scores
 
 
 @explainer(
@@ -44,7 +44,7 @@ def occlusion(
         x,
         written,
         target,
-        spread(values[0] - values[1:], groups, read(x, written)),
+        unit_to_token_scores(values[0] - values[1:], groups, read(x, written)),
         params={"operator": operator},
         output=float(values[0]),
     )

@@ -12,7 +12,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.target import Target
-from heedful.modalities.operators import read, removable, spread
+from heedful.modalities.operators import read, removable, unit_to_token_scores
 
 
 @explainer("random", needs=set(), cite="control")
@@ -24,4 +24,4 @@ def random(model: Model, x: Encoded, target: Target, *, unit: str = "word", seed
     written = model.written(target)
     groups = removable(x, written, unit)
     values = np.random.default_rng(seed).standard_normal(len(groups))
-    return Attribution.over(x, written, target, spread(values, groups, read(x, written)))
+    return Attribution.over(x, written, target, unit_to_token_scores(values, groups, read(x, written)))

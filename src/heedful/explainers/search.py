@@ -25,7 +25,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.target import Target
-from heedful.modalities.operators import spread
+from heedful.modalities.operators import unit_to_token_scores
 from heedful.stats.rounding import merged, rounding_step
 
 
@@ -101,7 +101,7 @@ def search(
     return Attribution(
         x,
         target,
-        spread(ranks, groups, len(x)),
+        unit_to_token_scores(ranks, groups, len(x)),
         params={"operator": operator},
         output=float(whole),
         notes=(note, f"fitted to {goal}: do not judge it by a metric of {goal}"),

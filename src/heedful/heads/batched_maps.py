@@ -20,7 +20,7 @@ from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.modalities.operators import InputRow
 from heedful.models.backend import Inputs
-from heedful.models.passes import halving
+from heedful.models.passes import run_with_oom_retry
 
 TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
 
@@ -49,7 +49,7 @@ def passes(
     def run(part: list[int]) -> Pass:
         return _run(model, [rows[i] for i in part], part, logits)
 
-    for part, found in halving(_chunks(rows, model.backend.one_row_at_a_time), run):
+    for part, found in run_with_oom_retry(_chunks(rows, model.backend.one_row_at_a_time), run):
         yield found
         done += len(part)
         if progress is not None:

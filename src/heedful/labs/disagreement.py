@@ -32,7 +32,7 @@ from heedful.core.phrases import listed
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
-from heedful.metrics.score import weigh
+from heedful.metrics.score import score_explanations
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.panels import Panel, heat
 from heedful.reports.charts.word_grid import Scored, word_rows
@@ -173,7 +173,7 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
 def skill(model: Any, told: Comparison, seed: int) -> Floats:
     """(methods,) what each wins over random orders, by deletion; LIME itself removed words by UNK."""
     items = [told[name] for name in SEVEN]
-    scores = weigh(model, items, [METRIC], ["delete"], seed=seed)
+    scores = score_explanations(model, items, [METRIC], ["delete"], seed=seed)
     by_name = {score.method: score for score in scores}
     return np.array([by_name[name].skill for name in SEVEN])
 

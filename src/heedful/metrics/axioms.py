@@ -32,7 +32,7 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.model import Model
 from heedful.core.registry import metric
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.modalities.operators import removable
 from heedful.models.load import load
 from heedful.stats.rounding import rounding_step
@@ -41,7 +41,7 @@ ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 
 @metric("completeness", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
-def completeness(subject: Subject, rng: np.random.Generator) -> float:
+def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the scores are from summing to the change of the output, relative to it.
 
     Limitations: Scores can sum to the right number and be handed to the wrong words.
@@ -60,7 +60,7 @@ def _promises(method: str) -> frozenset[str]:
     return known[method].properties if method in known else frozenset()
 
 
-def _all_out(subject: Subject) -> Any:
+def _all_out(subject: MetricInput) -> Any:
     item = subject.item
     units = removable(item.x, None if item.written is None else item.written.x, "word")
     return np.zeros((1, len(units)), dtype=bool)
@@ -72,7 +72,7 @@ def incompleteness(scores: Floats, rise: float) -> float:
 
 
 @metric("sensitivity-axiom", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
-def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
+def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
     """Share of units that matter but score zero, or score but never matter.
 
     Limitations: Whether a unit matters is found by single removals, which redundancy hides.
@@ -81,7 +81,7 @@ def sensitivity_axiom(subject: Subject, rng: np.random.Generator) -> float:
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")
 
 
-def effects(subject: Subject) -> tuple[Floats, float]:
+def effects(subject: MetricInput) -> tuple[Floats, float]:
     """((operators, d) the change when a unit goes, the largest change that counts as none)."""
     item, d = subject.item, len(subject.scores)
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])

@@ -18,11 +18,11 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.registry import metric
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 
 
 @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
-def compactness(subject: Subject, rng: np.random.Generator) -> float:
+def compactness(subject: MetricInput, rng: np.random.Generator) -> float:
     """How few units carry the explanation.
 
     Limitations: Few is not right: a method that always names one word is perfectly compact.

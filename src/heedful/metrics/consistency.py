@@ -31,7 +31,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.registry import metric
-from heedful.metrics.metric_input import Subject, unit_scores
+from heedful.metrics.metric_input import MetricInput, unit_scores
 from heedful.stats.lime_limit import Indices
 
 RUNS = 10
@@ -51,7 +51,7 @@ class Repeats:
         return bool((self.scores != self.scores[0]).any())
 
 
-def repeated(subject: Subject, rng: np.random.Generator, runs: int = RUNS) -> Repeats:
+def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -> Repeats:
     """The explanation again with `runs` seeds."""
     item, groups = subject.item, subject.item.x.units(subject.unit)
     seeds = rng.choice(2**31, runs, replace=False).tolist()
@@ -65,7 +65,7 @@ def repeated(subject: Subject, rng: np.random.Generator, runs: int = RUNS) -> Re
 
 
 @metric("consistency", kind="re-explain", better="low", best=0.0, cite="Visani et al. 2022", expensive=True)
-def consistency(subject: Subject, rng: np.random.Generator) -> float:
+def consistency(subject: MetricInput, rng: np.random.Generator) -> float:
     """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
 
     Limitations: A constant answer is perfectly consistent; deterministic methods win by definition.
@@ -81,7 +81,7 @@ def spread_over_seeds(scores: Floats) -> float:
 
 
 @metric("vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
-def vsi(subject: Subject, rng: np.random.Generator) -> float:
+def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
     """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
 
     Limitations: Choosing the same wrong words each time is perfectly stable.
@@ -93,7 +93,7 @@ def vsi(subject: Subject, rng: np.random.Generator) -> float:
 
 
 @metric("csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
-def csi(subject: Subject, rng: np.random.Generator) -> float:
+def csi(subject: MetricInput, rng: np.random.Generator) -> float:
     """Coefficients stability: how often the 95 % intervals of other seeds overlap.
 
     Limitations: Wide intervals overlap: an imprecise method looks stable.
@@ -106,7 +106,7 @@ def csi(subject: Subject, rng: np.random.Generator) -> float:
     return coefficients_stability(found.scores, errors, [chosen(scores, p) for scores in found.scores])
 
 
-def chosen_count(subject: Subject) -> int:
+def chosen_count(subject: MetricInput) -> int:
     """p, or 0 where every unit would be chosen."""
     d, params = len(subject.scores), subject.item.params
     p = int(params["features"]) if params.get("variant") == "published" else min(FEATURES, max(1, d // 2))

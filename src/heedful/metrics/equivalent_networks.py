@@ -37,7 +37,7 @@ from heedful.core.input import Encoded
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.target import Target
-from heedful.metrics.metric_input import Subject, unit_scores
+from heedful.metrics.metric_input import MetricInput, unit_scores
 from heedful.metrics.model_copies import bare, can_copy, copied
 from heedful.metrics.robustness import own_seed
 from heedful.nn.one_layer import OneLayerClassifier
@@ -86,7 +86,7 @@ class Twins:
     cite="Sundararajan, Taly & Yan 2017",
     expensive=True,
 )
-def implementation_invariance(subject: Subject, rng: np.random.Generator) -> float:
+def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far explanations of networks that compute the same function differ, relative to their size.
 
     Limitations: Only networks that were built to be equal are compared: it says nothing about the weights

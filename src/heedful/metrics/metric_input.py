@@ -19,11 +19,11 @@ class CannotExplainAgainError(HeedfulError):
     """Scores that came from elsewhere are what they are."""
 
 
-Again = Callable[[Model, Encoded, Target, int], Attribution]  # (model, text, target, seed)
+ReExplain = Callable[[Model, Encoded, Target, int], Attribution]  # (model, text, target, seed)
 
 
 @dataclass(frozen=True)
-class Subject:
+class MetricInput:
     """One method's explanation of one prediction.
 
     `again` explains with the same method and parameters, on this model or another, this text or another. Of
@@ -32,7 +32,7 @@ class Subject:
 
     model: Model
     item: Attribution
-    again: Again
+    again: ReExplain
     unit: str = "word"
     rationale: tuple[bool, ...] | None = None  # by unit: what people marked as the reason
 

@@ -34,7 +34,7 @@ import numpy as np
 from heedful.core.arrays import Floats, Span
 from heedful.core.input import Encoded
 from heedful.core.registry import metric
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import own_seed
 
 TOLERANCE = 0.1
@@ -196,7 +196,7 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     cite="Ribeiro et al. 2018; Yeh et al. 2019",
     expensive=True,
 )
-def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
+def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
     """The largest relative change of the explanation under edits of the text that keep its meaning.
 
     Limitations: Edits that keep the meaning for people may change it for the model; then the explanation
@@ -206,7 +206,7 @@ def edit_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
     return max(counted, default=float("nan"))
 
 
-def trail(subject: Subject) -> list[EditOutcome]:
+def trail(subject: MetricInput) -> list[EditOutcome]:
     """Every edit of the text, whether it counts, how far it moved the explanation; []: none can be tried."""
     model, item = subject.model, subject.item
     x, d = item.x, len(subject.scores)
@@ -220,13 +220,13 @@ def trail(subject: Subject) -> list[EditOutcome]:
     return [_tried(subject, edit, full, abs(full - nothing)) for edit in edits_of(x.text)]
 
 
-def _plain(subject: Subject) -> bool:
+def _plain(subject: MetricInput) -> bool:
     """Whether the text alone gives the input back."""
     x = subject.item.x
     return set(x.segments) <= {0, -1} and subject.model.encode(x.text, long="truncate").ids == x.ids
 
 
-def _tried(subject: Subject, edit: TextEdit, full: float, rise: float) -> EditOutcome:
+def _tried(subject: MetricInput, edit: TextEdit, full: float, rise: float) -> EditOutcome:
     model, item = subject.model, subject.item
     text = edit.apply(item.x.text)
     new = model.encode(text, long="truncate")

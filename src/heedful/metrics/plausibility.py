@@ -35,14 +35,14 @@ from heedful.core.errors import HeedfulError
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
 from heedful.metrics.faithfulness import ranked
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.random_orders import merged_scores
 
 Marks = npt.NDArray[np.bool_]  # (d,)
 THRESHOLD = 0.5
 
 
-def _marks(subject: Subject) -> Marks | None:
+def _marks(subject: MetricInput) -> Marks | None:
     """The rationale, or None where it says nothing about an order of units."""
     if subject.rationale is None:
         return None
@@ -56,7 +56,7 @@ def _marks(subject: Subject) -> Marks | None:
 
 
 @metric("plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
-def plausibility(subject: Subject, rng: np.random.Generator) -> float:
+def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     """Area under precision and recall of the units people marked.
 
     Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
@@ -67,7 +67,7 @@ def plausibility(subject: Subject, rng: np.random.Generator) -> float:
 
 
 @metric("plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
-def plausibility_f1(subject: Subject, rng: np.random.Generator) -> float:
+def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     """F1 of as many top units as people marked.
 
     Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
@@ -80,7 +80,7 @@ def plausibility_f1(subject: Subject, rng: np.random.Generator) -> float:
 
 
 @metric("plausibility-iou", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
-def plausibility_iou(subject: Subject, rng: np.random.Generator) -> float:
+def plausibility_iou(subject: MetricInput, rng: np.random.Generator) -> float:
     """F1 of spans of as many top units as people marked, a match being half of what either covers.
 
     Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained

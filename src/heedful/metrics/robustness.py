@@ -29,7 +29,7 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.registry import metric
 from heedful.metrics.embedding_noise import movable, nudged
-from heedful.metrics.metric_input import Subject, unit_scores
+from heedful.metrics.metric_input import MetricInput, unit_scores
 from heedful.metrics.model_copies import bare
 
 SAMPLES = 8
@@ -46,7 +46,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
     cite="Alvarez-Melis & Jaakkola 2018",
     expensive=True,
 )
-def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
+def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
     """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise.
 
     Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
@@ -59,7 +59,7 @@ def local_lipschitz(subject: Subject, rng: np.random.Generator) -> float:
 
 
 @metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
-def max_sensitivity(subject: Subject, rng: np.random.Generator) -> float:
+def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
     """The largest relative change of the explanation when embeddings move within a small box.
 
     Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
@@ -79,7 +79,7 @@ def largest_change(scores: Floats, others: Floats) -> float:
 
 
 def neighbours(
-    subject: Subject, rng: np.random.Generator, draw: Draw, samples: int = SAMPLES, radius: float = RADIUS
+    subject: MetricInput, rng: np.random.Generator, draw: Draw, samples: int = SAMPLES, radius: float = RADIUS
 ) -> tuple[Floats, Floats, float] | None:
     """(scores (n, d) at n texts nearby, how far each is, the text's own norm); None: nothing can be said."""
     item, model = subject.item, bare(subject.model)
@@ -98,7 +98,7 @@ def neighbours(
     return np.array(scores), np.array(distances), size
 
 
-def explained_nearby(subject: Subject, shift: Tensor) -> tuple[Floats, float]:
+def explained_nearby(subject: MetricInput, shift: Tensor) -> tuple[Floats, float]:
     """(scores (d,) of the text with its embeddings moved by `shift` (T, d), the distance)."""
     item = subject.item
     with nudged(subject.model, item.x, item.target, shift) as (moved, distance):
@@ -106,6 +106,6 @@ def explained_nearby(subject: Subject, shift: Tensor) -> tuple[Floats, float]:
     return unit_scores(again, item.x.units(subject.unit)), distance
 
 
-def own_seed(subject: Subject) -> int:
+def own_seed(subject: MetricInput) -> int:
     """The seed the explanation was drawn with."""
     return int(subject.item.params.get("seed", 0))

@@ -47,7 +47,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
-from heedful.metrics.metric_input import Again, Subject, unit_scores
+from heedful.metrics.metric_input import MetricInput, ReExplain, unit_scores
 from heedful.metrics.model_copies import can_copy, copied
 from heedful.metrics.random_orders import merged_scores
 from heedful.metrics.robustness import own_seed
@@ -70,7 +70,7 @@ class RandomisedLayer:
 
 
 @metric("sanity", kind="re-explain", better="low", best=0.0, cite="Adebayo et al. 2018", expensive=True)
-def sanity(subject: Subject, rng: np.random.Generator) -> float:
+def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
     """How much the explanation of a network with random weights looks like that of the trained one.
 
     Limitations: A method may pass because everything about it changes with the weights, noise included.
@@ -83,7 +83,7 @@ def sanity(subject: Subject, rng: np.random.Generator) -> float:
 
 
 def randomisation_curve(
-    subject: Subject, mode: str = "cascading", seed: int = 0, most: int | None = STAGES
+    subject: MetricInput, mode: str = "cascading", seed: int = 0, most: int | None = STAGES
 ) -> tuple[RandomisedLayer, ...]:
     """Correlations with the trained model's explanation, the top layer first."""
     if mode not in MODES:
@@ -168,7 +168,7 @@ def label_randomisation(
     fit: Fit,
     texts: Sequence[str],
     labels: Sequence[int],
-    method: str | Again,
+    method: str | ReExplain,
     probes: Sequence[str] | None = None,
     *,
     unit: str = "word",
@@ -187,7 +187,7 @@ def label_randomisation(
     return LabelTest(tuple(stages), (_accuracy(true, texts, labels), _accuracy(other, texts, shuffled)))
 
 
-def _by_name(name: str) -> Again:
+def _by_name(name: str) -> ReExplain:
     entry = registry.get(name)
 
     def ask(model: Model, x: object, target: object, seed: int) -> Attribution:

@@ -30,7 +30,7 @@ from heedful.core.registry import Metric
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.metrics.faithfulness import Ends, Probe
-from heedful.metrics.metric_input import Again, CannotExplainAgainError, Subject, unit_scores
+from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain, unit_scores
 from heedful.stats.rounding import merged, rounding_step
 
 DRAWS = 20
@@ -65,7 +65,7 @@ class Score(NotebookRepr):
         return (self.value - self.control) / room if room else 0.0
 
 
-def weigh(
+def score_explanations(
     model: Model,
     items: Sequence[Attribution],
     metrics: Iterable[str] | None = None,
@@ -103,7 +103,7 @@ def weigh(
             best = list(searched.get(operator, ()))
         found += _removed(model, items, removing, operator, unit, draws, seed, best)
     marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
-    subjects = [Subject(model, item, _again(item, item.method in given), unit, marked) for item in items]
+    subjects = [MetricInput(model, item, _again(item, item.method in given), unit, marked) for item in items]
     for metric in chosen:
         if metric.kind == "re-explain":
             found += _asked(metric, subjects, seed)
@@ -192,7 +192,7 @@ def _run(
     return ends, np.split(values, cuts[:-1])[1:]
 
 
-def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score]:
+def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[Score]:
     """A metric that explains again; methods it says nothing about have no score."""
     model = subjects[0].model
     if missing(model, metric.needs):
@@ -207,7 +207,7 @@ def _asked(metric: Metric, subjects: Sequence[Subject], seed: int) -> list[Score
     return _scored(metric, "", [i for i, _ in told], [*(v for _, v in told), *control], metric.best)
 
 
-def _result(metric: Metric, subject: Subject, seed: int) -> float:
+def _result(metric: Metric, subject: MetricInput, seed: int) -> float:
     """NaN where scores from elsewhere would have to be made again."""
     try:
         return float(metric.run(subject, np.random.default_rng(seed)))
@@ -215,7 +215,7 @@ def _result(metric: Metric, subject: Subject, seed: int) -> float:
         return float("nan")
 
 
-def _again(item: Attribution, fixed: bool) -> Again:
+def _again(item: Attribution, fixed: bool) -> ReExplain:
     """The same method and parameters, another seed."""
 
     def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
@@ -231,7 +231,7 @@ def _again(item: Attribution, fixed: bool) -> Again:
     return again
 
 
-def _control(subject: Subject, seed: int, draw: int) -> Subject:
+def _control(subject: MetricInput, seed: int, draw: int) -> MetricInput:
     """Scores drawn at random, and drawn anew whenever it is asked."""
     rng = np.random.default_rng([seed, draw])
 

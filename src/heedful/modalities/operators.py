@@ -113,7 +113,7 @@ def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
     return operator
 
 
-def spread(values: Floats, groups: Sequence[Sequence[int]], length: int) -> Floats:
+def unit_to_token_scores(values: Floats, groups: Sequence[Sequence[int]], length: int) -> Floats:
     """Unit values as token scores: each unit's value split evenly over its tokens, zero elsewhere."""
     scores = np.zeros(length)
     for value, positions in zip(values, groups, strict=True):

@@ -394,7 +394,10 @@ class TokenModel:
             stop = embeds.shape[1]
         fits = passes.CHUNK_TOKENS // (len(row) * len(target.sides))
         queue = torch.split(embeds[:, :stop], 1 if self.backend.one_row_at_a_time else max(1, fits))
-        parts = [found for _, found in passes.halving(queue, lambda part: self._graded(row, target, part))]
+        parts = [
+            found
+            for _, found in passes.run_with_oom_retry(queue, lambda part: self._graded(row, target, part))
+        ]
         values = torch.cat([value for value, _ in parts])
         grads = torch.cat([grad for _, grad in parts])
         return values, torch.nn.functional.pad(grads, (0, 0, 0, max(0, len(x) - stop)))

@@ -105,7 +105,7 @@ def evaluate(
     if prefix is not None:
         prefix.choose(fresh, known.allowed)
     done = 0
-    for chunk, values in halving(chunks(fresh, tokens // copies, most, prefix), run):
+    for chunk, values in run_with_oom_retry(chunks(fresh, tokens // copies, most, prefix), run):
         known.update(zip(chunk, values.tolist(), strict=True))
         done += len(chunk)
         if progress is not None:
@@ -113,7 +113,7 @@ def evaluate(
     return np.array([known[row] for row in rows], dtype=np.float64), fresh
 
 
-def halving(queue: Iterable[Any], run: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+def run_with_oom_retry(queue: Iterable[Any], run: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
     """(chunk, what `run` made of it), in order; one that does not fit the memory is run in halves.
 
     A chunk is anything with a length that can be sliced: a list of rows, a tensor.

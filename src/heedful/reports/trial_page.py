@@ -11,7 +11,7 @@ from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again, esc, part, table
 from heedful.trials.result import Trial, by_unit
-from heedful.trials.rows import Finding, Statement, by_test
+from heedful.trials.rows import Statement, TrialRow, by_test
 
 
 def page(trial: Trial) -> str:
@@ -46,7 +46,7 @@ def _answer(trial: Trial, size: int) -> str:
     return f"<header>{''.join(lines)}</header>"
 
 
-def _test(trial: Trial, findings: Sequence[Finding], said: Statement | None, size: int) -> str:
+def _test(trial: Trial, findings: Sequence[TrialRow], said: Statement | None, size: int) -> str:
     lead = ""
     if said is not None:
         lead = f"{esc(said.showed)} <b>Not shown:</b> {esc(said.not_shown)}"
@@ -61,12 +61,12 @@ def _test(trial: Trial, findings: Sequence[Finding], said: Statement | None, siz
     return part(f"trial-{test.replace(' ', '-')}", esc(title), lead, "".join(drawn), size)
 
 
-def _caption(findings: Sequence[Finding]) -> str:
+def _caption(findings: Sequence[TrialRow]) -> str:
     names = dict.fromkeys(f.control_name for f in findings if f.control_name and math.isfinite(f.control))
     return f'<p class="lead">◇ {esc("; ".join(names))}</p>' if names else ""
 
 
-def _line(found: Finding) -> Line:
+def _line(found: TrialRow) -> Line:
     return Line(found.what, found.value, *found.interval, control=found.control)
 
 
@@ -77,7 +77,7 @@ def _numbers(trial: Trial, size: int) -> str:
     return part("numbers", "The numbers", lead, table(heads, rows, "Every number"), size)
 
 
-def _row(found: Finding) -> str:
+def _row(found: TrialRow) -> str:
     low, high = found.interval
     span = f"{short(low)} to {short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
     control = "–"

@@ -13,7 +13,7 @@ from rich.text import Text
 from heedful.core.phrases import listed
 from heedful.reports.columns import visible
 from heedful.trials.result import Trial, by_unit
-from heedful.trials.rows import Finding, by_test
+from heedful.trials.rows import TrialRow, by_test
 
 ALSO = {
     "correlation": ("share significant", "significant"),
@@ -53,7 +53,7 @@ def _refused(trial: Trial) -> dict[str, list[str]]:
     return found
 
 
-def _table(findings: Sequence[Finding]) -> Table:
+def _table(findings: Sequence[TrialRow]) -> Table:
     also = ALSO.get(findings[0].test, ("", ""))[1]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("")
@@ -67,7 +67,7 @@ def _table(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def _also(found: Finding) -> str:
+def _also(found: TrialRow) -> str:
     """The further number the published test reports."""
     return _short(found.extra.get(ALSO[found.test][0], math.nan))
 

@@ -24,11 +24,11 @@ from heedful._version import __version__
 from heedful.core.errors import HeedfulError
 from heedful.server import security as secure
 from heedful.server.live_explain import warm
-from heedful.server.model_pool import Seats
+from heedful.server.model_pool import ModelPool
 from heedful.server.model_thread import Busy, Gone
 from heedful.server.routes import explain, jobs
 from heedful.server.run_list import Runs
-from heedful.server.state import House, NotThere
+from heedful.server.state import NotThere, ServerState
 from heedful.server.static_files import FILES
 
 PORT = 8765
@@ -52,20 +52,20 @@ class ServerConfig:
     allow_pickle: bool = False
 
 
-def house(models: Sequence[Any], wish: ServerConfig) -> House:
+def house(models: Sequence[Any], wish: ServerConfig) -> ServerState:
     """Load what was given."""
-    seats = Seats(wish.allow_load, wish.models)
+    seats = ModelPool(wish.allow_load, wish.models)
     for source in models:
         stock = seats.add(source, wish.allow_pickle)
         stock.dictionary = wish.dictionaries.get(stock.name, stock.dictionary)
         stock.texts = wish.texts.get(stock.name, stock.texts)
-    found = House(seats, Runs(wish.runs))
+    found = ServerState(seats, Runs(wish.runs))
     for stock in seats.stocks.values():
         warm(stock.name, stock.model, found.memory)
     return found
 
 
-def application(inside: House, wish: ServerConfig) -> Any:
+def application(inside: ServerState, wish: ServerConfig) -> Any:
     """The ASGI application behind its guard."""
     app = FastAPI(
         title="heedful", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -170,7 +170,7 @@ class Ready:
     """Loaded and bound; nothing is answered yet."""
 
     wish: ServerConfig
-    house: House
+    house: ServerState
     socket: socket.socket
 
 
@@ -184,7 +184,7 @@ def ready(models: Sequence[Any], wish: ServerConfig) -> Ready:
         raise
 
 
-def answering(inside: House, wish: ServerConfig, **more: Any) -> Any:
+def answering(inside: ServerState, wish: ServerConfig, **more: Any) -> Any:
     """The server, as uvicorn runs it."""
     import uvicorn
 

@@ -18,7 +18,7 @@ from heedful.server import saved_results
 from heedful.server.feature_cache import Codes, read_codes
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import predicted
-from heedful.server.model_pool import Stock
+from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 
 TOP = 24  # features shown of a text
@@ -30,7 +30,7 @@ ATTENTION = 2_000_000  # weights an atlas in the page may have, all heads
 class Dictionary:
     """Features of one model; opened when first asked for."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: ServedModel) -> None:
         self.stock = stock
         self._lock = threading.Lock()
         self._sae: Any = None

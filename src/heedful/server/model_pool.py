@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(eq=False)
-class Stock:
+class ServedModel:
     """One model."""
 
     name: str
@@ -93,25 +93,25 @@ def _sharing(again: Any, first: Any) -> Any:
     return again
 
 
-class Seats:
+class ModelPool:
     """All of them, by name."""
 
     def __init__(self, allow_load: bool = False, root: Path | None = None) -> None:
         self.allow_load, self.root = allow_load, root
-        self.stocks: dict[str, Stock] = {}
+        self.stocks: dict[str, ServedModel] = {}
         self._loading = threading.Lock()
 
-    def add(self, source: Any, allow_pickle: bool = False) -> Stock:
+    def add(self, source: Any, allow_pickle: bool = False) -> ServedModel:
         """A model of the command line or of Python: anything `heedful.load` takes."""
         named = str(source) if isinstance(source, str | Path) else None
         options: dict[str, Any] = {} if named is None else {"allow_pickle": allow_pickle}
         model = load(source, **options)
-        stock = Stock(named or _free(model.name, self.stocks), named, model, options)
+        stock = ServedModel(named or _free(model.name, self.stocks), named, model, options)
         stock.dictionary, stock.texts = _beside(named)
         self.stocks[stock.name] = stock
         return stock
 
-    def get(self, name: str) -> Stock:
+    def get(self, name: str) -> ServedModel:
         if name in self.stocks:
             return self.stocks[name]
         known = ", ".join(self.stocks)
@@ -128,7 +128,7 @@ class Seats:
         names = [f"zoo:{entry.name}" for entry in resolve.entries() if resolve.pulled(entry.name)]
         return [name for name in (*names, *self._folders()) if name not in self.stocks]
 
-    def load(self, name: str) -> Stock:
+    def load(self, name: str) -> ServedModel:
         """What a client asks for, if loading is allowed: a zoo model, a folder of the model root by its name,
         or a hub id that is on this machine already. Nothing is downloaded, no pickle is opened."""
         if name in self.stocks:
@@ -146,7 +146,7 @@ class Seats:
                 raise HeedfulError(f"{MOST} models are loaded", "that is the most", "Start the server anew")
             place = self._place(name)
             options: dict[str, Any] = {"local_only": True}
-            stock = Stock(name, place, load(place, **options), options)
+            stock = ServedModel(name, place, load(place, **options), options)
             stock.dictionary, stock.texts = _beside(name)
             self.stocks[name] = stock
             return stock

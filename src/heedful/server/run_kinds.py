@@ -28,7 +28,7 @@ BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionErr
 
 
 @contextmanager
-def sound(name: str) -> Iterator[None]:
+def friendly_errors(name: str) -> Iterator[None]:
     """What a file that was cut or written by hand leads to is one sentence."""
     try:
         yield

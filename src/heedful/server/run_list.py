@@ -14,7 +14,7 @@ from pathlib import Path
 
 from heedful.core.errors import HeedfulError
 from heedful.server import saved_results
-from heedful.server.run_kinds import KINDS, drawn, sound
+from heedful.server.run_kinds import KINDS, drawn, friendly_errors
 from heedful.server.saved_results import LARGEST
 from heedful.server.schemas import responses
 
@@ -148,7 +148,7 @@ def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
         if file.is_file() and file.stat().st_size > LARGEST:
             raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
     try:
-        with sound(place.name):
+        with friendly_errors(place.name):
             found = drawn(place.kind, place.path)
             html = found.html()
     except HeedfulError as error:  # names of folders above the root are nobody's business

@@ -12,7 +12,7 @@ from fastapi import Path as InPath
 
 from heedful.server import internals, live_explain, run_list
 from heedful.server.job_queue import Job, Jobs
-from heedful.server.model_pool import Seats, Stock
+from heedful.server.model_pool import ModelPool, ServedModel
 from heedful.server.schemas import responses
 
 Number = Annotated[str, InPath(pattern=r"^[0-9a-z-]{1,64}$", description="as the server gave it")]
@@ -32,16 +32,16 @@ class NotThere(Exception):
 
 
 @dataclass(eq=False)
-class House:
+class ServerState:
     """All that requests share."""
 
-    seats: Seats
+    seats: ModelPool
     runs: run_list.Runs
     jobs: Jobs = field(default_factory=Jobs)
     memory: live_explain.ExplanationCache = field(default_factory=live_explain.ExplanationCache)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
 
-    def dictionary(self, stock: Stock) -> internals.Dictionary:
+    def dictionary(self, stock: ServedModel) -> internals.Dictionary:
         return self._dictionaries.setdefault(stock.name, internals.Dictionary(stock))
 
     def start(self, kind: str, ask: Any, work: Callable[[Any, Job], None]) -> Job:
@@ -68,9 +68,9 @@ class House:
         return not any(thread.is_alive() for thread in threads)
 
 
-def house_of(request: Request) -> House:
-    found: House = request.app.state.house
+def house_of(request: Request) -> ServerState:
+    found: ServerState = request.app.state.house
     return found
 
 
-In = Annotated[House, Depends(house_of)]
+In = Annotated[ServerState, Depends(house_of)]

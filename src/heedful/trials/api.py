@@ -26,7 +26,7 @@ from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial
 from heedful.trials.rows import INTERRUPTED, plain
-from heedful.trials.suite import QUICK, TESTS, TRAINED, Court, Options, Say
+from heedful.trials.suite import QUICK, TESTS, TRAINED, Options, Say, TrialSuite
 
 TRAINING = "training"
 TOLD = ("name", "kind", "class", "parameters", "fingerprint")  # of the model
@@ -65,7 +65,7 @@ def trial(
     cases = prepare(
         door, texts, labels, long=long, progress=lambda done, total: say("reading texts", done, total)
     )
-    court = Court(cases, None if train is None else LabelledTexts(*train), options, say)
+    court = TrialSuite(cases, None if train is None else LabelledTexts(*train), options, say)
     held: dict[str, Any] = {}
     skipped = {} if train is not None or tests is not None else dict.fromkeys(TRAINED, NO_TEXTS)
     for test in [*wanted, *([TRAINING] if terms else [])]:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from heedful.core.phrases import listed
 from heedful.trials.formatting import APART, above, farthest, place, short, unmoved
-from heedful.trials.rows import Finding, of_test
+from heedful.trials.rows import TrialRow, of_test
 
 FEW = 5  # texts, below which nothing is said of attention as a whole
 FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
 PINNED = 0.1  # share below which it counts as pinned by the answer
 
 
-def conclusion(findings: Sequence[Finding], texts: int) -> str:
+def conclusion(findings: Sequence[TrialRow], texts: int) -> str:
     """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
 
     A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
@@ -58,7 +58,7 @@ def conclusion(findings: Sequence[Finding], texts: int) -> str:
     return " ".join([said, *_against(findings)])
 
 
-def _indifferent(findings: Sequence[Finding]) -> bool:
+def _indifferent(findings: Sequence[TrialRow]) -> bool:
     """The answers hang neither on attention nor on the words: all words, or one where that was not tried."""
     changed = [f for f in of_test(findings, "uniform") if "change of the answer" in f.what] or of_test(
         findings, "permutation"
@@ -66,7 +66,7 @@ def _indifferent(findings: Sequence[Finding]) -> bool:
     return bool(changed) and all(unmoved(f) for f in changed)
 
 
-def _movable(adversaries: Sequence[Finding]) -> str:
+def _movable(adversaries: Sequence[TrialRow]) -> str:
     """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
     means = [f.extra.get("JSD of the heads' mean", math.nan) for f in adversaries]
     known = [mean for mean in means if math.isfinite(mean)]
@@ -80,7 +80,7 @@ def _movable(adversaries: Sequence[Finding]) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _against(findings: Sequence[Finding]) -> list[str]:
+def _against(findings: Sequence[TrialRow]) -> list[str]:
     """What other tests saw that speaks against reading attention as the reason."""
     found = []
     ranks = [f for f in of_test(findings, "correlation") if f.what.startswith("attention and leave-one-out")]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 
 APART = "attention of two seeds apart"
 KEPT = 0.05  # mean TVD up to which a trained adversary kept the answers
 SEEN = 0.005  # smallest difference that two decimals show: below it, none is spoken of
 
 
-def ends(findings: Sequence[Finding]) -> tuple[Finding, Finding]:
+def ends(findings: Sequence[TrialRow]) -> tuple[TrialRow, TrialRow]:
     """The smallest and the largest value; the same finding if there is one."""
     ordered = sorted(findings, key=lambda f: f.value if math.isfinite(f.value) else 0.0)
     return ordered[0], ordered[-1]
@@ -23,23 +23,23 @@ def above(low: float, high: float) -> bool:
     return low > high and low - high >= SEEN
 
 
-def unmoved(found: Finding) -> bool:
+def unmoved(found: TrialRow) -> bool:
     """Neither what was done nor its control changes the answer: two zeros, which compare nothing."""
     return abs(found.value) < SEEN and abs(found.control) < SEEN
 
 
-def place(found: Finding) -> str:
+def place(found: TrialRow) -> str:
     return found.what.split(", ")[-1]
 
 
-def told(found: Finding) -> str:
+def with_interval(found: TrialRow) -> str:
     low, high = found.interval
     if math.isfinite(low) and math.isfinite(high):
         return f"{short(found.value)} [{short(low)}, {short(high)}]"
     return short(found.value)
 
 
-def mean_control(findings: Sequence[Finding]) -> float:
+def mean_control(findings: Sequence[TrialRow]) -> float:
     known = [f.control for f in findings if math.isfinite(f.control)]
     return sum(known) / len(known) if known else math.nan
 
@@ -53,7 +53,7 @@ def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "unknown"
 
 
-def farthest(findings: Sequence[Finding]) -> Finding | None:
+def farthest(findings: Sequence[TrialRow]) -> TrialRow | None:
     """The trained adversary that moved attention most and kept the answers."""
     moved = (f for f in findings if f.what.startswith("attention moved") and f.extra["lambda"])
     kept = [f for f in moved if f.extra["TVD"] <= KEPT]

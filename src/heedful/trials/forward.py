@@ -19,7 +19,7 @@ from heedful.core.target import Target
 from heedful.modalities.operators import InputRow, removed
 from heedful.models.adapter import wide
 from heedful.models.attention_hooks import Seen
-from heedful.models.passes import CHUNK_TOKENS, chunks, halving
+from heedful.models.passes import CHUNK_TOKENS, chunks, run_with_oom_retry
 from heedful.trials.examples import Cases, Example
 
 Change = Callable[[Seen, slice], Seen]  # what a layer shows, which of the copies -> what it shall show
@@ -56,7 +56,7 @@ def ask(cases: Cases, case: Example, copies: int, change: Change) -> Tensor:
         with cases.model.attending(lambda seen: change(seen, here)):
             return answers(cases, [row_of(case)] * len(part))
 
-    return torch.cat([found for _, found in halving(queue, run)])
+    return torch.cat([found for _, found in run_with_oom_retry(queue, run)])
 
 
 def answers(cases: Cases, rows: list[InputRow]) -> Tensor:
@@ -89,7 +89,7 @@ def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
             return answers(cases, chunk)
 
     most = 1 if cases.model.backend.one_row_at_a_time else None
-    for chunk, found in halving(chunks(list(places), TOKENS, most), run):
+    for chunk, found in run_with_oom_retry(chunks(list(places), TOKENS, most), run):
         for row, answer in zip(chunk, found, strict=True):
             for number in places[row]:
                 own = torch.from_numpy(cases.cases[gone[number][0]].answer).to(answer)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import TextResult
-from heedful.trials.rows import INTERRUPTED, Finding, Statement, plain
+from heedful.trials.rows import INTERRUPTED, Statement, TrialRow, plain
 
 FILE = "trial.json"
 
@@ -30,7 +30,7 @@ class Trial(TextResult):
 
     kind: ClassVar[str] = "trial"
 
-    findings: tuple[Finding, ...]
+    findings: tuple[TrialRow, ...]
     texts: int
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, options, versions
@@ -45,7 +45,7 @@ class Trial(TextResult):
         """One dictionary a line, JSON-ready."""
         return [found.to_dict() for found in self.findings]
 
-    def of(self, test: str) -> list[Finding]:
+    def of(self, test: str) -> list[TrialRow]:
         """The findings of one test."""
         return [found for found in self.findings if found.test == test]
 
@@ -137,20 +137,20 @@ def from_dict(data: Mapping[str, Any]) -> Trial:
     )
 
 
-def _finding(row: Mapping[str, Any]) -> Finding:
+def _finding(row: Mapping[str, Any]) -> TrialRow:
     low, high = map(_number, row["interval"])
     extra = {name: _number(value) for name, value in row["extra"].items()}
     numbers: dict[str, Any] = {"value": _number(row["value"]), "control": _number(row["control"])}
-    return Finding(**{**row, **numbers, "interval": (low, high), "extra": extra})
+    return TrialRow(**{**row, **numbers, "interval": (low, high), "extra": extra})
 
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def by_unit(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+def by_unit(findings: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
     """What can share an axis."""
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[TrialRow]] = {}
     for finding in findings:
         found.setdefault(finding.unit, []).append(finding)
     return found

@@ -18,7 +18,7 @@ INTERRUPTED = "They were interrupted."  # why tests were not held
 
 
 @dataclass(frozen=True)
-class Finding:
+class TrialRow:
     """A line of the trial's table."""
 
     test: str  # correlation, permutation, adversary, frozen, guide, seeds, trained adversary, training
@@ -56,14 +56,14 @@ class Statement:
     not_shown: str
 
 
-def by_test(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+def by_test(findings: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
     """Findings of each test, tests in the order they were held."""
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[TrialRow]] = {}
     for finding in findings:
         found.setdefault(finding.test, []).append(finding)
     return found
 
 
-def of_test(findings: Sequence[Finding], test: str) -> list[Finding]:
+def of_test(findings: Sequence[TrialRow], test: str) -> list[TrialRow]:
     """Those of one test."""
     return [found for found in findings if found.test == test]

@@ -20,16 +20,16 @@ from heedful.trials.formatting import (
     place,
     short,
     signed,
-    told,
     unmoved,
+    with_interval,
 )
-from heedful.trials.rows import Finding, Statement, by_test, of_test
+from heedful.trials.rows import Statement, TrialRow, by_test, of_test
 
 NOTHING = "neither changes the answer, so this test shows nothing here"
 REFERENCE = "gradients and leave-one-out"  # the published yardstick of a correlation
 
 
-def statements(findings: Sequence[Finding]) -> list[Statement]:
+def statements(findings: Sequence[TrialRow]) -> list[Statement]:
     """One a test that was held, in order."""
     said = []
     for test, own in by_test(findings).items():
@@ -39,7 +39,7 @@ def statements(findings: Sequence[Finding]) -> list[Statement]:
     return said
 
 
-def paragraph(findings: Sequence[Finding], texts: int) -> str:
+def paragraph(findings: Sequence[TrialRow], texts: int) -> str:
     """What each test showed and did not, then what that comes to."""
     each = (f"{said.showed} Not shown: {said.not_shown}" for said in statements(findings))
     return " ".join([*each, conclusion(findings, texts)])
@@ -48,7 +48,7 @@ def paragraph(findings: Sequence[Finding], texts: int) -> str:
 # --- what was shown ----------------------------------------------------------------------------------------
 
 
-def _correlation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _correlation(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     parts = []
     for to in ("gradients", "leave-one-out"):
@@ -57,7 +57,7 @@ def _correlation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
             best = max(own, key=lambda f: f.value)
             share = best.extra["share significant"]
             where = f"{place(best)}; significant in {share:.0%} of texts"
-            parts.append(f"like {to} with tau {told(best)} at best ({where})")
+            parts.append(f"like {to} with tau {with_interval(best)} at best ({where})")
     if not parts:
         return "No text has ranks to compare: fewer than two words, or scores that are all the same."
     chance = short(mean_control(known))
@@ -69,18 +69,18 @@ def _correlation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
             if _worse(known)
             else "not clearly more than attention does"
         )
-        said += f" Gradients and leave-one-out agree with each other at {told(reference)}, {more}."
+        said += f" Gradients and leave-one-out agree with each other at {with_interval(reference)}, {more}."
     return said
 
 
-def _worse(findings: Sequence[Finding]) -> bool:
+def _worse(findings: Sequence[TrialRow]) -> bool:
     """Attention agrees with leave-one-out clearly less than gradients do."""
     reference = next((f for f in findings if f.what == REFERENCE), None)
     own = [f for f in findings if f.what.startswith("attention and ")]
     return reference is not None and all(above(reference.interval[0], f.interval[1]) for f in own)
 
 
-def _permutation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _permutation(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     low, high = ends(findings)
     said = f"Shuffled attention moves the answer by {short(low.value)} ({place(low)})"
     said += "" if low is high else f" to {short(high.value)} ({place(high)})"
@@ -99,14 +99,14 @@ def _permutation(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     return said + "."
 
 
-def _differs(found: Finding) -> bool:
+def _differs(found: TrialRow) -> bool:
     """Shuffling changes the answer clearly more, or clearly less, than deleting a word."""
     return above(found.extra.get("at least", math.nan), 0.0) or above(
         0.0, found.extra.get("at most", math.nan)
     )
 
 
-def _adversary(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _adversary(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     known = [f for f in findings if math.isfinite(f.value)]
     if not known:
         return (
@@ -118,20 +118,20 @@ def _adversary(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     said = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
     if not share:
         said = "No other attention was found that keeps the answer and beats random weights; the farthest is "
-    said += f"JSD {told(low)} ({place(low)})"
-    said += "" if low is high else f" to {told(high)} ({place(high)})"
+    said += f"JSD {with_interval(low)} ({place(low)})"
+    said += "" if low is high else f" to {with_interval(high)} ({place(high)})"
     return said + (
         f" of at most {short(high.extra['highest JSD of any weights'])}, where random weights that keep the "
         f"answer get to {short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
     )
 
 
-def _uniform(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _uniform(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     """The last place is all layers, or the only one."""
     changed = [f for f in findings if "change of the answer" in f.what][-1]
     kept = [f for f in findings if "prediction kept" in f.what][-1:]
     right = [f for f in findings if "accuracy" in f.what][-1:]
-    said = f"With uniform attention the answer moves by {told(changed)}"
+    said = f"With uniform attention the answer moves by {with_interval(changed)}"
     said += f" (with all words deleted: {short(changed.control)})"
     if unmoved(changed):
         return f"{said}: {NOTHING}."
@@ -144,29 +144,29 @@ def _uniform(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     return said + "."
 
 
-def _frozen(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _frozen(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     by_name = {f.what.removeprefix("accuracy, "): f for f in findings if f.unit == "accuracy"}
     free, lost = by_name["trained freely"], by_name["lost without attention"]
     if not above(free.interval[0], free.control):
         return (
-            f"Models of this kind, trained again, did not clearly learn the task (accuracy {told(free)}, "
-            f"majority class {short(free.control)}): nothing is seen of what attention is worth to them."
+            "Models of this kind, trained again, did not clearly learn the task (accuracy "
+            f"{with_interval(free)}, majority class {short(free.control)}): nothing is seen of what attention is worth to them."
         )
     said = (
-        f"Trained again freely, models of this kind reach an accuracy of {told(free)} (this model: "
-        f"{short(free.extra['this model'])}); with uniform attention they lose {told(lost)}"
+        f"Trained again freely, models of this kind reach an accuracy of {with_interval(free)} (this model: "
+        f"{short(free.extra['this model'])}); with uniform attention they lose {with_interval(lost)}"
     )
     if above(lost.interval[0], 0.0):
         return said + ": attention helps them."
     return said + ": at this budget it is not seen that they need it."
 
 
-def _seeds(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _seeds(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     apart = next(f for f in findings if f.what == APART)
-    return f"Models that differ by a seed alone are JSD {told(apart)} apart in attention."
+    return f"Models that differ by a seed alone are JSD {with_interval(apart)} apart in attention."
 
 
-def _second(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _second(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     best, moved = farthest(findings), [f for f in findings if f.what.startswith("attention moved")]
     said = ""
     if best is None:
@@ -176,20 +176,19 @@ def _second(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
         return said.strip()
     said += (
         f"A trained adversary that moved the answers by a mean TVD of {short(best.extra['TVD'])} "
-        f"moved attention by JSD {told(best)}"
+        f"moved attention by JSD {with_interval(best)}"
     )
     seeds = next((f for f in of_test(every, "seeds") if f.what == APART), None)
     if seeds is None:
         return said + "."
     clear = above(best.interval[0], seeds.interval[1])
-    return (
-        said + f", {'further' if clear else 'not clearly further'} than two seeds are apart ({told(seeds)})."
-    )
+    how = "further" if clear else "not clearly further"
+    return f"{said}, {how} than two seeds are apart ({with_interval(seeds)})."
 
 
-def _guide(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _guide(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     by_name = {f.what.removeprefix("accuracy, guide: "): f for f in findings if f.unit == "accuracy"}
-    shown = [f"{name} {told(f)}" for name, f in by_name.items() if " rather than " not in name]
+    shown = [f"{name} {with_interval(f)}" for name, f in by_name.items() if " rather than " not in name]
     said = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
     better = [
         name
@@ -201,7 +200,7 @@ def _guide(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     return said + " This model's weights do not clearly help more than shuffled or uniform ones."
 
 
-def _training(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
+def _training(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     parts = []
     for name in ("accuracy", "AUPRC"):
         lines = [f for f in findings if f.what.startswith(f"{name}, ") and "more than none" in f.extra]
@@ -211,7 +210,7 @@ def _training(findings: Sequence[Finding], every: Sequence[Finding]) -> str:
     return f"Trained on with a term on its heads, {'; '.join(parts)}." if parts else ""
 
 
-def _gap(found: Finding) -> str:
+def _gap(found: TrialRow) -> str:
     extra = found.extra
     return (
         f"{found.what.split(', ')[-1]} {signed(extra['more than none'])} "
@@ -219,7 +218,7 @@ def _gap(found: Finding) -> str:
     )
 
 
-SAID: dict[str, tuple[str, Callable[[Sequence[Finding], Sequence[Finding]], str], str]] = {
+SAID: dict[str, tuple[str, Callable[[Sequence[TrialRow], Sequence[TrialRow]], str], str]] = {
     "correlation": (
         "Does attention agree with gradients and leave-one-out?",
         _correlation,

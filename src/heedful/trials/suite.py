@@ -39,7 +39,7 @@ class Options:
     seed: int = 0
 
 
-class Court:
+class TrialSuite:
     """One model, its texts, and the tests."""
 
     def __init__(self, cases: Cases, train: LabelledTexts | None, options: Options, say: Say) -> None:
@@ -101,9 +101,9 @@ class Court:
         return adversary(self.cases, seed=self.options.seed, search=search, progress=told)
 
     def _uniform(self) -> Any:
-        from heedful.trials.tests.uniform_attention import levelled
+        from heedful.trials.tests.uniform_attention import uniform_attention
 
-        return levelled(self.cases, seed=self.options.seed, progress=self._told("uniform attention"))
+        return uniform_attention(self.cases, seed=self.options.seed, progress=self._told("uniform attention"))
 
     # --- on models trained like it ---------------------------------------------------------------------
 

@@ -10,7 +10,16 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import calm, console, form, note, put_json, read_input, working, write
+from heedful.cli.console import (
+    console,
+    form,
+    print_stderr,
+    progress_bar,
+    put_json,
+    read_input,
+    silence_libraries,
+    write,
+)
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -91,10 +100,10 @@ def attention(
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
     said = read_input(text, pair, chat)
-    calm()
+    silence_libraries()
     import heedful
 
-    with working(f"loading {model}", quiet):
+    with progress_bar(f"loading {model}", quiet):
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
         gone, removed = heads_ablation.removing(loaded, said, ablate, remove, long, answer)
@@ -117,9 +126,9 @@ def attention(
         look.show(atlas, matrix)
     if not quiet:
         for path in filter(None, (html, figure)):
-            note(f"wrote {path}")
+            print_stderr(f"wrote {path}")
         if shape == "text" and not html:
-            note("to look at every head: --html heads.html")
+            print_stderr("to look at every head: --html heads.html")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.console import Say, calm, console, note, put_json, reproduce, working, write
+from heedful.cli.console import (
+    Say,
+    console,
+    print_stderr,
+    progress_bar,
+    put_json,
+    reproduce,
+    silence_libraries,
+    write,
+)
 from heedful.cli.threads import fit_threads
 from heedful.cli.typed_command import typed
 
@@ -87,7 +96,7 @@ def audit(
 
     if as_json and as_csv:
         raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
-    calm()
+    silence_libraries()
     import heedful
     from heedful.io.datasets import Columns, open_source
 
@@ -102,7 +111,7 @@ def audit(
         file, columns=columns, limit=limit
     )  # its mistakes are told before the model is loaded
     try:
-        with working(f"loading {model}", quiet) as say:
+        with progress_bar(f"loading {model}", quiet) as say:
             # a name is loaded by each worker; what had to be trusted here is sent to them as it is
             by_name = engine == "ray" and not allow_pickle
             source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
@@ -123,12 +132,12 @@ def audit(
                     command=typed(), progress=_with_note(_progress(say), shown), **chosen,
                 )  # fmt: skip
     except KeyboardInterrupt:  # when the bar is gone
-        note("stopped: the same command goes on from here")
+        print_stderr("stopped: the same command goes on from here")
         raise
     if dry_run:
         return put_json(foretold.to_dict()) if as_json else print(foretold)
     if methods is None and not quiet and (expensive := _expensive(source)):
-        note(expensive)
+        print_stderr(expensive)
     if html:
         from heedful.reports.audit_page import page
 
@@ -142,7 +151,7 @@ def audit(
 
         show(found, console())
     if not quiet:
-        note(f"wrote {html or out / 'report.html'}")
+        print_stderr(f"wrote {html or out / 'report.html'}")
     reproduce(found.command, quiet)
 
 
@@ -162,7 +171,7 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
         if few:
             few = False
             texts = "1 text is" if rows == 1 else f"{rows} texts are"
-            note(
+            print_stderr(
                 f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
             )
         progress(*where, **more)

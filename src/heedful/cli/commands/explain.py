@@ -10,9 +10,18 @@ from typing import Any
 import typer
 
 import heedful
-from heedful.cli.console import announce, calm, console, duration, note, put_json, working, write
+from heedful.cli.console import (
+    announce,
+    console,
+    duration,
+    print_stderr,
+    progress_bar,
+    put_json,
+    silence_libraries,
+    write,
+)
 from heedful.cli.threads import fit_threads
-from heedful.comparisons.execute import carry_out
+from heedful.comparisons.execute import execute
 from heedful.comparisons.internals import with_features
 from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
@@ -57,12 +66,12 @@ class OutputChoice:
 
     def note(self, message: str) -> None:
         if not self.quiet:
-            note(message)
+            print_stderr(message)
 
 
 def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
     """`heedful explain`: exit code 130 after Ctrl-C, once what was finished is out."""
-    calm()
+    silence_libraries()
     if dry_run:
         return show_plan(prepare(wish, out.quiet), out.form)
     comparison = run(wish, out)
@@ -77,7 +86,7 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
     if out.html:
         out.note(f"wrote {out.html}")  # last, so that it does not scroll away
     if stopped := comparison.settings.get("interrupted"):
-        note(f"interrupted in {stopped}: what was finished before is shown")
+        print_stderr(f"interrupted in {stopped}: what was finished before is shown")
         raise typer.Exit(130)
 
 
@@ -91,7 +100,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     for name in names:
         registry.get(name)  # a misspelt method is told before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
-    with working(f"loading {wish.model}", quiet):
+    with progress_bar(f"loading {wish.model}", quiet):
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
         able = [s.method for s in registry.support(model) if s.ok]
@@ -113,7 +122,7 @@ def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
     made = prepare(wish, quiet)
     if not quiet:
         announce(made.most_rows, made.seconds, capped=wish.budget is not None)
-    with working("explaining", quiet) as say:
+    with progress_bar("explaining", quiet) as say:
         order = [each.name for each in made.order]
 
         def progress(step: Step) -> None:
@@ -121,7 +130,7 @@ def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
             place = f" ({order.index(step.label) + 1} of {len(order)})" if step.label in order else ""
             say(f"{step.label}{place}", step.done, step.total)
 
-        found = carry_out(made, progress)
+        found = execute(made, progress)
         if wish.features is None or not found.attributions:
             return found
         say("features", 0, 0)

@@ -13,7 +13,15 @@ from heedful.cli.commands.features_measure import compare, measure, split
 from heedful.cli.commands.features_probe import probe
 from heedful.cli.commands.features_read import interpret, page
 from heedful.cli.commands.features_train import train
-from heedful.cli.console import Say, calm, console, duration, note, put_json, working
+from heedful.cli.console import (
+    Say,
+    console,
+    duration,
+    print_stderr,
+    progress_bar,
+    put_json,
+    silence_libraries,
+)
 
 option, argument = typer.Option, typer.Argument
 HELP = """Features of a model's activations: harvest them, train dictionaries, read them.
@@ -82,12 +90,12 @@ def harvest(
     heedful features harvest reviews.csv --model zoo:sentiment --site blocks.3.mlp --text-column review
     heedful features harvest corpus.parquet --site blocks.2.resid --rows 2000000 --dtype float16 --engine ray
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.features.activations.windows import open_texts
 
     open_texts(file, text_column)  # its mistakes are told before the model is loaded
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         # a name is loaded by each worker; what had to be trusted here is sent to them as it is
         by_name = engine == "ray" and not allow_pickle
         source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
@@ -101,10 +109,10 @@ def harvest(
         put_json({"folder": str(out), **acts.manifest})
         return
     for why, count in acts.manifest["skipped"].items():
-        note(f"left out: {why} ({count:,} times)")
+        print_stderr(f"left out: {why} ({count:,} times)")
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
-    note(f"in {duration(time.monotonic() - started)}")
+    print_stderr(f"in {duration(time.monotonic() - started)}")
 
 
 def _told(say: Say) -> Any:
@@ -121,11 +129,11 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
     \b
     heedful features sites zoo:lm
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.models.sites.access import sites as find
 
-    with working(f"loading {model}"):
+    with progress_bar(f"loading {model}"):
         found = find(heedful.load(model, allow_pickle=allow_pickle))
     if as_json:
         places = [
@@ -145,4 +153,4 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
         )
     console().print(table)
     for site, why in found.missing.items():
-        note(f"{site} cannot be told: {why}")
+        print_stderr(f"{site} cannot be told: {why}")

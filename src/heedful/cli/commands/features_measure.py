@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
-from heedful.cli.console import calm, console, note, put_json, working, write
+from heedful.cli.console import console, print_stderr, progress_bar, put_json, silence_libraries, write
 from heedful.core.errors import HeedfulError
 
 SAE_HELP = "A folder written by heedful features train, or zoo:lm."
@@ -67,7 +67,7 @@ def measure(
     heedful features measure sae/ reviews.csv --model zoo:sentiment --label-column label
     heedful features measure sae-0/ held-out.txt --reseed sae-1/ --reseed sae-2/
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.features.activations.eval_windows import corpus
     from heedful.features.measures.quality import measure as run
@@ -75,7 +75,7 @@ def measure(
 
     saes = [heedful.SAE.load(folder) for folder in (sae, *(reseed or []))]
     file = texts_for(texts, sae)
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         found = corpus(
             loaded, file, context=context, rows=rows, text_column=text_column, label_column=label_column
@@ -138,7 +138,7 @@ def split(
     \b
     heedful features split sae-512/ sae-2048/ sae-8192/ --html split.html
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.features.measures.splitting import split as run
 
@@ -147,7 +147,7 @@ def split(
         from heedful.reports.splitting_page import page
 
         write(html, page(found, [str(folder) for folder in saes], trees))
-        note(f"the trees are in {html}")
+        print_stderr(f"the trees are in {html}")
     if as_json:
         put_json({"saes": [str(folder) for folder in saes], **found.to_dict(trees)})
         return
@@ -183,7 +183,7 @@ def compare(
     \b
     heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.features.measures.universality import compare as run
 
@@ -192,7 +192,7 @@ def compare(
     units = tuple(neurons.split(",")) if neurons else None
     if units is not None and len(units) != 2:
         raise HeedfulError("--neurons takes two sites", fix="--neurons blocks.0.neurons,blocks.1.neurons")
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else None
         found = run(
@@ -211,6 +211,6 @@ def compare(
         table.add_row(name, shown(figure))
     console().print(table)
     if units := found.about["neurons"]:
-        note(f"neurons: {units[0]} against {units[1]}")
+        print_stderr(f"neurons: {units[0]} against {units[1]}")
     for line in found.notes:
-        note(line)
+        print_stderr(line)

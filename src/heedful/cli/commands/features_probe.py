@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.commands.features_measure import Context, Rows, Sae, Site, TextColumn
-from heedful.cli.console import calm, console, put_json, working
+from heedful.cli.console import console, progress_bar, put_json, silence_libraries
 from heedful.core.errors import HeedfulError
 
 File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
@@ -39,13 +39,13 @@ def probe(
     heedful features probe zoo:lm reviews.csv
     heedful features probe sae/ reviews.csv --model zoo:sentiment -k 1,5,20 --json
     """
-    calm()
+    silence_libraries()
     import heedful
     from heedful.features.measures.probing import probe as run
 
     counts = _counts(k)
     loaded_sae = heedful.SAE.load(sae)
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         say("reading texts", 0, 0)
         found = run(

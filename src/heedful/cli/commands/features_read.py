@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
-from heedful.cli.console import calm, console, duration, note, put_json, working, write
+from heedful.cli.console import (
+    console,
+    duration,
+    print_stderr,
+    progress_bar,
+    put_json,
+    silence_libraries,
+    write,
+)
 from heedful.core.errors import HeedfulError
 
 SAE_HELP = "An autoencoder written by heedful features train, SAELens or dictionary-learning; or zoo:lm."
@@ -67,12 +75,12 @@ def page(
     heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
     heedful features page sae/ speeches.txt --feature 3,17 --text "We the people" --html page.html
     """
-    calm()
+    silence_libraries()
     from heedful.features.reading.feature_pages import feature_pages
 
     numbers = numbered(feature)
     started = time.monotonic()
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         found = feature_pages(
             loaded, dictionary, file, numbers, own=text or (), choose=choose, examples=examples,
@@ -84,7 +92,7 @@ def page(
         return
     show([one.interpretation for one in found], {one.feature: one.reading.rate for one in found})
     _noted(found.readings.notes)
-    note(f"{html}: {len(found)} features, in {duration(time.monotonic() - started)}")
+    print_stderr(f"{html}: {len(found)} features, in {duration(time.monotonic() - started)}")
 
 
 def interpret(
@@ -116,14 +124,14 @@ def interpret(
 
     Rules by default: nothing leaves the machine. --llm sends texts to HEEDFUL_LLM_URL (key: HEEDFUL_LLM_KEY).
     """
-    calm()
+    silence_libraries()
     from heedful.features.interpretation.interpret import HELD
     from heedful.features.interpretation.interpret import interpret as run
     from heedful.features.reading.read_features import read_features
 
     mind, chat = _mind(llm, llm_model, dry_run, cache)
     numbers = numbered(feature)
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         readings = read_features(
             loaded, dictionary, file, numbers, choose=f"random:{features}", rows=rows, site=site,
@@ -143,9 +151,9 @@ def interpret(
     show(found, {r.feature: r.rate for r in readings})
     _noted(readings.notes)
     if chat is not None:
-        note(f"{chat.model}: {chat.cost}")
+        print_stderr(f"{chat.model}: {chat.cost}")
         if chat.cost.unread:
-            note(f"{chat.cost.unread:,} answers could not be read and count as silent everywhere")
+            print_stderr(f"{chat.cost.unread:,} answers could not be read and count as silent everywhere")
 
 
 def opened(
@@ -265,4 +273,4 @@ def _span(score: Any) -> str:
 
 def _noted(notes: tuple[str, ...]) -> None:
     for line in notes:
-        note(line)
+        print_stderr(line)

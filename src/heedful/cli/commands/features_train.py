@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import PATIENCE, calm, console, duration, note, put_json, working
+from heedful.cli.console import (
+    PATIENCE,
+    console,
+    duration,
+    print_stderr,
+    progress_bar,
+    put_json,
+    silence_libraries,
+)
 from heedful.core.errors import HeedfulError
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
-Acts = Annotated[Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")]
+ActivationStore = Annotated[
+    Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")
+]
 Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
 WIDTH = "How many features. Default: eight per dimension, at most one per 16 rows."
 Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
@@ -41,7 +51,7 @@ Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default
 
 
 def train(
-    acts: Acts,
+    acts: ActivationStore,
     out: Out,
     width: Width = None,
     kind: Kinds = "relu",
@@ -71,10 +81,10 @@ def train(
     Without --k or --lambda a short pilot measures how sparse the activations are, and says what it chose.
     All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
     """
-    calm()
+    silence_libraries()
     import torch
 
-    from heedful.features.activations.store import Acts as Store
+    from heedful.features.activations.store import ActivationStore as Store
     from heedful.features.sae.distributed import crew
     from heedful.features.sae.train import train_sae
 
@@ -93,7 +103,7 @@ def train(
 
         def chose(choice: Any) -> None:
             if not quiet:
-                note(f"{choice.width:,} features; k = {choice.k}: {choice.why}{_by_k(choice)}")
+                print_stderr(f"{choice.width:,} features; k = {choice.k}: {choice.why}{_by_k(choice)}")
 
         sae = train_sae(
             store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
@@ -112,7 +122,7 @@ def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield lambda standing: None
         return
     if sys.stderr.isatty():
-        with working("training") as say:
+        with progress_bar("training") as say:
             yield lambda standing: say(line(standing), standing["step"], standing["steps"])
         return
     last = time.monotonic()
@@ -121,7 +131,7 @@ def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         nonlocal last
         if time.monotonic() - last >= PATIENCE:
             last = time.monotonic()
-            note(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
+            print_stderr(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
 
     yield now_and_then
 
@@ -143,11 +153,11 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
         )
 
     def tell(step: int, lines: list[str]) -> None:
-        note(f"step {step:,}, an early look:")
+        print_stderr(f"step {step:,}, an early look:")
         for one in lines:
             from heedful.reports.columns import visible
 
-            note(f"  {visible(one)}")
+            print_stderr(f"  {visible(one)}")
 
     return looking(model, texts, facts["site"], tell, seed=seed)
 
@@ -182,4 +192,4 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
     )  # fmt: skip
     console().print(table)
     seen = sae.config.source["maxima_rows"]
-    note(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")
+    print_stderr(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")

@@ -10,7 +10,7 @@ import typer
 
 import heedful
 from heedful.cli.commands.explain import removing
-from heedful.cli.console import announce, console, note, put_json, reproduce, working
+from heedful.cli.console import announce, console, print_stderr, progress_bar, put_json, reproduce
 from heedful.comparisons.planning import plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
@@ -51,7 +51,7 @@ class GenerateRequest:
 def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
     """`heedful generate`: exit code 130 after Ctrl-C, once the tokens that are explained are out."""
     check(wish)
-    with working(f"loading {wish.model}", quiet) as say:
+    with progress_bar(f"loading {wish.model}", quiet) as say:
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         if "generate" not in model.capabilities:
             raise HeedfulError(
@@ -79,7 +79,7 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
         show_why(found)
     reproduce(wish.command, quiet)
     if stopped:
-        note(f"interrupted at token {len(found) + 1} of {len(ids)}: those before are explained")
+        print_stderr(f"interrupted at token {len(found) + 1} of {len(ids)}: those before are explained")
         raise typer.Exit(130)
 
 
@@ -104,7 +104,7 @@ def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) ->
         piece, target = steps(model, x, ids)[-1]
         last = plan(model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params)
         announce(len(ids) * last.most_rows, len(ids) * last.seconds, capped=why.budget is not None)
-    with working("explaining", quiet) as say:
+    with progress_bar("explaining", quiet) as say:
 
         def progress(step: Step) -> None:
             say(step.label, step.done, step.total)

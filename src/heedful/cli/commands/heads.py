@@ -10,7 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import calm, console, form, put_json, working
+from heedful.cli.console import console, form, progress_bar, put_json, silence_libraries
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(heads_ablation.importance)
@@ -60,7 +60,7 @@ def induction(
     heedful heads induction --model zoo:lm --period 30 --draws 16 --json
     """
     how = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     from heedful.heads.roles.induction import induction as measure
     from heedful.reports.heads_terminal import show_induction
 
@@ -88,7 +88,7 @@ def syntax(
     heedful heads syntax sentences.conllu --model zoo:lm --least 10 --csv
     """
     how = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     from heedful.heads.roles import conllu
     from heedful.heads.roles.syntax import syntax as measure
     from heedful.reports.heads_terminal import show_syntax
@@ -120,7 +120,7 @@ def bias(
     A template is "The {a} asked the {b} a question because {pronoun}"; a and b are words, the pronouns too.
     """
     how = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     from heedful.heads.roles import bias_templates as built
     from heedful.heads.roles.pronoun_bias import bias as measure
     from heedful.reports.heads_terminal import show_bias
@@ -138,7 +138,7 @@ def _measured(
 ) -> Any:
     import heedful
 
-    with working(f"loading {name}", quiet) as say:
+    with progress_bar(f"loading {name}", quiet) as say:
         model: Any = heedful.load(name, allow_pickle=allow_pickle)
         return run(model, lambda done, total: say("reading", done, total))
 

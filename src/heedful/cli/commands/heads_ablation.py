@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import calm, console, form, note, put_json, working
+from heedful.cli.console import console, form, print_stderr, progress_bar, put_json, silence_libraries
 
 if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import Without
@@ -65,7 +65,7 @@ def importance(
     A language model is measured on the tokens of the texts.
     """
     shape = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
     from heedful.reports.ablation_terminal import show_importance
@@ -110,7 +110,7 @@ def prune(
     chose, the loss would look too small. Beside it: the order of single-head importance, and random orders.
     """
     shape = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.reports.ablation_terminal import show_pruning
@@ -184,7 +184,7 @@ def _measured(
 ) -> Any:
     import heedful
 
-    with working(f"loading {name}", quiet) as say:
+    with progress_bar(f"loading {name}", quiet) as say:
         model: Any = heedful.load(name, allow_pickle=allow_pickle)
         means = None
         if how == "mean":
@@ -206,6 +206,6 @@ def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[st
         show(found, console())
     if not quiet:
         for line in left[:5]:
-            note(line)
+            print_stderr(line)
         if len(left) > 5:
-            note(f"and {len(left) - 5} more rows")
+            print_stderr(f"and {len(left) - 5} more rows")

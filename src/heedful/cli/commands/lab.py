@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.console import calm, console, note, put_json, working, write
+from heedful.cli.console import console, print_stderr, progress_bar, put_json, silence_libraries, write
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def run(
 
     Another seed changes the digits; how often it changes a conclusion is in docs/labs/index.md.
     """
-    calm()
+    silence_libraries()
     from heedful.labs.base.registry import run_lab
     from heedful.reports import lab_page, lab_terminal
 
-    with working(f"lab {name}", quiet) as say:
+    with progress_bar(f"lab {name}", quiet) as say:
         report = run_lab(name, fast=fast, seed=seed, out=out, progress=say)
     if html:
         write(html, lab_page.page(report))
@@ -93,7 +93,7 @@ def run(
     if not quiet:
         for written in (out, html):
             if written:
-                note(f"wrote {written}")
+                print_stderr(f"wrote {written}")
     if not report.holds:
         raise typer.Exit(1)
 
@@ -117,7 +117,7 @@ def study(
 
     Nobody is asked who they are. The page works without scripts and answers to this machine alone.
     """
-    calm()
+    silence_libraries()
     answers = _answers(name, database, seed, results)
     if results:
         _tell(answers, as_json)
@@ -131,9 +131,11 @@ def study(
             'pip install "heedful[serve]"',
         ) from None
     with page.listen(port) as at:
-        with working(f"study {name}", quiet) as say:
+        with progress_bar(f"study {name}", quiet) as say:
             rounds = page.material(seed, lambda done, total: say("preparing rounds", done, total))
-        note(f"http://{page.ADDRESS}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
+        print_stderr(
+            f"http://{page.ADDRESS}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)"
+        )
         page.serve(page.application(rounds, answers), at)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.console import calm, note, working
+from heedful.cli.console import print_stderr, progress_bar, silence_libraries
 from heedful.core.errors import HeedfulError
 
 option, argument = typer.Option, typer.Argument
@@ -62,7 +62,7 @@ def serve(
     Ctrl-C ends it. Results are kept as run folders, which heedful report opens. On any address but this
     machine's own, a token is needed: it is part of the link that is printed.
     """
-    calm()
+    silence_libraries()
     try:
         from heedful.server import app
         from heedful.server.model_pool import paired
@@ -76,16 +76,16 @@ def serve(
         host, port, runs, root, allow_load, _token(token) or new_token(host), tuple(name or ()),
         paired(sae or [], given, "--sae"), paired(texts or [], given, "--texts"), allow_pickle,
     )  # fmt: skip
-    with working(f"loading {', '.join(given)}"):
+    with progress_bar(f"loading {', '.join(given)}"):
         ready = app.ready(given, wish)
-    note(f"results and runs: {runs}")
+    print_stderr(f"results and runs: {runs}")
     if not app.stay(ready, browser, say=print):
         _leave()
 
 
 def _leave() -> None:
     """A call of the model does not end: leave without taking the interpreter down, which would abort."""
-    note("a job did not end in time and is left")
+    print_stderr("a job did not end in time and is left")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
-from heedful.cli.console import calm, console, note, put_json, read_text, reproduce, working, write
+from heedful.cli.console import (
+    console,
+    print_stderr,
+    progress_bar,
+    put_json,
+    read_text,
+    reproduce,
+    silence_libraries,
+    write,
+)
 from heedful.cli.typed_command import typed
 from heedful.core.errors import HeedfulError
 
@@ -75,7 +84,7 @@ def steer(
     if sae is None and feature and model == OWN:
         sae = Path(OWN)
         if not quiet:
-            note(f"no --sae: features of the dictionary that comes with {OWN}")
+            print_stderr(f"no --sae: features of the dictionary that comes with {OWN}")
     wish: dict[str, Any] = {
         "model": model, "sae": sae, "features": _features(feature), "positions": _positions(positions),
         "texts": texts, "sweep": sweep, "more": prompts, "prompts": [said, *_lines(prompts)],
@@ -84,10 +93,10 @@ def steer(
         "strategy": strategy, "seed": seed, "command": typed(prompt=said),
     }  # fmt: skip
     _check(wish)
-    calm()
+    silence_libraries()
     import heedful
 
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         if "generate" not in loaded.capabilities:
             raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
@@ -104,7 +113,7 @@ def steer(
 
         (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(found, console())
     if html and not quiet:
-        note(f"wrote {html}")
+        print_stderr(f"wrote {html}")
     reproduce(wish["command"], quiet)
 
 

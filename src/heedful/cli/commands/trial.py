@@ -10,7 +10,16 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands.audit import File, LabelColumn, Limit, RationaleColumn, TextColumn
-from heedful.cli.console import calm, console, form, note, put_json, reproduce, working, write
+from heedful.cli.console import (
+    console,
+    form,
+    print_stderr,
+    progress_bar,
+    put_json,
+    reproduce,
+    silence_libraries,
+    write,
+)
 from heedful.cli.typed_command import typed
 
 option = typer.Option
@@ -83,7 +92,7 @@ def trial(
     Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
-    calm()
+    silence_libraries()
     import heedful
     from heedful.io.datasets import Columns
     from heedful.trials.read_texts import read_texts
@@ -93,7 +102,7 @@ def trial(
     given = read_texts(file, columns, limit)  # its mistakes are told before the model is loaded
     learnt = None if train is None else read_texts(train, marked, train_limit)
     names, terms = (_names(some) for some in (test, improve))
-    with working(f"loading {model}", quiet) as say:
+    with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         found = heedful.trial(
             loaded, given.texts, given.labels, train=learnt, tests=names or None, improve=terms,
@@ -119,7 +128,7 @@ def trial(
     if not quiet:
         for written in (html, save):
             if written:
-                note(f"wrote {written}")
+                print_stderr(f"wrote {written}")
     reproduce(command, quiet)
     if found.interrupted:
         raise typer.Exit(130)

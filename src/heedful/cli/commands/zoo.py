@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.console import console, note, put_json
+from heedful.cli.console import console, print_stderr, put_json
 from heedful.core.errors import HeedfulError
 
 app = typer.Typer(rich_markup_mode=None)
@@ -72,7 +72,8 @@ def pull(
     if not wanted:
         raise HeedfulError("no model was named", fix="Give a name of `heedful zoo list`, or --all")
     folders = {
-        name.removeprefix("zoo:"): str(resolve.pull(name, force=force, progress=note)) for name in wanted
+        name.removeprefix("zoo:"): str(resolve.pull(name, force=force, progress=print_stderr))
+        for name in wanted
     }
     if as_json:
         put_json(folders)

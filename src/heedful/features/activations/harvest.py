@@ -28,7 +28,7 @@ from heedful.features.activations import store_writer as place
 from heedful.features.activations.extract import HarvestSettings, Taken, take
 from heedful.features.activations.shuffle import Scatter, Shape
 from heedful.features.activations.shuffle import shard_rows as usual_rows
-from heedful.features.activations.store import FORMAT, KIND, Acts
+from heedful.features.activations.store import FORMAT, KIND, ActivationStore
 from heedful.features.activations.windows import (
     Batch,
     Cut,
@@ -75,7 +75,7 @@ def harvest(
     address: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> Acts:
+) -> ActivationStore:
     """Store the activations of `site` for every token of the texts.
 
     model         whatever `heedful.load` takes
@@ -105,12 +105,12 @@ def harvest(
     with place.opened(folder, _made(loaded, settings, source)) as manifest:
         if "shards" in manifest and manifest["texts"]["kind"] != "python":
             place.complete(folder, manifest)
-            return Acts.load(folder)
+            return ActivationStore.load(folder)
         work = HarvestWork(folder, settings, source, progress)
         with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
             work.run(loaded.tokenizer, run)
         place.complete(folder, manifest | work.result())
-    return Acts.load(folder)
+    return ActivationStore.load(folder)
 
 
 @contextmanager

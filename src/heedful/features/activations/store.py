@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Acts(NotebookRepr):
+class ActivationStore(NotebookRepr):
     """A harvested store."""
 
     folder: Path
@@ -50,7 +50,7 @@ class Acts(NotebookRepr):
     _open: dict[str, Array] = field(default_factory=dict, repr=False)  # shards that are mapped
 
     @classmethod
-    def load(cls, folder: str | Path) -> Acts:
+    def load(cls, folder: str | Path) -> ActivationStore:
         """Open a store; refuses a folder that is none, or whose harvest was stopped."""
         path = Path(folder)
         found = manifest_of(path)

@@ -30,7 +30,7 @@ from heedful.features.activations.stream import rows_of
 from heedful.features.measures.synthetic import Synthetic
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
-from heedful.features.sae.settings import settle
+from heedful.features.sae.settings import resolve_settings
 from heedful.features.sae.train import begin
 
 FOUND = 0.9  # cosine
@@ -144,7 +144,7 @@ def random_dictionary(sae: SAE, x: Tensor, seed: int = 0) -> SAE:
 def untrained(data: Any, width: int, kind: str, steps: int = 1, **settings: Any) -> SAE:
     """The dictionary that training starts from."""
     rows = rows_of(data)
-    chosen = settle(kind, rows.d, width, steps, **settings)
+    chosen = resolve_settings(kind, rows.d, width, steps, **settings)
     return begin(rows, chosen).sae({"settings": chosen.to_dict()})
 
 

@@ -286,7 +286,7 @@ def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> F
         with model.meter.counted(forwards=count, unique=count, tokens=tokens), changing(model, site, edit):
             return target.score(model._picked_logits(rows, target)).double().cpu().numpy()
 
-    return np.concatenate([found for _, found in passes.halving(queue, run)])
+    return np.concatenate([found for _, found in passes.run_with_oom_retry(queue, run)])
 
 
 def _spread(share: Tensor, codes: Tensor, effects: Floats, length: int) -> Floats:

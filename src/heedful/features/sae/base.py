@@ -23,7 +23,7 @@ Params = dict[str, Tensor]
 
 
 @runtime_checkable
-class Crew(Protocol):
+class WorkerGroup(Protocol):
     """Workers that train one dictionary together; see `parallel`."""
 
     rank: int
@@ -36,7 +36,7 @@ class Crew(Protocol):
     def gather(self, values: Tensor) -> Tensor: ...
 
 
-class Alone:
+class SingleWorker:
     """One worker."""
 
     rank, world = 0, 1
@@ -57,7 +57,7 @@ class TrainingState:
 
     silent: Tensor  # (F,) int64: rows since each latent last fired
     threshold: Tensor  # () running mean of the smallest kept activation; below 0: none yet
-    crew: Crew = field(default_factory=Alone)
+    crew: WorkerGroup = field(default_factory=SingleWorker)
 
     @classmethod
     def new(cls, settings: TrainSettings, dtype: torch.dtype = torch.float32) -> TrainingState:

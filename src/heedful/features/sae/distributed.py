@@ -20,7 +20,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from heedful.core.errors import HeedfulError
-from heedful.features.sae.base import Alone, Crew
+from heedful.features.sae.base import SingleWorker, WorkerGroup
 
 if TYPE_CHECKING:
     pass
@@ -49,7 +49,7 @@ class ProcessGroup:
 
 
 @contextmanager
-def crew() -> Iterator[Crew]:
+def crew() -> Iterator[WorkerGroup]:
     """The workers that torchrun (or Ray Train) started, or one alone."""
     if dist.is_available() and dist.is_initialized():
         yield ProcessGroup()
@@ -61,7 +61,7 @@ def crew() -> Iterator[Crew]:
         finally:
             dist.destroy_process_group()
     else:
-        yield Alone()
+        yield SingleWorker()
 
 
 def shares(batch: int, world: int) -> None:

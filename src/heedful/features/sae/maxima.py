@@ -10,20 +10,26 @@ from torch import Tensor
 
 from heedful.features.activations.stream import ActivationStream
 from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.base import Alone, Crew
+from heedful.features.sae.base import SingleWorker, WorkerGroup
 
 ENCODED = 1 << 23  # activations of all features held at once
 
 
 def row_maxima(
-    sae: SAE, rows: ActivationStream, wanted: int, *, batch: int, seed: int = 0, crew: Crew | None = None
+    sae: SAE,
+    rows: ActivationStream,
+    wanted: int,
+    *,
+    batch: int,
+    seed: int = 0,
+    crew: WorkerGroup | None = None,
 ) -> tuple[Tensor, int]:
     """(F,) the greatest activation of each feature on `wanted` different rows, and how many were looked at.
 
     The first batches of the order that `seed` settles: whole ones, at least one, at most one time through.
     Workers share each batch, and all get the same answer.
     """
-    workers = crew or Alone()
+    workers = crew or SingleWorker()
     number = max(1, min(-(-wanted // batch), rows.rows // batch))
     best = torch.zeros(sae.config.width, dtype=sae.W_enc.dtype)
     with torch.inference_mode():

@@ -36,7 +36,7 @@ from heedful.core.errors import HeedfulError
 from heedful.features.activations.store_writer import replace
 from heedful.features.activations.stream import ActivationStream, InMemoryRows
 from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.settings import TrainSettings, settle
+from heedful.features.sae.settings import TrainSettings, resolve_settings
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
@@ -143,7 +143,7 @@ def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[i
     k = 1
     while k <= max(1, min(rows.d // 4, small)):
         plans = [
-            settle("topk", rows.d, small, STEPS, batch=BATCH, lr=LR, k=k, seed=each)
+            resolve_settings("topk", rows.d, small, STEPS, batch=BATCH, lr=LR, k=k, seed=each)
             for each in (seed, seed + 1)
         ]
         found[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), held)

@@ -59,7 +59,7 @@ class TrainSettings:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
 
-def settle(kind: str, d: int, width: int, steps: int, **wanted: Any) -> TrainSettings:
+def resolve_settings(kind: str, d: int, width: int, steps: int, **wanted: Any) -> TrainSettings:
     """Defaults of the kind, then what the user wants; mistakes are told here, before any work."""
     if kind not in KINDS:
         raise HeedfulError(f"no kind of autoencoder is called {kind!r}", fix=f"Choose: {', '.join(KINDS)}")

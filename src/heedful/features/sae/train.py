@@ -27,18 +27,18 @@ from heedful.features.sae import architectures, checkpoint, pilot
 from heedful.features.sae.architectures import relu_tied
 from heedful.features.sae.autoencoder import SAE, fold
 from heedful.features.sae.base import (
-    Alone,
-    Crew,
     Outcome,
     Params,
+    SingleWorker,
     TrainingState,
+    WorkerGroup,
     note_fired,
     renormalise_,
     tangent_,
 )
 from heedful.features.sae.distributed import shares
 from heedful.features.sae.maxima import row_maxima, with_maxima
-from heedful.features.sae.settings import TrainSettings, lr_at, settle
+from heedful.features.sae.settings import TrainSettings, lr_at, resolve_settings
 
 Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
@@ -77,7 +77,7 @@ def train_sae(
     keep: int = 1000,
     progress: Progress | None = None,
     look: Look | None = None,
-    crew: Crew | None = None,
+    crew: WorkerGroup | None = None,
     tell: Tell | None = None,
     **settings: Any,
 ) -> SAE:
@@ -96,7 +96,7 @@ def train_sae(
     settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.TrainSettings
     """
     rows = rows_of(data)
-    workers = crew or Alone()
+    workers = crew or SingleWorker()
     folder = None if out is None else Path(out)
     given = {"width": width, "kind": kind, "steps": steps} | settings
     chosen, choice = _settled(rows, given, folder if resume else None, workers)
@@ -123,7 +123,7 @@ def train_sae(
 
 
 def _settled(
-    rows: ActivationStream, given: dict[str, Any], folder: Path | None, crew: Crew
+    rows: ActivationStream, given: dict[str, Any], folder: Path | None, crew: WorkerGroup
 ) -> tuple[TrainSettings, pilot.SparsityChoice | None]:
     """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
     wish = {name: value for name, value in given.items() if value is not None}
@@ -134,16 +134,16 @@ def _settled(
     shares(batch, crew.world)
     wide = pilot.default_width(d, rows.rows) if width is None else width
     open_k = {"k": 1} if kind in pilot.BY_K else {}  # whatever the pilot says, it fits
-    told = settle(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
+    told = resolve_settings(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
     if not pilot.wanted(kind, wish):
         return told, None
     choice = pilot.read(folder) if folder is not None else None
     if choice is None or choice.width != wide:
         choice = _agreed(rows, told, crew)
-    return settle(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
+    return resolve_settings(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
 
 
-def _agreed(rows: ActivationStream, wish: TrainSettings, crew: Crew) -> pilot.SparsityChoice:
+def _agreed(rows: ActivationStream, wish: TrainSettings, crew: WorkerGroup) -> pilot.SparsityChoice:
     """The first worker runs the pilot, the others take what it chose."""
     alone = pilot.SparsityChoice(wish.width, 0, "k by the first worker")
     choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
@@ -158,16 +158,16 @@ def _fitted(rows: ActivationStream, settings: TrainSettings) -> SAE:
     return run.sae()
 
 
-def begin(rows: ActivationStream, settings: TrainSettings, crew: Crew | None = None) -> TrainingRun:
+def begin(rows: ActivationStream, settings: TrainSettings, crew: WorkerGroup | None = None) -> TrainingRun:
     """A run at step 0."""
     scale = (settings.d / mean_square_norm(rows, settings.batch, settings.seed)) ** 0.5
     first = next(iter(rows.batches(settings.batch, settings.seed))) * scale
     params = architectures.get(settings.kind).start(settings, first)
-    return _assembled(settings, params, TrainingState.new(settings), scale, crew or Alone())
+    return _assembled(settings, params, TrainingState.new(settings), scale, crew or SingleWorker())
 
 
 def _assembled(
-    settings: TrainSettings, params: Params, memory: TrainingState, scale: float, crew: Crew
+    settings: TrainSettings, params: Params, memory: TrainingState, scale: float, crew: WorkerGroup
 ) -> TrainingRun:
     for value in params.values():
         value.requires_grad_(True)
@@ -176,7 +176,9 @@ def _assembled(
     return TrainingRun(settings, params, optimizer, memory, scale)
 
 
-def _opened(rows: ActivationStream, settings: TrainSettings, folder: Path | None, crew: Crew) -> TrainingRun:
+def _opened(
+    rows: ActivationStream, settings: TrainSettings, folder: Path | None, crew: WorkerGroup
+) -> TrainingRun:
     saved = None if folder is None else checkpoint.read(folder / "checkpoint", settings)
     if saved is None:
         return begin(rows, settings, crew)
@@ -221,7 +223,7 @@ def take_step(run: TrainingRun, x: Tensor) -> Outcome:
     return outcome
 
 
-def _share_gradients(params: Params, crew: Crew) -> None:
+def _share_gradients(params: Params, crew: WorkerGroup) -> None:
     """Every worker takes the mean of all workers' gradients, so their weights stay equal."""
     for p in params.values() if crew.world > 1 else ():
         p.grad = crew.mean(torch.zeros_like(p) if p.grad is None else p.grad)

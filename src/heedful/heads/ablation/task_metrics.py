@@ -27,7 +27,7 @@ from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
-from heedful.models.passes import CHUNK_TOKENS, halving
+from heedful.models.passes import CHUNK_TOKENS, run_with_oom_retry
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -167,7 +167,7 @@ def measure(
         gone = masks([sets[at] for _, at in chunk], shape)
         return _scores(task, cases, replacing(gone, how, means))
 
-    for chunk, values in halving(queue, run):
+    for chunk, values in run_with_oom_retry(queue, run):
         rows, columns = zip(*chunk, strict=True)
         found[list(rows), list(columns)] = values
         done += len(chunk)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heedful.features.sae.architectures import relu
 from heedful.features.sae.base import Params, TrainingState
-from heedful.features.sae.settings import TrainSettings, settle
+from heedful.features.sae.settings import TrainSettings, resolve_settings
 from heedful.features.sae.train import train_sae
 from heedful.labs.errata_checks.formula import Misprint
 
@@ -64,7 +64,7 @@ def e21_code(seed: int, n: int) -> Misprint:
 def drawn_dictionary(seed: int) -> tuple[TrainSettings, Params, Tensor]:
     """A dictionary of kind "relu" as it begins, its decoder stretched at random, and rows."""
     rng = torch.Generator().manual_seed(seed)
-    settings = settle("relu", D, WIDTH, 100, seed=seed)
+    settings = resolve_settings("relu", D, WIDTH, 100, seed=seed)
     x = torch.randn(ROWS, D, generator=rng)
     params = relu.start(settings, x)
     params["dec"] = params["dec"] * (1 + 9 * torch.rand(WIDTH, 1, generator=rng))

@@ -17,7 +17,7 @@ from heedful.labs.errata_checks.formula import Misprint, distance, texts
 from heedful.labs.gradient_theorem import drawn as drawn_gradients
 from heedful.metrics.axioms import saturated_model
 from heedful.metrics.faithfulness import LOSS, Ends, curve_counts
-from heedful.metrics.metric_input import Subject
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import RADIUS, SAMPLES, local_lipschitz, neighbours
 
 
@@ -118,7 +118,7 @@ def e11_lipschitz(seed: int, n: int) -> Misprint:
     for number, text in enumerate(texts(n, seed)):
         x = model.encode(text, long="truncate")
         target = model.target(x)
-        subject = Subject(model, entry(model, x, target), lambda m, x, target, seed: entry(m, x, target))
+        subject = MetricInput(model, entry(model, x, target), lambda m, x, target, seed: entry(m, x, target))
         near = neighbours(
             subject, np.random.default_rng(number), lambda rng, shape: rng.standard_normal(shape)
         )

@@ -17,9 +17,9 @@ from heedful.core import registry
 from heedful.core.defaults import FEW
 from heedful.core.errors import HeedfulError
 from heedful.server import internals, live_explain, run_list, what_if
-from heedful.server.model_pool import Stock
+from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
-from heedful.server.state import REFUSALS, House, In, NotThere, Number
+from heedful.server.state import REFUSALS, In, NotThere, Number, ServerState
 
 router = APIRouter(prefix="/api", responses=REFUSALS)
 
@@ -42,7 +42,7 @@ def here(house: In) -> responses.Here:
     )  # fmt: skip
 
 
-def _model(stock: Stock, house: House) -> responses.ServedModelInfo:
+def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
     model = stock.model
     facts = {k: v for k, v in live_explain.facts_of(model).items() if isinstance(v, str | int | float | bool)}
     has = house.dictionary(stock)
@@ -137,7 +137,7 @@ def report(number: Number, house: In) -> HTMLResponse:
     return HTMLResponse(whole, headers=headers)
 
 
-def _run(house: House, number: str) -> run_list.RunPlace:
+def _run(house: ServerState, number: str) -> run_list.RunPlace:
     place = house.runs.get(number)
     if place is None:
         raise NotThere("There is no such run here.")

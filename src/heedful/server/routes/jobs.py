@@ -19,7 +19,7 @@ from heedful.core.errors import HeedfulError
 from heedful.server import explain_job, internals, run_list, saved_results
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.schemas import requests, responses
-from heedful.server.state import REFUSALS, House, In, NotThere, Number
+from heedful.server.state import REFUSALS, In, NotThere, Number, ServerState
 
 LISTEN = 0.15  # seconds between looks at a job that is listened to
 BEAT = 15.0  # seconds after which a silent stream says that it lives
@@ -147,7 +147,7 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
             return
 
 
-def _job(house: House, number: str) -> Job:
+def _job(house: ServerState, number: str) -> Job:
     found = house.jobs.get(number)
     if found is None:
         raise NotThere("This job is not known here: the server was started anew, or it is long ago.")

@@ -50,7 +50,7 @@ from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.permute_attention import permuted
-from heedful.trials.rows import Finding, plain
+from heedful.trials.rows import TrialRow, plain
 
 WORTH = 0.1  # of the highest JSD, from which on attention counts as other
 COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown", "late")
@@ -71,7 +71,7 @@ class Adversary:
     search: Search
     cost: Cost
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         count = self.distance.shape[1]
         return [self._finding(layer, count) for layer in range(count)]
 
@@ -79,7 +79,7 @@ class Adversary:
         """(N, L) is there an adversary: better than chance, and worth the name?"""
         return np.asarray((self.distance > self.random) & (self.distance > WORTH * self.largest))
 
-    def _finding(self, layer: int, claims: int) -> Finding:
+    def _finding(self, layer: int, claims: int) -> TrialRow:
         real = np.isfinite(self.distance[:, layer])
         value, interval = mean_of(self.distance[:, layer], claims, (0.0, LN2))
         column = {
@@ -94,7 +94,7 @@ class Adversary:
         share, reach = share_of(self.found()[real, layer], claims)
         names = ("share of texts with an adversary", "that share, low", "that share, high")
         extra |= dict(zip(names, (share, *reach), strict=True)) | {"texts left out": float((~real).sum())}
-        return Finding(
+        return TrialRow(
             test="adversary",
             what=f"other attention, same answer, {layer_name(layer)}",
             value=value,

@@ -32,7 +32,7 @@ from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted, probe, row_of, without
 from heedful.trials.intervals import mean_of, share_of
-from heedful.trials.rows import Finding, plain
+from heedful.trials.rows import TrialRow, plain
 
 GRADIENTS, LEFT_OUT = "gradients", "leave-one-out"
 SIGNIFICANT, ORDERS = 0.05, 20
@@ -51,10 +51,10 @@ class Correlation:
     norm: str
     cost: Cost
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         return [self._finding(i) for i in range(len(self.pairs))]
 
-    def _finding(self, i: int) -> Finding:
+    def _finding(self, i: int) -> TrialRow:
         real = np.isfinite(self.tau[:, i])
         tau, claims = self.tau[real, i], len(self.pairs)
         value, interval = mean_of(tau, claims, (-1.0, 1.0))
@@ -68,7 +68,7 @@ class Correlation:
             "share significant in random order": mean_of(self.lucky[real, i])[0],
             "texts left out": float((~real).sum()),
         }
-        return Finding(
+        return TrialRow(
             test="correlation",
             what=f"{first} and {second}" if first == GRADIENTS else f"attention and {second}, {first}",
             value=value,

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig, fit
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 from heedful.trials.tests.retrain_uniform import SCORES, Judged, Labels, judge
 from heedful.trials.tests.seeds import majority
 from heedful.trials.training import maps, place_of, read
@@ -72,7 +72,7 @@ class Guided:
     judged: Mapping[str, Judged]
     majority: float
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         found, k = [], len(self.seeds)
         control = self.judged["shuffled"]
         for score in SCORES:
@@ -81,12 +81,12 @@ class Guided:
                 value, reach = judged.value(score)
                 what = f"{score}, guide: {name}"
                 found.append(
-                    Finding("guide", what, value, reach, least, "the model's weights, shuffled", k, score)
+                    TrialRow("guide", what, value, reach, least, "the model's weights, shuffled", k, score)
                 )
             for other in ("uniform", "shuffled"):
                 gap, reach = self.judged["model"].over(self.judged[other], score)
                 what = f"{score}, guide: model rather than {other}"
-                found.append(Finding("guide", what, gap, reach, 0.0, "weights that do not matter", k, score))
+                found.append(TrialRow("guide", what, gap, reach, 0.0, "weights that do not matter", k, score))
         return found
 
     def to_dict(self) -> dict[str, Any]:

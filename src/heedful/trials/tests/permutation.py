@@ -33,7 +33,7 @@ from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of
 from heedful.trials.permute_attention import permuted
-from heedful.trials.rows import Finding, plain
+from heedful.trials.rows import TrialRow, plain
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as in the paper
 WORDS = 20  # deleted a text, at most
@@ -75,10 +75,10 @@ class Permutation:
             found.append({"from": low, "to": high, "texts": float(len(inside))} | numbers)
         return found
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         return [self._finding(place) for place in range(len(self.places))]
 
-    def _finding(self, place: int) -> Finding:
+    def _finding(self, place: int) -> TrialRow:
         value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
         more, reach = mean_of(self.change[:, place] - self.deleted, len(self.places))
         r, low, high = self.together(place)
@@ -92,7 +92,7 @@ class Permutation:
             "at least": reach[0],
             "at most": reach[1],
         }
-        return Finding(
+        return TrialRow(
             test="permutation",
             what=f"weights in another order, {self.places[place]}",
             value=value,

@@ -32,7 +32,7 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked_mass, off_marks
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 from heedful.trials.tests.seeds import majority, over_both
 from heedful.trials.tests.trained_adversary import GENTLE
 from heedful.trials.training import (  # fmt: skip
@@ -67,7 +67,7 @@ class Improved:
     start: str
     majority: float
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         """Each kind against none, and none against the model as it was."""
         found = []
         for kind, measured in self.after.items():
@@ -76,7 +76,7 @@ class Improved:
                     found.append(self._line(kind, name, values))
         return found
 
-    def _line(self, kind: str, name: str, values: Floats) -> Finding:
+    def _line(self, kind: str, name: str, values: Floats) -> TrialRow:
         value, reach = over_told(values)
         extra = {"before": _mean(self.before[name]), "weight": self.weights[kind]}
         if kind != "none" and "none" in self.after:
@@ -84,7 +84,7 @@ class Improved:
             extra |= {"more than none": gap, "at least": around[0], "at most": around[1]}
         control, told = self._control(kind, name)
         unit = UNITS.get(name, "")
-        return Finding(
+        return TrialRow(
             "training", f"{name}, {kind}", value, reach, control, told, len(self.seeds), unit, extra
         )
 

@@ -28,7 +28,7 @@ from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval, drawn
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 from heedful.trials.tests.seeds import WHOLE, interval, variance
 from heedful.trials.training import answers, fit, fresh, settings
 
@@ -101,7 +101,7 @@ class Frozen:
     own: Judged  # (1, n) the user's model
     own_uniform: Judged  # (1, n) the user's model, its attention made uniform after training
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         found = []
         for score in SCORES:
             least = self.majority.value(score)[0]
@@ -111,11 +111,11 @@ class Frozen:
                 ("trained with uniform attention", self.uniform),
             ):
                 value, reach = judged.value(score)
-                found.append(Finding("frozen", f"{score}, {name}", value, reach, least, "majority class",
+                found.append(TrialRow("frozen", f"{score}, {name}", value, reach, least, "majority class",
                                      len(self.seeds), score, extra))  # fmt: skip
             gap, reach = self.free.over(self.uniform, score)
             extra = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
-            found.append(Finding("frozen", f"{score}, lost without attention", gap, reach, 0.0,
+            found.append(TrialRow("frozen", f"{score}, lost without attention", gap, reach, 0.0,
                                  "a task that needs none", len(self.seeds), score, extra))  # fmt: skip
         return found
 

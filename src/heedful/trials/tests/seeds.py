@@ -35,7 +35,7 @@ from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.intervals import share_of
-from heedful.trials.rows import Finding, plain
+from heedful.trials.rows import TrialRow, plain
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
@@ -120,7 +120,7 @@ class Seeds:
             found.append({key: float(value) for key, value in row.items()})
         return found
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         k, flat = len(self.seeds), float(self.from_uniform.mean())
         accuracy, reach = over_both(self.right, (0.0, 1.0))
         spread = float(np.ptp(self.right.mean(1)))
@@ -129,13 +129,13 @@ class Seeds:
         unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
         extra = {"median": float(np.median(self.medians()))}
         return [
-            Finding("seeds", "accuracy of models trained again", accuracy, reach, self.majority,
+            TrialRow("seeds", "accuracy of models trained again", accuracy, reach, self.majority,
                     "majority class", k, "accuracy",
                     {"spread over seeds": spread, "this model": float(self.own_right.mean())}),
-            Finding("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
-            Finding("seeds", "attention of a seed and this model apart", *own, flat, scale, k, unit,
+            TrialRow("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
+            TrialRow("seeds", "attention of a seed and this model apart", *own, flat, scale, k, unit,
                     {"median": float(np.median(self.own))}),
-            Finding("seeds", "answers of two seeds apart", *output, float(self.own_output.mean()),
+            TrialRow("seeds", "answers of two seeds apart", *output, float(self.own_output.mean()),
                     "a seed and this model", k, "TVD"),
         ]  # fmt: skip
 

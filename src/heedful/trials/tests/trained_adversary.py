@@ -38,7 +38,7 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.stats.intervals import Interval
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.rows import Finding
+from heedful.trials.rows import TrialRow
 from heedful.trials.tests.seeds import Seeds, answers_apart, as_array, hits, over_both
 from heedful.trials.training import (
     CHUNK,
@@ -93,19 +93,19 @@ class TrainedAdversary:
         """The adversary that moved the answers least."""
         return min((p for p in self.points if p.weight), key=lambda p: float(p.output.mean()), default=None)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         return [found for point in self.points for found in self._lines(point)]
 
-    def _lines(self, point: LambdaPoint) -> list[Finding]:
+    def _lines(self, point: LambdaPoint) -> list[TrialRow]:
         n = point.moved.shape[1]
         output, moved = over_both(point.output, (0.0, 1.0)), over_both(point.moved, (0.0, math.log(2)))
         right, own = float(point.right.mean()), float(self.own_right.mean())
         extra = {"lambda": point.weight, "TVD": output[0], "accuracy": right, "accuracy of this model": own}
         what, seeds = f"lambda {point.weight:g}", "two seeds"
         return [
-            Finding("trained adversary", f"attention moved, {what}", *moved, self.control_moved, seeds, n,
+            TrialRow("trained adversary", f"attention moved, {what}", *moved, self.control_moved, seeds, n,
                     "JSD, at most 0.693", extra),
-            Finding("trained adversary", f"answers moved, {what}", *output, self.control_output, seeds, n,
+            TrialRow("trained adversary", f"answers moved, {what}", *output, self.control_output, seeds, n,
                     "TVD", extra),
         ]  # fmt: skip
 

@@ -31,7 +31,7 @@ from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of, share_of
-from heedful.trials.rows import Finding, plain
+from heedful.trials.rows import TrialRow, plain
 from heedful.trials.tests.permutation import shuffling
 
 ORDERS = 10  # random orders a text
@@ -54,7 +54,7 @@ class Levelled:
     shuffled: Floats  # (N,) median change when all layers' weights are in a random order
     cost: Cost
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[TrialRow]:
         found = []
         for place in range(len(self.places)):
             found.append(self._changed(place))
@@ -62,10 +62,10 @@ class Levelled:
             found += self._share("accuracy", self.correct[:, place], self.labels, place)
         return found
 
-    def _changed(self, place: int) -> Finding:
+    def _changed(self, place: int) -> TrialRow:
         value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
         extra = {"weights in a random order, all layers": float(self.shuffled.mean())}
-        return Finding(
+        return TrialRow(
             test="uniform",
             what=f"uniform attention, change of the answer, {self.places[place]}",
             value=value,
@@ -77,7 +77,7 @@ class Levelled:
             extra=extra,
         )
 
-    def _share(self, what: str, hits: Floats, among: npt.NDArray[np.int64], place: int) -> list[Finding]:
+    def _share(self, what: str, hits: Floats, among: npt.NDArray[np.int64], place: int) -> list[TrialRow]:
         """A share of texts, beside what always naming the most frequent would give; none if unknown."""
         real = np.isfinite(hits)
         if not real.any():
@@ -91,7 +91,7 @@ class Levelled:
                 "ln p of the label, model as it is": float(self.own_logp[real].mean()),
             }
         return [
-            Finding(
+            TrialRow(
                 test="uniform",
                 what=f"uniform attention, {what}, {self.places[place]}",
                 value=value,
@@ -113,7 +113,7 @@ class Levelled:
         }
 
 
-def levelled(cases: Cases, *, seed: int = 0, progress: Progress | None = None) -> Levelled:
+def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None = None) -> Levelled:
     """Every text under uniform attention, layer by layer and in all layers."""
     before = cases.model.spent
     places: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heedful.features.sae import sparse_codes
 from heedful.features.sae.architectures.topk import counts, revival, sum_of
-from heedful.features.sae.base import Crew, Outcome, Params, TrainingState, begin
+from heedful.features.sae.base import Outcome, Params, TrainingState, WorkerGroup, begin
 from heedful.features.sae.settings import TrainSettings
 
 
@@ -50,7 +50,7 @@ def chosen(
     return sparse_codes.encode(select, x, params["enc"], params["b_enc"], params["b_dec"])
 
 
-def smallest(codes: Tensor, crew: Crew) -> Tensor:
+def smallest(codes: Tensor, crew: WorkerGroup) -> Tensor:
     """The smallest activation kept by any worker."""
     kept = codes.detach()
     least = kept.min() if len(kept) else torch.tensor(torch.inf, dtype=codes.dtype)
@@ -58,7 +58,7 @@ def smallest(codes: Tensor, crew: Crew) -> Tensor:
 
 
 def strongest_of_batch(
-    x: Tensor, enc: Tensor, b_enc: Tensor, k: int, crew: Crew
+    x: Tensor, enc: Tensor, b_enc: Tensor, k: int, crew: WorkerGroup
 ) -> tuple[Tensor, sparse_codes.Active]:
     """The n·k greatest positive pre-activations of all workers' rows: this worker's (nnz,), and which."""
     looked = min(len(enc), 2 * k)
@@ -73,7 +73,7 @@ def strongest_of_batch(
     return flat[keep], active.keep(keep)
 
 
-def _cut(values: Tensor, n: int, crew: Crew) -> Tensor:
+def _cut(values: Tensor, n: int, crew: WorkerGroup) -> Tensor:
     """The value that the n·workers greatest of all workers reach."""
     total = n * crew.world
     padded = torch.full((total,), -torch.inf, dtype=values.dtype)
