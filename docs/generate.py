@@ -100,14 +100,14 @@ def method(entry: registry.Explainer) -> str:
         f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none, sizes alone'}",
         f"- **Needs of the model:** {needs}",
         f"- **Runs:** {'only when named: it is expensive' if entry.expensive else 'by default'}",
-        f"- **Held to:** {', '.join(sorted(entry.promises)) or 'the conventions of every method'} "
+        f"- **Held to:** {', '.join(sorted(entry.properties)) or 'the conventions of every method'} "
         "(`heedful.checks.check_explainer`)",
         f"- **Cite:** {entry.cite}",
     ]
     use = f'`heedful explain "the service is not bad" --method {entry.name}`'
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
-        f"\n## Limitations\n\n{entry.lies}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
+        f"\n## Limitations\n\n{entry.limitations}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
     )
 
 
@@ -141,7 +141,7 @@ def metric(entry: registry.Metric) -> str:
     use = f"`heedful audit reviews.csv --metric {entry.name}`"
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
-        f"\n## Limitations\n\n{entry.lies}\n\n## Formula and cost\n\n{_file(entry.run)}"
+        f"\n## Limitations\n\n{entry.limitations}\n\n## Formula and cost\n\n{_file(entry.run)}"
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import run_lab_seeds
 
-from heedful.labs import Claim, Figure, LabReport, Said, Table, labs, run_lab
+from heedful.labs import Claim, Figure, LabReport, Paragraph, Table, labs, run_lab
 from heedful.reports.charts.export_svg import standalone
 from heedful.reports.lab_terminal import number, shown
 
@@ -75,9 +75,9 @@ def line(claim: Claim) -> str:
     return wrapped(f"- {mark} {escaped(claim.sentence)} *{escaped(number(claim))}*", "  ")
 
 
-def told(lab: str, given: Said | Table | Figure | Claim) -> str:
+def told(lab: str, given: Paragraph | Table | Figure | Claim) -> str:
     """Claims stand at the top."""
-    if isinstance(given, Said):
+    if isinstance(given, Paragraph):
         return wrapped(escaped(given.text))
     if isinstance(given, Table):
         return "\n".join([f"**{escaped(given.title)}**", "", *rows(given)])

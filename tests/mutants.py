@@ -467,8 +467,8 @@ MUTANTS = (
     Mutant(
         "occlusion: sign",
         "explainers/occlusion.py",
-        "spread(values[0] - values[1:], groups",
-        "spread(values[1:] - values[0], groups",
+        "unit_to_token_scores(values[0] - values[1:], groups",
+        "unit_to_token_scores(values[1:] - values[0], groups",
         "explainers/test_first.py",
     ),
     Mutant(

@@ -43,7 +43,7 @@ def training(work: Path) -> Path:
     return path
 
 
-def train(acts: heedful.Acts, width: int, seed: int, args: argparse.Namespace) -> heedful.SAE:
+def train(acts: heedful.ActivationStore, width: int, seed: int, args: argparse.Namespace) -> heedful.SAE:
     """One dictionary; a killed run goes on, a finished one is read."""
     folder = args.work / f"{args.kind}-{width}-{seed}"
     if (folder / "config.json").is_file():
@@ -63,7 +63,7 @@ def train(acts: heedful.Acts, width: int, seed: int, args: argparse.Namespace) -
     )
 
 
-def store(sae: heedful.SAE, acts: heedful.Acts, folder: Path) -> heedful.SAE:
+def store(sae: heedful.SAE, acts: heedful.ActivationStore, folder: Path) -> heedful.SAE:
     """Half precision, and maxima over all training rows of what the file then holds."""
     weights = {name: getattr(sae, name).half() for name in ("W_enc", "b_enc", "W_dec", "b_dec")}
     threshold = None if sae.threshold is None else sae.threshold.clone()  # one number: kept whole

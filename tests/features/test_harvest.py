@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import heedful
-from heedful import Acts, HeedfulError
+from heedful import ActivationStore, HeedfulError
 from heedful.features.activations import shuffle, windows
 from heedful.features.activations.windows import TextSource, batches, cut_for, open_texts
 from heedful.models.backend import Inputs
@@ -207,9 +207,9 @@ def test_kills_change_no_byte(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("killed-*")), "a harvest that was killed once is another"
     assert died >= 6, "most attempts must really have been killed"
     assert files(tmp_path / "killed") == files(tmp_path / "large")
-    assert [len(Acts.load(tmp_path / name).manifest["shards"]) > 8 for name in ("small", "large")] == [
-        True
-    ] * 2
+    assert [
+        len(ActivationStore.load(tmp_path / name).manifest["shards"]) > 8 for name in ("small", "large")
+    ] == [True] * 2
 
 
 def stopping(after: int) -> Any:
@@ -231,13 +231,15 @@ def test_it_goes_on_only_with_the_same_settings_and_texts(
     family = shared("gpt2")
     given: dict[str, Any] = {"context": 16, "batch_tokens": 32}
 
-    def start(texts: Any = TEXTS, site: str = "embed", model: Any = family.model, **more: Any) -> Acts:
+    def start(
+        texts: Any = TEXTS, site: str = "embed", model: Any = family.model, **more: Any
+    ) -> ActivationStore:
         return heedful.harvest(model, texts, site, tmp_path / "a", **given | more)
 
     with pytest.raises(KeyboardInterrupt):
         start(progress=stopping(3))
     with pytest.raises(HeedfulError, match="not finished"):
-        Acts.load(tmp_path / "a")
+        ActivationStore.load(tmp_path / "a")
     for wrong in ({"seed": 1}, {"context": 8}, {"dtype": "float16"}, {"rows": 9}, {"site": "blocks.0.resid"}):
         with pytest.raises(HeedfulError, match=r"harvested differently: .* was "):
             start(**wrong)  # type: ignore[arg-type]
@@ -340,7 +342,7 @@ def test_ray_gives_the_same_store(tmp_path: Path) -> None:
     for engine in (["--engine", "local"], ["--engine", "ray", "--workers", "2"]):
         out = tmp_path / engine[1]
         subprocess.run([*words, *engine, "--out", str(out)], env=quiet, timeout=300, check=True)
-        stores.append(Acts.load(out))
+        stores.append(ActivationStore.load(out))
     here, there = stores
     assert here.rows > 500
     torch.testing.assert_close(there.slice(0, there.rows), here.slice(0, here.rows))

@@ -13,14 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from heedful import Acts, HeedfulError
+from heedful import ActivationStore, HeedfulError
 from heedful.features.activations import shuffle
 from heedful.features.activations import store_writer as place
 from heedful.features.activations.shuffle import Scatter, Shape
 from heedful.features.activations.store import FORMAT, KIND
 
 
-def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> Acts:
+def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> ActivationStore:
     """A store of rows that say their own number."""
     scatter = Scatter(path, shape)
     numbers = numbered(rows, shape)
@@ -28,7 +28,7 @@ def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> Acts:
         scatter.add(numbers[at : at + chunk])
     facts = {"format": FORMAT, "kind": KIND, "name": "m", "site": "s", "width": shape.d, "dtype": shape.dtype}
     place.complete(path, facts | {"rows": rows, "shards": scatter.finish().shards})
-    return Acts.load(path)
+    return ActivationStore.load(path)
 
 
 def numbered(rows: int, shape: Shape) -> Any:
@@ -36,7 +36,7 @@ def numbered(rows: int, shape: Shape) -> Any:
     return table.astype(shape.dtype)
 
 
-def order_of(acts: Acts) -> list[int]:
+def order_of(acts: ActivationStore) -> list[int]:
     whole = acts.slice(0, acts.rows)
     assert torch.equal(whole - whole[:, :1], torch.arange(acts.d).expand_as(whole).float()), "rows are whole"
     return [int(value) // 10 for value in whole[:, 0]]
@@ -171,16 +171,16 @@ def test_a_bucket_that_lost_bytes_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeedfulError, match="holds no activations"):
-        Acts.load(tmp_path)
+        ActivationStore.load(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": "audit", "format": 1}))
     with pytest.raises(HeedfulError, match="holds audit"):
-        Acts.load(tmp_path)
+        ActivationStore.load(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": KIND, "format": FORMAT}))
     with pytest.raises(HeedfulError, match="not finished"):
-        Acts.load(tmp_path)
+        ActivationStore.load(tmp_path)
     acts = made(5, Shape(3, "float32", 10, seed=0), tmp_path / "a")
     with pytest.raises(HeedfulError, match="no such batch"):
         next(acts.batches(0))
     (tmp_path / "a" / "shards" / "000000.safetensors").write_bytes(b"short")
     with pytest.raises(HeedfulError, match="damaged"):
-        Acts.load(tmp_path / "a")
+        ActivationStore.load(tmp_path / "a")

@@ -13,7 +13,7 @@ from heedful.labs import alignment
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data import toy_language as toy
 from heedful.labs.measures import alignment_scores
-from heedful.nn import Maps, Transformer, TransformerConfig, generate
+from heedful.nn import AttentionMaps, Transformer, TransformerConfig, generate
 
 WORDS = toy.language(3)
 
@@ -74,7 +74,7 @@ def test_traces_are_those_of_each_word_alone(model: Transformer) -> None:
     traces = alignment_scores.traced(model, source, target, many)
     assert len(traces) == many
     for j, trace in enumerate(traces):
-        maps = Maps([], [], [])
+        maps = AttentionMaps([], [], [])
         logit = model(source, target[:, :many], None, None, maps)[0, j, target[0, j + 1]]
         grads = torch.autograd.grad(logit, [*maps.encoder, *maps.decoder, *maps.cross])
         assert trace.output == pytest.approx(float(logit.detach()), abs=1e-10)

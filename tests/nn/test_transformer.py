@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.nn import (
-    Maps,
+    AttentionMaps,
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
@@ -91,7 +91,7 @@ def test_the_same_numbers_as_torch(pre_norm: bool, padded: bool) -> None:
     with torch.enable_grad():  # torch's fast path of inference reads weights in other ways
         want = theirs(ours.embed(SOURCE), ours.embed(TARGET), tgt_mask=causal_mask(S) < 0, **hide)
     logits = want @ ours.token.weight.T + ours.bias
-    got, maps = ours(SOURCE, TARGET, *masks), Maps([], [], [])
+    got, maps = ours(SOURCE, TARGET, *masks), AttentionMaps([], [], [])
     by_formula = ours(SOURCE, TARGET, *masks, maps)
     real = WRITTEN.bool() if padded else torch.ones_like(TARGET).bool()  # padding itself may differ
     for found in (got, by_formula):
@@ -192,7 +192,7 @@ def test_loss_is_the_mean_over_real_tokens_written_out() -> None:
 
 
 def test_weights_are_rows_of_shares_and_carry_gradients() -> None:
-    ours, maps = model(), Maps([], [], [])
+    ours, maps = model(), AttentionMaps([], [], [])
     logits = ours(SOURCE, TARGET, REAL, None, maps)
     grads = torch.autograd.grad(logits[0, -1, 5], [*maps.encoder, *maps.decoder, *maps.cross])
     for weights, grad in zip(itertools.chain(*maps), grads, strict=True):

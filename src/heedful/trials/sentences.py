@@ -150,7 +150,8 @@ def _frozen(findings: Sequence[TrialRow], every: Sequence[TrialRow]) -> str:
     if not above(free.interval[0], free.control):
         return (
             "Models of this kind, trained again, did not clearly learn the task (accuracy "
-            f"{with_interval(free)}, majority class {short(free.control)}): nothing is seen of what attention is worth to them."
+            f"{with_interval(free)}, majority class {short(free.control)}): nothing is seen of what "
+            "attention is worth to them."
         )
     said = (
         f"Trained again freely, models of this kind reach an accuracy of {with_interval(free)} (this model: "
