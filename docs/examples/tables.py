@@ -57,7 +57,7 @@ def section(name: str, audit: heedful.Audit) -> str:
 
 
 def main(name: str, run: Path) -> None:
-    audit = heedful.audit.load(run)
+    audit = heedful.Audit.load(run)
     (HERE / f"{name}-table.csv").write_text(audit.to_csv(), encoding="utf-8")
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
     page = PAGE.read_text(encoding="utf-8")

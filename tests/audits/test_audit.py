@@ -158,7 +158,7 @@ def test_a_metric_that_measures_nothing_is_named(model: Any, tmp_path: Path) -> 
     """Occlusion has no standard errors, which csi asks for."""
     found = run(model, tmp_path, TEXTS[:2], methods=["occlusion"], metrics=["aopc", "csi"])
     assert list(found.silent) == ["csi"]
-    assert list(heedful.audit.load(tmp_path).silent) == ["csi"]
+    assert list(heedful.Audit.load(tmp_path).silent) == ["csi"]
     for shown in (str(found), page(found)):
         assert "csi had no value on any text" in shown
     with pytest.raises(HeedfulError, match="no metric had a value on any text: asked for: csi"):
@@ -329,7 +329,7 @@ def test_defaults_are_named(model: Any, shared: Any) -> None:
 
 def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:
     code = (
-        "import sys, heedful; found = heedful.audit.load(sys.argv[1]); "
+        "import sys, heedful; found = heedful.Audit.load(sys.argv[1]); "
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules; "
         "print(found.verdict.headline); print(found.to_csv(), end='')"
     )
@@ -340,7 +340,7 @@ def test_a_finished_folder_opens_without_torch(done: heedful.Audit) -> None:
 
 
 def test_what_is_loaded_is_what_was_found(done: heedful.Audit) -> None:
-    again = heedful.audit.load(done.folder)
+    again = heedful.Audit.load(done.folder)
     assert repr(again.table) == repr(done.table)
     assert repr(again.verdict) == repr(done.verdict)  # NaN is not equal to itself
     assert again.to_dict() == done.to_dict()
@@ -354,9 +354,9 @@ def test_an_unfinished_folder_is_told(model: Any, done: heedful.Audit, tmp_path:
     del manifest["files"]
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(HeedfulError, match="is not finished"):
-        heedful.audit.load(tmp_path)
+        heedful.Audit.load(tmp_path)
     with pytest.raises(HeedfulError, match="not a whole run folder"):
-        heedful.audit.load(tmp_path / "nothing")
+        heedful.Audit.load(tmp_path / "nothing")
 
 
 def test_the_csv_has_a_line_a_number(done: heedful.Audit) -> None:

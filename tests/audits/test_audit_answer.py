@@ -98,7 +98,7 @@ def test_the_range_of_random_orders_is_shown(tmp_path: Path) -> None:
     found = heedful.audit(
         score, texts, methods=["occlusion", "lime"], metrics=["aopc", "sufficiency"], draws=5, out=tmp_path
     )
-    assert repr(heedful.audit.load(tmp_path).verdict) == repr(found.verdict)
+    assert repr(heedful.Audit.load(tmp_path).verdict) == repr(found.verdict)
     low, high = found.table[0].chance
     head, first, *_ = (line.split(",") for line in found.to_csv().splitlines())
     line = dict(zip(head, first, strict=True))

@@ -112,7 +112,7 @@ def test_copies_count_once(tmp_path: Path) -> None:
     assert "too few for a verdict" in found.verdict.headline
     assert "24 rows have the text of another: copies count once." in str(found)
     assert all("the same text as row" in error["reason"] for error in found.errors)
-    assert heedful.audit.load(tmp_path).copies == 24
+    assert heedful.Audit.load(tmp_path).copies == 24
 
 
 def test_texts_come_in_random_order(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_clear_case_stops_early_with_the_verdict_of_all(tmp_path: Path) -> Non
     assert "It was settled after" in str(sooner.verdict)
     assert 20 <= sooner.texts <= 30
     assert sooner.cost["run"] < 0.6 * whole.cost["run"]
-    assert repr(heedful.audit.load(tmp_path / "sooner").verdict) == repr(sooner.verdict)
+    assert repr(heedful.Audit.load(tmp_path / "sooner").verdict) == repr(sooner.verdict)
 
 
 def test_stopped_and_started_again_it_ends_with_the_same_verdict(

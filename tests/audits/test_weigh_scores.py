@@ -365,7 +365,7 @@ def test_nothing_is_written_unless_a_folder_is_named(
 
 def test_a_folder_that_is_named_opens_again(model: Any, tmp_path: Path) -> None:
     audit = weigh(model, EACH, out=tmp_path / "run")
-    again = heedful.audit.load(tmp_path / "run")
+    again = heedful.Audit.load(tmp_path / "run")
     assert (again.folder, audit.folder) == (tmp_path / "run",) * 2
     assert again.to_dict() == audit.to_dict()
     assert again.verdict["a"].fitted_by == ()

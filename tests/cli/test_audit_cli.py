@@ -67,7 +67,7 @@ def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.Cap
         assert f"{none}; its text counts as unlabelled." in shown
     assert "2 labels name no label of the model." in shown
     assert said.err.index("4 texts are too few for a verdict") < said.err.index("report.html")
-    again = heedful.audit.load(data.parent / "run")
+    again = heedful.Audit.load(data.parent / "run")
     assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
 
 
@@ -86,7 +86,7 @@ def test_all_is_the_default_and_the_dear_are_named(
             f"skipped (expensive): {', '.join(expensive)}; run with --method NAME\n"
             in capsys.readouterr().err
         )
-    ran = set(heedful.audit.load(tmp_path / "run").made["settings"]["methods"])
+    ran = set(heedful.Audit.load(tmp_path / "run").made["settings"]["methods"])
     assert ran == {*able} - {*expensive, "random"}
     assert main([*given, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -162,7 +162,7 @@ def test_ctrl_c_says_how_to_go_on(
         assert audit(data, "--shard", "3") == 130
     said = capsys.readouterr()
     assert said.out == ""
-    assert "the same command goes on from here" in said.err
+    assert "run the same command again to resume" in said.err
     assert audit(data, "--shard", "3", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 7
 
@@ -224,7 +224,7 @@ def test_the_page_is_whole_escaped_and_fetches_nothing(data: Path, tmp_path: Pat
 def test_strings_of_the_user_are_escaped(data: Path) -> None:
     """In an error, which may quote the text, and in the model's name."""
     assert audit(data, "--quiet") == 0
-    found = heedful.audit.load(data.parent / "run")
+    found = heedful.Audit.load(data.parent / "run")
     from dataclasses import replace
 
     evil: Any = replace(
@@ -237,7 +237,7 @@ def test_strings_of_the_user_are_escaped(data: Path) -> None:
 
 def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> None:
     assert audit(data, "--quiet", "--operators", "all") == 0
-    found = heedful.audit.load(data.parent / "run")
+    found = heedful.Audit.load(data.parent / "run")
     assert not any(e.circular for e in found.table), "in turns, no operator judges what it fitted"
     given = {"params": {"occlusion": {"operator": "delete"}}, "operators": ["delete", "swap"]}
     own = heedful.audit(
@@ -260,3 +260,17 @@ def test_report_draws_an_audit_again(tmp_path: Path, capsys: pytest.CaptureFixtu
     document = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in document["table"]] == [row.method for row in found.table]
     assert "occlusion" in (tmp_path / "again.html").read_text(encoding="utf-8")
+
+
+def test_nothing_is_written_that_was_not_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(data.parent)
+    assert main(["audit", data.name, "--text-column", "review", *FEW, "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["run"] is None
+    assert "nothing was written: --html FILE writes a page, --out FOLDER keeps everything" in said.err
+    audited = heedful.audit("zoo:one-layer", ["good", "bad"], methods=["occlusion"], metrics=["aopc"])
+    assert audited.folder is None
+    assert audited.texts == 2
+    assert [path.name for path in data.parent.iterdir()] == [data.name]

@@ -52,7 +52,7 @@ def audit(folder: Path, engine: str, deadly: bool = False, **more: Any) -> dict[
 def main(folder: Path) -> None:
     here = audit(folder / "local", "local")
     there = audit(folder / "ray", "ray", deadly=True, workers=2)
-    again = heedful.audit.load(folder / "ray" / "run")
+    again = heedful.Audit.load(folder / "ray" / "run")
     import ray
 
     found = {

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from heedful.audits.external_scores import Outside, check_usable, from_file
-from heedful.audits.result import Audit, collect, contents, load
+from heedful.audits.result import Audit, collect, contents
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
@@ -25,99 +26,89 @@ PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!"
 Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
 
 
-class _Audit:
-    """A function with a second one at hand: `heedful.audit(...)` runs, `heedful.audit.load(folder)` opens."""
+def audit(
+    model: Any,
+    texts: Iterable[Any] | str | Path,
+    labels: Iterable[Any] | None = None,
+    methods: Iterable[str] | str | None = None,
+    metrics: Iterable[str] | str | None = None,
+    rationales: Iterable[Any] | None = None,
+    out: str | Path | None = None,
+    engine: str = "local",
+    *,
+    operators: Sequence[str] | str | None = None,
+    unit: str = "word",
+    seed: int = 0,
+    draws: int = 20,
+    long: str = "error",
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    scores: str | Path | None = None,
+    until_decided: bool = False,
+    columns: Columns | None = None,
+    limit: int | None = None,
+    shard: int = SHARD,
+    address: str | None = None,
+    workers: int | None = None,
+    command: str | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Explain every text with every method, weigh the explanations, and say which to use.
 
-    load = staticmethod(load)
+    Killed and started again with the same arguments and the same `out`, it goes on where it stopped.
+    `Audit.load(out)` opens it again.
 
-    def __call__(
-        self,
-        model: Any,
-        texts: Iterable[Any] | str | Path,
-        labels: Iterable[Any] | None = None,
-        methods: Iterable[str] | str | None = None,
-        metrics: Iterable[str] | str | None = None,
-        rationales: Iterable[Any] | None = None,
-        out: str | Path = "run/",
-        engine: str = "local",
-        *,
-        operators: Sequence[str] | str | None = None,
-        unit: str = "word",
-        seed: int = 0,
-        draws: int = 20,
-        long: str = "error",
-        params: Mapping[str, Mapping[str, Any]] | None = None,
-        scores: str | Path | None = None,
-        until_decided: bool = False,
-        columns: Columns | None = None,
-        limit: int | None = None,
-        shard: int = SHARD,
-        address: str | None = None,
-        workers: int | None = None,
-        command: str | None = None,
-        progress: Progress | None = None,
-    ) -> Audit:
-        """Explain every text with every method, weigh the explanations, and say which to use.
+    model       whatever `heedful.load` takes
+    texts       a CSV, JSONL or Parquet file (see `columns`), or any iterable of texts
+    labels      what people say the texts are: how often the model agrees is reported
+    methods     names; None: those `heedful.explain` runs by itself
+    metrics     names; None: six that remove words
+    rationales  what people marked as the reason, by text: 0 or 1 per word, or [start, end] characters
+    out         the run folder, from which a stopped audit goes on; None: nothing is kept
+    engine      "local": this process; "ray": the cluster at `address`, or one started here
+    operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
+                each judges what the others fitted
+    draws       random orders per text, the control
+    long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
+    columns     of a file: heedful.io.datasets.Columns(text="text", label=None, rationale=None)
+    scores      a JSONL file of scores made elsewhere, weighed beside the methods (see docs/weigh.md)
+    until_decided   look after every text, and stop as soon as the verdict is settled
+    limit       so many rows at most, drawn at random from all (from a generator: the first)
+    shard       texts written together; the most that a kill can lose
+    workers     ray: how many; None: one per CPU
+    command     what was typed for this audit, kept with it and shown; nothing depends on it
+    progress    called with (rows done, rows in all or None, rows done before)
+    """
+    from heedful.models.load import load as load_model
 
-        Killed and started again with the same arguments, it goes on where it stopped.
-
-        model       whatever `heedful.load` takes
-        texts       a CSV, JSONL or Parquet file (see `columns`), or any iterable of texts
-        labels      what people say the texts are: how often the model agrees is reported
-        methods     names; None: those `heedful.explain` runs by itself
-        metrics     names; None: six that remove words
-        rationales  what people marked as the reason, by text: 0 or 1 a word, or [start, end] characters
-        out         the run folder
-        engine      "local": this process; "ray": the cluster at `address`, or one started here
-        operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
-                    each judges what the others fitted
-        draws       random orders per text, the control
-        long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
-        columns     of a file: heedful.io.datasets.Columns(text="text", label=None, rationale=None)
-        scores      a JSONL file of scores made elsewhere, weighed beside the methods (see docs/weigh.md)
-        until_decided   look after every text, and stop as soon as the verdict is settled
-        limit       so many rows at most, drawn at random from all (from a generator: the first)
-        shard       texts written together; the most that a kill can lose
-        workers     ray: how many; None: one a CPU
-        command     what was typed for this audit, kept with it and shown; nothing depends on it
-        progress    called with (rows done, rows in all or None, rows done before)
-        """
-        from heedful.models.load import load as load_model
-
-        if engine not in ENGINES:
-            raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
-        if until_decided and engine != "local":
-            raise HeedfulError(
-                "until_decided looks after every text, one by one",
-                f"engine {engine!r} does not",
-                'Use engine="local"',
-            )
-        source = open_source(texts, labels, rationales, columns, limit)
-        if until_decided and not source.again:
-            raise HeedfulError(
-                "until_decided needs texts in random order",
-                "a generator gives them in its own",
-                "Give a list or a file",
-            )
-        outside = None if scores is None else from_file(Path(scores))
-        loaded = load_model(model)
-        if outside is not None and operators is None:
-            operators = outside.judges(loaded)
-        settings = resolve_settings(
-            loaded, methods, metrics, operators,
-            unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
-            params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
-        )  # fmt: skip
-        _check_rationales(settings, source)
-        if outside is not None and source.again:
-            check_usable(outside, loaded, in_random_order(source, seed), settings)
-        work = AuditWork(loaded, source, settings, outside, command)
-        return run_audit(
-            work, RunFolder(Path(out)), Where(engine, model, ray.Cluster(address, workers)), progress
+    if engine not in ENGINES:
+        raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
+    if until_decided and engine != "local":
+        raise HeedfulError(
+            "until_decided looks after every text, one by one",
+            f"engine {engine!r} does not",
+            'Use engine="local"',
         )
-
-
-audit = _Audit()
+    source = open_source(texts, labels, rationales, columns, limit)
+    if until_decided and not source.again:
+        raise HeedfulError(
+            "until_decided needs texts in random order",
+            "a generator gives them in its own",
+            "Give a list or a file",
+        )
+    outside = None if scores is None else from_file(Path(scores))
+    loaded = load_model(model)
+    if outside is not None and operators is None:
+        operators = outside.judges(loaded)
+    settings = resolve_settings(
+        loaded, methods, metrics, operators,
+        unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
+        params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
+    )  # fmt: skip
+    _check_rationales(settings, source)
+    if outside is not None and source.again:
+        check_usable(outside, loaded, in_random_order(source, seed), settings)
+    work = AuditWork(loaded, source, settings, outside, command)
+    return run_audit(work, out, Where(engine, model, ray.Cluster(address, workers)), progress)
 
 
 @dataclass(frozen=True)
@@ -140,8 +131,17 @@ class Where:
     cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
-def run_audit(work: AuditWork, run: RunFolder, where: Where, progress: Progress | None = None) -> Audit:
-    """Cut the rows into shards, have them done, and sum up."""
+def run_audit(
+    work: AuditWork, out: str | Path | None, where: Where, progress: Progress | None = None
+) -> Audit:
+    """Cut the rows into shards, have them done, and sum up. Without `out` nothing is kept."""
+    if out is not None:
+        return _run_in(RunFolder(Path(out)), work, where, progress)
+    with TemporaryDirectory() as folder:
+        return replace(_run_in(RunFolder(Path(folder)), work, where, progress), folder=None)
+
+
+def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Progress | None) -> Audit:
     rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)

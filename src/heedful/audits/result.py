@@ -59,6 +59,11 @@ class Audit(TextResult):
     better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
     made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
 
+    @classmethod
+    def load(cls, folder: str | Path) -> Audit:
+        """Open the folder of a finished audit; needs neither the model nor torch."""
+        return load(folder)
+
     @property
     def command(self) -> str | None:
         """What to type for the same audit, where it was made on the command line."""

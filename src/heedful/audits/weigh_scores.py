@@ -6,16 +6,13 @@ heedful.audits.score_alignment; what has no certain place is refused.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.api import AuditWork, Progress, Where, run_audit
 from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
-from heedful.audits.run_folder import RunFolder
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
 from heedful.audits.settings import SHARD, resolve_settings
@@ -101,10 +98,7 @@ def weigh(
     )  # fmt: skip
     check_usable(outside, loaded, in_random_order(source, seed), settings)
     work = AuditWork(loaded, source, settings, outside)
-    if out is not None:
-        return run_audit(work, RunFolder(Path(out)), Where(), progress)
-    with tempfile.TemporaryDirectory() as folder:
-        return replace(run_audit(work, RunFolder(Path(folder)), Where(), progress), folder=None)
+    return run_audit(work, out, Where(), progress)
 
 
 def _checked(scores: Any, texts: Any) -> tuple[str, ...]:

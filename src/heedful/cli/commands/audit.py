@@ -42,7 +42,12 @@ UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
 DRY = "Say what a verdict would cost and show; audit nothing."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
-Out = Annotated[Path, option(metavar="FOLDER", help="The run folder; a run that was stopped there goes on.")]
+Out = Annotated[
+    Path | None,
+    option(
+        metavar="FOLDER", help="Keep the run here; one that was stopped goes on. Default: nothing is kept."
+    ),
+]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
@@ -66,7 +71,7 @@ def audit(
     seed: o.Seed = 0,
     draws: Draws = 20,
     long: Long = "error",
-    out: Out = Path("run"),
+    out: Out = None,
     limit: Limit = None,
     until_decided: UntilDecided = False,
     dry_run: DryRun = False,
@@ -80,7 +85,7 @@ def audit(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Weigh explanations on many texts and say which to use; killed and started again, it goes on.
+    """Weigh explanations on many texts and say which to use. With --out, a stopped audit goes on.
 
     \b
     heedful audit reviews.csv --text-column review --out run/
@@ -90,7 +95,7 @@ def audit(
     heedful audit reviews.parquet --operators all --metric aopc,sufficiency --json
     heedful audit reviews.csv --engine ray --workers 8
 
-    The folder gets Parquet shards of all scores and attributions, table.csv and report.html.
+    The folder of --out gets Parquet shards of all scores and attributions, table.csv and report.html.
     """
     from heedful.core.errors import HeedfulError
 
@@ -132,7 +137,10 @@ def audit(
                     command=typed(), progress=_with_note(_progress(say), shown), **chosen,
                 )  # fmt: skip
     except KeyboardInterrupt:  # when the bar is gone
-        print_stderr("stopped: the same command goes on from here")
+        if out is not None:
+            print_stderr("stopped: run the same command again to resume")
+        else:
+            print_stderr("stopped: nothing is kept without --out FOLDER")
         raise
     if dry_run:
         return put_json(foretold.to_dict()) if as_json else print(foretold)
@@ -143,7 +151,7 @@ def audit(
 
         write(html, page(found))
     if as_json:
-        put_json({"run": str(out), **found.to_dict()})
+        put_json({"run": None if out is None else str(out), **found.to_dict()})
     elif as_csv:
         print(found.to_csv(), end="")
     else:
@@ -151,8 +159,15 @@ def audit(
 
         show(found, console())
     if not quiet:
-        print_stderr(f"wrote {html or out / 'report.html'}")
+        _say_where(html, out)
     reproduce(found.command, quiet)
+
+
+def _say_where(html: Path | None, out: Path | None) -> None:
+    if html is not None or out is not None:
+        print_stderr(f"wrote {html or Path(out or '') / 'report.html'}")
+    else:
+        print_stderr("nothing was written: --html FILE writes a page, --out FOLDER keeps everything")
 
 
 def _names(given: list[str] | None) -> list[str] | None:
