@@ -48,7 +48,7 @@ MUTANTS = (
     # what was already written
     Mutant(
         "written: the start token counts as written",
-        "models/tracing.py",
+        "models/trace_pass.py",
         "(out.answer_embeds, 1)",
         "(out.answer_embeds, 0)",
         "explainers/test_written.py::test_gradients_are_autograds",
@@ -408,7 +408,7 @@ MUTANTS = (
     ),
     Mutant(
         "read-out: shares that do not sum to one",
-        "models/tracing.py",
+        "models/trace_pass.py",
         "(weight / weight.sum().clamp_min(1e-30)).tolist()",
         "(weight / weight.max().clamp_min(1e-30)).tolist()",
         "models/test_hf.py::test_readout_of_a_mean_pool_is_everywhere_alike",

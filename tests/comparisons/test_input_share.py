@@ -25,7 +25,7 @@ from heedful.models.written_text import written_text
 from heedful.reports import comparison_terminal
 from heedful.reports.columns import visible
 from heedful.reports.comparison_page import page
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 TEXT, GIVEN, WANTED = "the cat sat on the mat", (12, 25, 9, 30), 14
 METHODS = ("grad-x-input", "grad-l2", "integrated-gradients", "occlusion", "kernel-shap")

@@ -14,7 +14,7 @@ from tests.server.serving import TEXTS, finished, random_dictionary
 
 import heedful
 from heedful.reports import sides_page
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 from heedful.server import app, saved_results
 
 TEXT = "the service is not bad"

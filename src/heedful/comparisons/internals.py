@@ -79,7 +79,7 @@ def _curves(
     from heedful.comparisons.single_text import DRAWS
     from heedful.metrics.faithfulness import bin_counts, ranked, tops
     from heedful.metrics.metric_input import unit_scores
-    from heedful.metrics.score import control_rng, random_scores
+    from heedful.metrics.random_orders import control_rng, random_scores
 
     counts = sorted({0, *bin_counts(d), d})
     least = min(4, len(counts))  # the ends and one step are no curve

@@ -19,9 +19,13 @@ import numpy as np
 from scipy.stats import rankdata
 
 from heedful.core.arrays import Floats
+from heedful.metrics.random_orders import CONTROLS, control_rng, random_scores
 from heedful.stats.rounding import merged
 
 SCORE_STEP = 1e-6  # of the largest score: smaller differences are none
+
+
+CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' own draws
 
 
 @dataclass(frozen=True)
@@ -119,3 +123,12 @@ def exchanged(values: Floats, orders: Floats, cells: tuple[Cell, ...]) -> Floats
     pool = np.concatenate([values[:, None], orders], axis=1)  # (n, 1 + B, C)
     wins = rankdata(pool, axis=1) - 1  # ties share a rank: one half each
     return by_family(wins / (pool.shape[1] - 1), cells)
+
+
+def control_rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, CONTROLS])
+
+
+def random_scores(rng: np.random.Generator, d: int, draws: int) -> list[Floats]:
+    """The control of metrics that remove: scores that know nothing."""
+    return [rng.normal(size=d) for _ in range(draws)]

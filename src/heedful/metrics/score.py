@@ -31,15 +31,21 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.metrics.faithfulness import Ends, Probe
 from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain, unit_scores
+from heedful.metrics.random_orders import control_rng, random_scores
 from heedful.stats.rounding import merged, rounding_step
 
 DRAWS = 20
-CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' own draws
+
+
 SHORTLIST = 8  # units the search looks at a step
+
+
 GOALS = {  # what is searched for, and for which metrics
     "deletion": {"comprehensiveness", "aopc"},
     "insertion": {"sufficiency", "insertion", "effective-complexity"},
 }
+
+
 ASKED = 8  # draws of the control where each explains again
 
 
@@ -149,15 +155,6 @@ def _removed(
             again = (metric.run(rng.permutation(scores), np.random.default_rng(seed)) for _ in range(draws))
             found += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
     return found
-
-
-def control_rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, CONTROLS])
-
-
-def random_scores(rng: np.random.Generator, d: int, draws: int) -> list[Floats]:
-    """The control of metrics that remove: scores that know nothing."""
-    return [rng.normal(size=d) for _ in range(draws)]
 
 
 def ceilings(

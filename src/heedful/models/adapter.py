@@ -36,7 +36,7 @@ from heedful.models.batch import batch, pick, tail_of
 from heedful.models.contrast_pass import joined
 from heedful.models.prefix_cache import Begun, after
 from heedful.models.swap_tokens import fitted, swaps
-from heedful.models.tracing import alone, as_trace, gradients
+from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.written_text import written_text
 
 GENERATORS = ("causal-lm", "encoder-decoder")

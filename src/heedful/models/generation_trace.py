@@ -17,7 +17,7 @@ from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.models.adapter import TokenModel, wide
-from heedful.models.tracing import as_trace, gradients, until
+from heedful.models.trace_pass import as_trace, gradients, until
 from heedful.models.written_text import extended
 
 Step = tuple[Encoded, Target]

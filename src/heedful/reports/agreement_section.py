@@ -7,8 +7,9 @@ import math
 from heedful.comparisons.agreement import MEASURES, chance
 from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
 from heedful.core.defaults import CONTROL
-from heedful.reports.comparison_sections import esc, hue, level, part, table
 from heedful.reports.comparison_summary import measured, signed
+from heedful.reports.html_parts import esc, part, table
+from heedful.reports.shaded_text import hue, level
 
 TOP = 5  # strongest words whose overlap is shown
 

@@ -12,7 +12,7 @@ from heedful.heads.atlas import Atlas
 from heedful.heads.head_distance import heads_layout
 from heedful.heads.maps import Maps
 from heedful.reports.charts.forest_scatter import MARKS, Series, scatter
-from heedful.reports.comparison_sections import esc, part
+from heedful.reports.html_parts import esc, part
 
 COMPARED = 150_000_000  # pairs of heads times weights of a map: about a second
 FEWEST = 3  # heads: fewer lie in a plane whatever they look at

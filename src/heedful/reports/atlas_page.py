@@ -24,8 +24,9 @@ from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.atlas_layout import layouts
 from heedful.reports.columns import visible
 from heedful.reports.comparison_page import ESCAPES, cell, component, document
-from heedful.reports.comparison_sections import QUOTE, esc, part, table
+from heedful.reports.comparison_sections import QUOTE
 from heedful.reports.comparison_summary import predictions
+from heedful.reports.html_parts import esc, part, table
 
 SCRIPTS = ("atlas_data.js", "atlas_canvas.js", "atlas_links.js", "atlas_matrix.js", "atlas.js")
 STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}

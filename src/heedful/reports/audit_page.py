@@ -25,8 +25,10 @@ from heedful.reports.audit_summary import (
     wide_spread,
 )
 from heedful.reports.comparison_page import cell, document
-from heedful.reports.comparison_sections import again, esc, hue, level, part, table
+from heedful.reports.comparison_sections import again
 from heedful.reports.comparison_summary import signed
+from heedful.reports.html_parts import esc, part, table
+from heedful.reports.shaded_text import hue, level
 
 
 def page(audit: Audit) -> str:

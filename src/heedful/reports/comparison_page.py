@@ -17,7 +17,7 @@ from typing import Any
 
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison
-from heedful.reports import comparison_sections, internals_sections
+from heedful.reports import comparison_sections, html_parts, internals_sections
 from heedful.reports.agreement_section import agreement
 from heedful.reports.comparison_summary import predictions
 from heedful.reports.inline_style import inline
@@ -89,7 +89,7 @@ def document(title: str, content: str, script: str = "", data: str = "", style: 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="heedful {__version__}">
-<title>{comparison_sections.esc(title)}</title>
+<title>{html_parts.esc(title)}</title>
 <style>{style}</style>
 </head>
 <body>

@@ -7,56 +7,25 @@ underline.
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.evidence import Evidence
 from heedful.reports import reproduce
-from heedful.reports.columns import Column, columns, visible, written_columns, written_words
+from heedful.reports.columns import Column, columns, written_columns, written_words
 from heedful.reports.comparison_summary import after_written, explained, notes, predictions, sentences, signed
 from heedful.reports.comparison_terminal import strongest
+from heedful.reports.html_parts import esc, part, table
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
+from heedful.reports.shaded_text import hue, legend, level, shaded
 
 TABLE_ROWS = 300  # words in the table of numbers; the shaded text always has them all
-WIDE = 8  # columns that fit an upright sheet of paper
+
+
 QUOTE = 400  # characters of the text repeated under the prediction
-
-
-def esc(text: object) -> str:
-    """Escaped, with controls made visible; line breaks and tabs stay."""
-    parts = str(text).replace("\r\n", "\n").split("\n")
-    return "\n".join("\t".join(html.escape(visible(cell)) for cell in part.split("\t")) for part in parts)
-
-
-def level(share: float) -> int:
-    return min(9, math.ceil(abs(share) * 9 - 1e-9)) if math.isfinite(share) and abs(share) >= 0.05 else 0
-
-
-def hue(share: float, has_sign: bool) -> str:
-    return "any" if not has_sign else "pos" if share >= 0 else "neg"
-
-
-def part(name: str, title: str, lead: str, body: str, size: int) -> str:
-    """One section with its heading (h2 on the page, smaller in a notebook)."""
-    note = f'<p class="lead">{lead}</p>' if lead else ""
-    return f'<section class="part {name}"><h{size} class="title">{title}</h{size}>{note}{body}</section>'
-
-
-def table(head: Iterable[str], rows: Iterable[str], label: str, kind: str = "") -> str:
-    """A table that scrolls sideways by itself and can be reached with the keyboard; one of many columns is
-    printed on a page turned sideways."""
-    head = list(head)
-    wide = " wide" if len(head) > WIDE else ""
-    unnamed = '<span class="unseen">name</span>'
-    heads = "".join(f'<th scope="col">{cell or unnamed}</th>' for cell in head)
-    return (
-        f'<div class="scroll{wide}" role="region" tabindex="0" aria-label="{label}"><table class="{kind}">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
 
 
 def answer(comparison: Comparison, size: int) -> str:
@@ -86,41 +55,6 @@ def answer(comparison: Comparison, size: int) -> str:
         lines.append(verdict(comparison))
         lines.append(f'<p class="explained">Explained: {esc(explained(comparison))}.</p>')
     return f"<header>{''.join(lines)}</header>"
-
-
-def legend(cols: Sequence[Column]) -> str:
-    steps = range(1, 10, 2)
-
-    def ramp(kind: str, levels: Iterable[int]) -> str:
-        return (
-            '<span class="ramp" aria-hidden="true">'
-            + "".join(f'<i class="{kind} l{n}"></i>' for n in levels)
-            + "</span>"
-        )
-
-    items = []
-    if any(col.item.signed for col in cols):
-        items.append(f"{ramp('pos', steps)} solid underline: towards the target")
-        items.append(f"{ramp('neg', steps)} dotted underline: away from it")
-    if any(not col.item.signed for col in cols):
-        items.append(f"{ramp('any', steps)} no underline: the method has no sign")
-    return '<ul class="legend">' + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
-
-
-def shaded(col: Column, text: str) -> str:
-    """The whole text with every word shaded by its share of the method's strongest word."""
-    out, at = [], 0
-    for index, word in enumerate(col.words):
-        share, shown = col.share(word), esc(text[word.start : word.end])
-        out.append(esc(text[at : word.start]) if word.start > at else "")
-        if level(share):
-            error = f" ± {col.error(word)}" if col.error(word) else ""
-            tip = f"{col.sign(word)}{col.number(word)}{error} {col.unit}".strip()
-            kind = f"{hue(share, col.item.signed)} l{level(share)}"
-            shown = f'<mark class="{kind}" data-w="{index}" title="{tip}">{shown}</mark>'
-        out.append(shown)
-        at = max(at, word.end)
-    return "".join([*out, esc(text[at:])])
 
 
 def methods(comparison: Comparison, size: int) -> str:

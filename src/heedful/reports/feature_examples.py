@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.feature_pages import Page
-from heedful.reports.comparison_sections import esc, level
+from heedful.reports.html_parts import esc
+from heedful.reports.shaded_text import level
 
 
 def tops(one: Page, size: int) -> str:

@@ -12,8 +12,9 @@ from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.comparison_page import cell, component, document
-from heedful.reports.comparison_sections import esc, level, part, table
 from heedful.reports.feature_examples import short, signed
+from heedful.reports.html_parts import esc, part, table
+from heedful.reports.shaded_text import level
 
 MEASURES = {"detection": "balanced accuracy", "pearson": "Pearson r", "spearman": "Spearman ρ"}
 WHO = {

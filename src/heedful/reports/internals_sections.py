@@ -17,9 +17,11 @@ from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffe
 from heedful.core.phrases import listed
 from heedful.reports.charts.panels import BandCurve, curves
 from heedful.reports.columns import Column, columns
-from heedful.reports.comparison_sections import esc, hue, level, number_cell, part, table
+from heedful.reports.comparison_sections import number_cell
 from heedful.reports.comparison_summary import signed
 from heedful.reports.comparison_terminal import strongest
+from heedful.reports.html_parts import esc, part, table
+from heedful.reports.shaded_text import hue, level
 
 SHOWN = 20  # words in these tables
 OWN = "occlusion"  # its scores are the removals themselves

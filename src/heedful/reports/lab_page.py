@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Part, Table
 from heedful.reports.comparison_page import cell, document
-from heedful.reports.comparison_sections import esc, part, table
+from heedful.reports.html_parts import esc, part, table
 from heedful.reports.lab_terminal import FAILED, HELD, number, shown
 
 STYLE = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.reports.comparison_page import cell
-from heedful.reports.comparison_sections import esc, part, table
+from heedful.reports.html_parts import esc, part, table
 
 ROWS = 30  # of a table; the object has them all
 FEW = 8  # values of a list that are written out

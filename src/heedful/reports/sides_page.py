@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heedful.features.steering.results import Continuation, Sides
 from heedful.reports.comparison_page import cell, document
-from heedful.reports.comparison_sections import esc, part
+from heedful.reports.html_parts import esc, part
 from heedful.reports.steer_page import STYLE, made
 from heedful.reports.steer_terminal import short
 

@@ -14,7 +14,7 @@ from typing import Any
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import Splitting
 from heedful.reports.comparison_page import document
-from heedful.reports.comparison_sections import esc, part, table
+from heedful.reports.html_parts import esc, part, table
 
 MOST = 8  # children drawn of one parent
 STEP, ROW = 150.0, 18.0

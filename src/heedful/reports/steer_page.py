@@ -9,7 +9,8 @@ from typing import Any
 from heedful.features.steering.results import BROKEN, Sweep, SweepPoint
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.reports.comparison_page import cell, document
-from heedful.reports.comparison_sections import again, esc, part, table
+from heedful.reports.comparison_sections import again
+from heedful.reports.html_parts import esc, part, table
 from heedful.reports.steer_terminal import row
 
 STYLE = (

@@ -9,7 +9,8 @@ from typing import Any
 from heedful.reports import trial_charts
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
-from heedful.reports.comparison_sections import again, esc, part, table
+from heedful.reports.comparison_sections import again
+from heedful.reports.html_parts import esc, part, table
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import Statement, TrialRow, by_test
 

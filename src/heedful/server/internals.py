@@ -127,7 +127,7 @@ def drawn(atlas: Atlas) -> dict[str, Any]:
 def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
-    from heedful.reports.comparison_sections import level
+    from heedful.reports.shaded_text import level
 
     sae, site = dictionary.sae, dictionary.site(model)
     context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)
@@ -153,7 +153,7 @@ def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.F
 
 
 def _shaded(pieces: Any, shades: list[int], here: int) -> str:
-    from heedful.reports.comparison_sections import esc
+    from heedful.reports.html_parts import esc
 
     out = []
     for at, (piece, shade) in enumerate(zip(pieces, shades, strict=True)):

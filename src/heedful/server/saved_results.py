@@ -28,7 +28,7 @@ from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 from heedful.server.drawn import Drawn
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heedful.labs.human_study.answers import ACCURACY, StudyQuestion, StudyShare
 from heedful.labs.human_study.study_trials import LABELS, Round, ShownMail
 from heedful.reports.comparison_page import component
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 STYLE = """
 .heedful form{margin:2em 0 0;display:flex;gap:1em;flex-wrap:wrap;align-items:baseline}

@@ -29,7 +29,7 @@ from heedful.reports.charts.forest_scatter import (
     mark,
     up_lines,
 )
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 LEFT, RIGHT, TOP, BOTTOM = 70.0, 660.0, 14.0, 300.0
 LETTER = 7.0  # the width of one in a name, about

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 MARKS = ("circle", "square", "triangle", "diamond")
 

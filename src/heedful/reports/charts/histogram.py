@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460.0, 190.0, 52.0, 12.0, 12.0, 148.0
 

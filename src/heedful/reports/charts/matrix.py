@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heedful.reports.charts.forest_scatter import image
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 CELL, LETTER, GAP, HEAD = 20.0, 8.0, 14.0, 24.0  # a wide letter: fonts differ, and none may be cut
 TURN, UP, ASIDE = 55, 0.82, 0.58  # degrees of the names above, their sine and cosine

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from heedful.reports.charts.forest_scatter import image
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
 LEFT, FOOT = 44.0, 16.0  # room for the numbers of axes

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heedful.reports.charts.forest_scatter import image
-from heedful.reports.comparison_sections import esc
+from heedful.reports.html_parts import esc
 
 TALL, WIDE, HEAD, LETTER = 26.0, 96.0, 24.0, 7.4
 
