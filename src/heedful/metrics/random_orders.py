@@ -19,7 +19,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from heedful.core.arrays import Floats
-from heedful.metrics.random_orders import CONTROLS, control_rng, random_scores
 from heedful.stats.rounding import merged
 
 SCORE_STEP = 1e-6  # of the largest score: smaller differences are none

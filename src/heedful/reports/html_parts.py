@@ -6,7 +6,6 @@ import html
 from collections.abc import Iterable
 
 from heedful.reports.columns import visible
-from heedful.reports.html_parts import WIDE, esc, part, table
 
 WIDE = 8  # columns that fit an upright sheet of paper
 
