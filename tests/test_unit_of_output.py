@@ -22,7 +22,7 @@ import torch
 
 import heedful
 from heedful.checks import known_models as known
-from heedful.checks.conventions import FEW
+from heedful.checks.conventions import CHEAP_PARAMS
 from heedful.checks.metrics import TEXT as LONGER
 from heedful.checks.metrics import Bench
 from heedful.core import registry
@@ -156,7 +156,7 @@ def explained(name: str, kind: str, scale: float = 1.0, shift: float = 0.0, **pa
     model, entry = MODELS[kind](scale, shift), registry.get(name)
     plain = PLAIN[kind]
     x = plain.encode(TEXTS[kind])
-    given = {"samples": FEW["samples"], **params} if name == "anchors" else params
+    given = {"samples": CHEAP_PARAMS["samples"], **params} if name == "anchors" else params
     return entry(model, x, plain.target(x), **given)
 
 

@@ -41,17 +41,19 @@ def test_a_smallest_set() -> None:
 
 def test_every_sequence_has_all_the_mass_and_its_own() -> None:
     rng = torch.Generator().manual_seed(0)
-    table = torch.randn(lab.FEW + 1, lab.FEW, generator=rng)  # by the last token; the last row is the start
+    table = torch.randn(
+        lab.GAME_TOKENS + 1, lab.GAME_TOKENS, generator=rng
+    )  # by the last token; the last row is the start
 
     def next_logits(ids: Tensor) -> Tensor:
-        return table[torch.where(torch.tensor(ids.shape[1] > 1), ids[:, -1], torch.tensor(lab.FEW))]
+        return table[torch.where(torch.tensor(ids.shape[1] > 1), ids[:, -1], torch.tensor(lab.GAME_TOKENS))]
 
     totals = lab.totals_of_all(next_logits)
     assert totals.exp().sum().item() == pytest.approx(1)
     logp = table.double().log_softmax(-1)
-    for number, some in enumerate(itertools.product(range(lab.FEW), repeat=lab.STEPS)):
+    for number, some in enumerate(itertools.product(range(lab.GAME_TOKENS), repeat=lab.STEPS)):
         if number % 97 == 0:
-            want = sum(logp[a, b].item() for a, b in itertools.pairwise((lab.FEW, *some)))
+            want = sum(logp[a, b].item() for a, b in itertools.pairwise((lab.GAME_TOKENS, *some)))
             assert totals[number].item() == pytest.approx(want, abs=1e-6)
 
 

@@ -50,7 +50,7 @@ def test_reasons(factor: float) -> None:
     assert reason(odd, True, 0.01) == "", "several times nothing is little"
     assert reason(odd, True, 0.03, 0.3) == "", "a line explains most: its slopes are no error"
     assert reason(odd, False, 0.5) == "", "two sets drawn apart have no sign in common"
-    assert reason(odd[: interval_reliability.FEW - 1], True, 0.5) == "", "too few to have a shape"
+    assert reason(odd[: interval_reliability.MIN_PAIRS - 1], True, 0.5) == "", "too few to have a shape"
     assert reason(0 * odd, True, 0.5) == ""
 
 

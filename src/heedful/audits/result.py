@@ -21,7 +21,7 @@ from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.result import TextResult
-from heedful.io.json_codec import parse
+from heedful.io.json_codec import parse, to_jsonable
 from heedful.metrics.random_orders import Cell, Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
@@ -113,20 +113,11 @@ class Audit(TextResult):
         found |= {name: getattr(self, name) for name in KEPT}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found |= {"command": self.command} if self.command else {}
-        return {name: plain(value) for name, value in found.items()}
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it; a NaN is null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: to_jsonable(value) for name, value in found.items()}
 
 
 def _record(kind: Any, data: Mapping[str, Any]) -> Any:
-    """The inverse of `plain(asdict(...))`: null is NaN where a number must be, lists are tuples."""
+    """The inverse of `to_jsonable(asdict(...))`: null is NaN where a number must be, lists are tuples."""
     given: dict[str, Any] = {}
     for each in fields(kind):
         if each.name not in data:

@@ -28,7 +28,7 @@ from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
 ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each costs a step
-FEW = {"samples": 64, "most": 32}  # rows of expensive methods, and nodes of integrated gradients
+CHEAP_PARAMS = {"samples": 64, "most": 32}  # rows of expensive methods, and nodes of integrated gradients
 ROUNDINGS = 100  # how many units in the last place two ways to run the same rows may differ by
 
 _targets: WeakKeyDictionary[Model, dict[Encoded, Target]] = WeakKeyDictionary()
@@ -57,7 +57,7 @@ def explained(entry: Explainer, model: Model, text: str = TEXT, **params: Any) -
 
 def answered(entry: Explainer, model: Any, x: Encoded, target: Target, **params: Any) -> Attribution:
     """The explanation with seed 0, few rows where it is expensive, and those of `params` that it takes."""
-    few = FEW if entry.expensive else {"most": FEW["most"]}
+    few = CHEAP_PARAMS if entry.expensive else {"most": CHEAP_PARAMS["most"]}
     known = {"seed": 0, **few, **params}
     return entry(model, x, target, **{k: v for k, v in known.items() if k in entry.params})
 

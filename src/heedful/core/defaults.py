@@ -6,7 +6,7 @@ CONTROL = "random"  # the method that knows nothing, beside which the others sta
 
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
-FEW = (
+DEFAULT_METHODS = (
     "grad-l2",
     "grad-x-input",
     "integrated-gradients",

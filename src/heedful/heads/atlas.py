@@ -250,8 +250,8 @@ def encoded(model: Any, text: Any, long: str) -> Encoded:
 
 
 def _short(words: int) -> tuple[str, ...]:
-    from heedful.heads.kinds import FEW
+    from heedful.heads.kinds import MIN_WORDS
 
-    if words >= FEW:
+    if words >= MIN_WORDS:
         return ()
     return (f"kinds of heads mean little on a text of {words} word{'s' * (words != 1)}",)

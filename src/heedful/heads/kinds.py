@@ -24,7 +24,7 @@ The kind is the best of the seven pointed rules that reaches POINTED; else block
 rows are spread (SPREAD of the greatest entropy); else broad, if it reaches BROAD; else heterogeneous. Block
 stands back because a head that looks at neighbours stays in their part of the text, too. Rules that name the
 same keys score the same (a text of one word: what is before it is the first): the kind is then the one that
-stands first in TIES, columns before places. With fewer than FEW words kinds mean little.
+stands first in TIES, columns before places. With fewer than MIN_WORDS words kinds mean little.
 
 Cost: a few products a map. Needs nothing but the maps.
 
@@ -49,7 +49,7 @@ from heedful.heads.word_maps import asked, reachable
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
 TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former
 ALIKE = 9  # decimals in which equal scores agree
-FEW = 3  # words; on fewer, several rules name the same keys
+MIN_WORDS = 3  # words; on fewer, several rules name the same keys
 SCORES = (*RULES, "block", "broad")
 KINDS = (*SCORES, "heterogeneous")
 POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says

@@ -39,7 +39,7 @@ PROMPT = "The state of the union is"
 K, P, COLD, BEAMS = 5, 0.6, 0.5, 4
 TEMPERATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 SHOWN = 10  # tokens in the figure
-FEW, STEPS = 6, 4  # tokens and steps of the game in which every sequence is listed
+GAME_TOKENS, STEPS = 6, 4  # tokens and steps of the game in which every sequence is listed
 
 RULES: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax": lambda logits: logits,
@@ -230,7 +230,7 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
     greedy, narrow, wide = list[float](), list[float](), list[float]()
     for text in texts:
         start = writer.prompt(text)
-        tokens = writer.logits(text).topk(FEW).indices  # the only tokens of the game
+        tokens = writer.logits(text).topk(GAME_TOKENS).indices  # the only tokens of the game
 
         def next_logits(ids: Tensor, start: Tensor = start, tokens: Tensor = tokens) -> Tensor:
             written = tokens[ids[:, 1:]]  # the first id only stands for the prompt
@@ -239,11 +239,12 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
         totals = totals_of_all(next_logits)
         best = float(totals.max())
         begin = torch.zeros(1, dtype=torch.long)
-        for beams, found in ((1, greedy), (BEAMS, narrow), (FEW ** (STEPS - 1), wide)):
+        for beams, found in ((1, greedy), (BEAMS, narrow), (GAME_TOKENS ** (STEPS - 1), wide)):
             top = beam_search(next_logits, begin, beams, STEPS, length_penalty=0.0)[0]
             found.append(best - top.score)
     run.table(
-        f"All {FEW**STEPS:,} sequences of {STEPS} of the {FEW} best tokens: how far below the best, in nats",
+        f"All {GAME_TOKENS**STEPS:,} sequences of {STEPS} of the {GAME_TOKENS} best tokens: "
+        "how far below the best, in nats",
         ["search", "mean over prompts", "found the best on"],
         [
             [name, np.mean(found), f"{sum(gap < 1e-4 for gap in found)} of {len(found)}"]
@@ -262,7 +263,7 @@ def totals_of_all(next_logits: Callable[[Tensor], Tensor]) -> Tensor:
     """log p of every sequence of the game, prefixes read once each."""
     totals = torch.zeros(1, dtype=torch.float64)
     for step in range(STEPS):
-        prefixes = torch.tensor([[0, *some] for some in product(range(FEW), repeat=step)])
+        prefixes = torch.tensor([[0, *some] for some in product(range(GAME_TOKENS), repeat=step)])
         totals = (totals[:, None] + next_logits(prefixes).double().log_softmax(-1)).flatten()
     return totals
 

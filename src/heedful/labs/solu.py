@@ -42,7 +42,7 @@ from heedful.trials.intervals import share_of
 RATE = 6e-3  # of training, steady
 EQUAL = 0.05  # nats a token
 FEWER = 0.1  # of all neurons: what the fast run can tell apart
-FEW = 0.1  # of neurons that fire at random, the most that a sound method may explain
+MAX_RANDOM_SHARE = 0.1  # of neurons that fire at random, the most that a sound method may explain
 GELU, ENTERING, BEFORE, AFTER = "GELU", "entering SoLU", "SoLU", "SoLU, LayerNorm"
 RANDOM, MOVED = "SoLU, random directions", "SoLU, activations moved"
 RAISED, GAP = "raised", "gap"
@@ -304,7 +304,7 @@ def nothing(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) 
         "Where activations were moved to other places, one rule explains hardly any",
         value=value,
         interval=span,
-        holds=span[1] < FEW,
+        holds=span[1] < MAX_RANDOM_SHARE,
         against=float(np.mean(found[BEFORE])),
         control="share with SoLU before LayerNorm",
     )

@@ -15,7 +15,7 @@ from heedful.reports.charts.forest_scatter import MARKS, Series, scatter
 from heedful.reports.html_parts import esc, part
 
 COMPARED = 150_000_000  # pairs of heads times weights of a map: about a second
-FEWEST = 3  # heads: fewer lie in a plane whatever they look at
+MIN_HEADS = 3  # heads: fewer lie in a plane whatever they look at
 LEAD = (
     "Distance is the root of the Jensen–Shannon divergence of two heads' weights, summed over rows, in the "
     "plane that keeps most of it; where that is little more than by chance, the plane tells nothing."
@@ -27,7 +27,7 @@ def layouts(atlas: Atlas, names: Mapping[str, str], size: int) -> str:
     drawn = "".join(
         _layout(atlas, maps, names.get(maps.stack, maps.stack))
         for maps in atlas.stacks
-        if maps.layers * maps.heads >= FEWEST
+        if maps.layers * maps.heads >= MIN_HEADS
     )
     return part("layout", "Heads that look alike lie together", LEAD, drawn, size) if drawn else ""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
+from heedful.core.numbers import short
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.feature_pages import Page
 from heedful.reports.html_parts import esc
@@ -66,11 +66,3 @@ def _shown(piece: str) -> str:
     """Line breaks as a sign, so that an example is a line."""
     parts = piece.replace("\r\n", "\n").split("\n")
     return '<span class="break">↵</span>'.join(esc(text) for text in parts)
-
-
-def short(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
-
-
-def signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−") if math.isfinite(value) else "–"

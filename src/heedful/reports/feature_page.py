@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
+from heedful.core.numbers import short, signed
 from heedful.features.interpretation.interpret import Interpretation, Scores, together
 from heedful.features.interpretation.scores import AgreementScore
 from heedful.features.reading.effects import Effects, FeatureMean, Pushed
@@ -12,7 +13,6 @@ from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.comparison_page import cell, component, document
-from heedful.reports.feature_examples import short, signed
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import level
 

@@ -15,7 +15,7 @@ from heedful.reports.comparison_page import cell
 from heedful.reports.html_parts import esc, part, table
 
 ROWS = 30  # of a table; the object has them all
-FEW = 8  # values of a list that are written out
+MAX_VALUES = 8  # values of a list that are written out
 
 
 def fragment(thing: Any) -> str:
@@ -82,7 +82,7 @@ def _pairs(value: Mapping[Any, Any]) -> str | None:
     if {"value", "low", "high"} <= set(value):
         return f"{short(value['value'])} ({short(value['low'])} to {short(value['high'])})"
     lines = [(key, short(item)) for key, item in value.items() if item is not None]
-    if len(lines) > FEW or any(line is None or len(line) > 60 for _, line in lines):
+    if len(lines) > MAX_VALUES or any(line is None or len(line) > 60 for _, line in lines):
         return None
     return ", ".join(f"{_spaced(key)} {line}" for key, line in lines)
 
@@ -91,8 +91,8 @@ def _list(value: Sequence[Any]) -> str | None:
     """Written out where few; a list of things with parts is a table."""
     if any(isinstance(item, Mapping) or is_dataclass(item) for item in value):
         return None
-    lines = [line for item in value[:FEW] if (line := short(item)) is not None]
-    more = f" … ({len(value):,} in all)" if len(value) > FEW else ""
+    lines = [line for item in value[:MAX_VALUES] if (line := short(item)) is not None]
+    more = f" … ({len(value):,} in all)" if len(value) > MAX_VALUES else ""
     return ", ".join(lines) + more
 
 

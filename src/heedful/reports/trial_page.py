@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from heedful.core.numbers import short
 from heedful.reports import trial_charts
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
@@ -87,10 +88,6 @@ def _row(found: TrialRow) -> str:
     also = ", ".join(f"{esc(name)} {short(value)}" for name, value in found.extra.items())
     cells = (esc(found.what), short(found.value), span, control, f"{found.n:,}", esc(found.unit), also)
     return f'<tr><th scope="row">{esc(found.test)}</th>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
-
-
-def short(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
 
 
 def _refused(trial: Trial, size: int) -> str:

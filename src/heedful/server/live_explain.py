@@ -22,7 +22,7 @@ from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.core.defaults import CONTROL, FEW
+from heedful.core.defaults import CONTROL, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.engine.cached_model import CachedModel
 from heedful.reports import comparison_sections, internals_sections
@@ -74,7 +74,11 @@ class ExplanationCache:
 def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
     """(methods to plan, method -> why not) of those asked for; None: one of each kind."""
     able = {s.method: s for s in registry.support(model)}
-    wanted = [name for name in FEW if able[name].ok] if methods is None else list(dict.fromkeys(methods))
+    wanted = (
+        [name for name in DEFAULT_METHODS if able[name].ok]
+        if methods is None
+        else list(dict.fromkeys(methods))
+    )
     for name in wanted:
         registry.get(name)
     skipped = {name: able[name].why for name in wanted if not able[name].ok}

@@ -26,6 +26,7 @@ from heedful.features.reading.feature_pages import Page
 from heedful.features.steering.results import Continuation, Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
+from heedful.io.json_codec import to_jsonable
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.html_parts import esc
@@ -64,20 +65,10 @@ def read(path: Path) -> dict[str, Any]:
 def _write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
     """Whole, or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_plain({"format": FORMAT, **data}), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(to_jsonable({"format": FORMAT, **data}), ensure_ascii=False, allow_nan=False)
     beside = folder / f".{name}.tmp"
     beside.write_text(text, encoding="utf-8")
     beside.replace(folder / name)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _as(kind: type[Kind], data: Any) -> Kind:

@@ -7,7 +7,8 @@
     low_i    min over j in G, j != i, of mean(z_i - z_j) - c_j se_ij; at most 0
 
 Two methods that agree on most texts have next to no standard error, and a text on which they differ may just
-not have come. Where fewer than FEW_DIFFER texts tell two methods apart, mean(z_i - z_j) is bounded by
+not have come. Where fewer than MIN_DIFFERING_TEXTS texts tell two methods apart, mean(z_i - z_j) is bounded
+by
 
     - q d       q: upper limit (Clopper & Pearson) of the share of texts on which i is worse; d: range of z
 
@@ -34,7 +35,7 @@ MIN_COMPARED = 20
 LEVEL = 0.025
 DRAWS, CHUNK = 4000, 500
 WORK = 2_000  # texts; beyond it the normal law with Bonferroni's correction is as good
-FEW_DIFFER = 10  # texts that tell two methods apart; with fewer, their standard error means little
+MIN_DIFFERING_TEXTS = 10  # texts that tell two methods apart; with fewer, their standard error means little
 LEAST = 0.5  # of the standard error, the least that a draw's own may be: see `_again`
 
 
@@ -74,7 +75,7 @@ def sparse_low(z: Floats, level: float) -> Floats:
     """(M, M) lower limits of z_i - z_j where few texts tell the two apart; infinity elsewhere."""
     n, m = z.shape
     worse = np.stack([(z[:, [i]] < z).sum(0) for i in range(m)])
-    few = np.stack([(z[:, [i]] != z).sum(0) for i in range(m)]) < FEW_DIFFER
+    few = np.stack([(z[:, [i]] != z).sum(0) for i in range(m)]) < MIN_DIFFERING_TEXTS
     q = special.betaincinv(worse + 1.0, np.maximum(n - worse, 1e-9), 1 - level / max(m - 1, 1))
     return np.where(few, -q * float(np.ptp(z)), np.inf)
 

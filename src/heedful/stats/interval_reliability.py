@@ -31,7 +31,7 @@ import numpy as np
 from heedful.stats.lime_limit import Floats
 
 TAILS, ODD, BEYOND, MATTERS = 20.0, 0.65, 0.5, 0.02  # chosen on other games than those that measure them
-FEW = 16  # pairs that say nothing about a shape
+MIN_PAIRS = 16  # pairs that say nothing about a shape
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def odd(left_out: Floats) -> float:
 def reason(residuals: Residuals, precision: float) -> str:
     """Why the interval is not reliable, or ""; precision is the relative standard error."""
     left_out = residuals.left_out
-    if precision <= MATTERS or len(left_out) < FEW or not left_out.any():
+    if precision <= MATTERS or len(left_out) < MIN_PAIRS or not left_out.any():
         return ""
     if tails(left_out) > TAILS:
         return (

@@ -21,11 +21,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.io.json_codec import to_jsonable
 from heedful.trials.examples import prepare
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial
-from heedful.trials.rows import INTERRUPTED, plain
+from heedful.trials.rows import INTERRUPTED
 from heedful.trials.suite import QUICK, TESTS, TRAINED, Options, Say, TrialSuite
 
 TRAINING = "training"
@@ -88,7 +89,7 @@ def trial(
         texts=len(cases),
         model={key: facts[key] for key in TOLD if key in facts},
         settings={**asdict(options), "long": long, "versions": versions()},
-        details={test: plain(found.to_dict()) for test, found in held.items()},
+        details={test: to_jsonable(found.to_dict()) for test, found in held.items()},
         skipped=skipped,
         notes=tuple(court.notes),
     )

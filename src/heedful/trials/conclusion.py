@@ -9,7 +9,7 @@ from heedful.core.phrases import listed
 from heedful.trials.formatting import APART, above, farthest, place, short, unmoved
 from heedful.trials.rows import TrialRow, of_test
 
-FEW = 5  # texts, below which nothing is said of attention as a whole
+MIN_TEXTS_OVERALL = 5  # texts, below which nothing is said of attention as a whole
 FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
 PINNED = 0.1  # share below which it counts as pinned by the answer
 
@@ -28,7 +28,7 @@ def conclusion(findings: Sequence[TrialRow], texts: int) -> str:
     adversaries = [f for f in of_test(findings, "adversary") if math.isfinite(f.value)]
     if not adversaries:
         return "Without adversaries that could be searched for, nothing is said about attention as a whole."
-    if adversaries[0].n < FEW:
+    if adversaries[0].n < MIN_TEXTS_OVERALL:
         return f"{adversaries[0].n} texts are too few to say anything about attention as a whole."
     highest = [f.extra["highest JSD of any weights"] for f in adversaries]
     free = [f for f, most in zip(adversaries, highest, strict=True) if f.interval[0] >= FREE * most]

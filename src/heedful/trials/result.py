@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import TextResult
-from heedful.trials.rows import INTERRUPTED, Statement, TrialRow, plain
+from heedful.io.json_codec import to_jsonable
+from heedful.trials.rows import INTERRUPTED, Statement, TrialRow
 
 FILE = "trial.json"
 
@@ -87,7 +88,7 @@ class Trial(TextResult):
         for f in self.findings:
             numbers = (f.value, *f.interval, f.control)
             shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            extra = json.dumps(plain(f.extra), ensure_ascii=False)
+            extra = json.dumps(to_jsonable(f.extra), ensure_ascii=False)
             writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit, extra])
         return out.getvalue()
 

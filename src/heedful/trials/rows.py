@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from heedful.io.json_codec import to_jsonable
+
 INTERRUPTED = "They were interrupted."  # why tests were not held
 
 
@@ -33,17 +35,7 @@ class TrialRow:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what is not a number is None."""
-        return {key: plain(value) for key, value in asdict(self).items()}
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+        return {key: to_jsonable(value) for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from heedful.trials.read_texts import LabelledTexts
 QUICK = ("correlation", "permutation", "adversary", "uniform")
 TRAINED = ("frozen", "seeds", "trained adversary", "guide")
 TESTS = (*QUICK, *TRAINED)
-FEW = 20  # texts of the short trial that models trained with a term are put to
+SHORT_TRIAL_TEXTS = 20  # texts of the short trial that models trained with a term are put to
 Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
@@ -200,7 +200,7 @@ class TrialSuite:
         from heedful.trials.tests.adversary import adversary
         from heedful.trials.tests.correlation import GRADIENTS, LEFT_OUT, correlation
 
-        few = again(self.cases, model, FEW)
+        few = again(self.cases, model, SHORT_TRIAL_TEXTS)
         search = Search(self.options.epsilon, 2, min(60, self.options.climb))
         far = adversary(few, seed=self.options.seed, search=search).distance.mean(1)
         ranks = correlation(few, seed=self.options.seed)

@@ -27,7 +27,7 @@ from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
-from heedful.core.defaults import FEW
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.phrases import left_out
 from heedful.core.progress import Step
@@ -104,7 +104,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
         model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
         able = [s.method for s in registry.support(model) if s.ok]
-        names = names or ([] if every else [name for name in FEW if name in able])
+        names = names or ([] if every else [name for name in DEFAULT_METHODS if name in able])
         params = _params(wish, names or able)
         made = plan(
             model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,

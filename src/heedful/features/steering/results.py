@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heedful.core.result import Result
+from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
 LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
@@ -184,8 +185,8 @@ class Sides(Result):
         return {"before": self.before, "after": self.after, **self.beside}
 
     def to_dict(self) -> dict[str, Any]:
-        sides = {name: _clean(asdict(getattr(self, name))) for name in ("before", "after")}
-        others = {name: _clean(asdict(side)) for name, side in self.beside.items()}
+        sides = {name: to_jsonable(asdict(getattr(self, name))) for name in ("before", "after")}
+        others = {name: to_jsonable(asdict(side)) for name, side in self.beside.items()}
         told = {"beside": others, "size": self.size, "same": self.same, "notes": list(self.notes)}
         return {
             "model": dict(self.model),
@@ -223,7 +224,3 @@ def mean_of(values: list[float]) -> PromptMean:
 
 def _exp(mean: PromptMean) -> PromptMean:
     return PromptMean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
-
-
-def _clean(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

@@ -28,8 +28,8 @@ from heedful.heads.ablation.ablate import (
     head_means,
     named,
 )
-from heedful.heads.ablation.importance_results import plain
 from heedful.heads.ablation.task_metrics import NAMES, Heads, Task, measure, prepare
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
 DRAWS = 10
@@ -64,7 +64,7 @@ class Without(NotebookRepr):
         return [name for name, _ in self.before[:1]] != [name for name, _ in self.after[:1]]
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = plain(asdict(self) | {"changed": self.changed})
+        found: dict[str, Any] = to_jsonable(asdict(self) | {"changed": self.changed})
         return found
 
 

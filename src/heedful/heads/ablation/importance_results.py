@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from heedful.core.result import NotebookRepr
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
 SURE = 0.05
@@ -107,14 +107,5 @@ class Importance(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}
-        found: dict[str, Any] = plain(asdict(self) | lists | {"unclear": len(self.unclear)})
+        found: dict[str, Any] = to_jsonable(asdict(self) | lists | {"unclear": len(self.unclear)})
         return found
-
-
-def plain(value: Any) -> Any:
-    """JSON-ready: what is no finite number is None."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

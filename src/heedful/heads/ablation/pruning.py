@@ -29,8 +29,8 @@ from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
-from heedful.heads.ablation.importance_results import plain
 from heedful.heads.ablation.task_metrics import Heads, Task, measure, prepare
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval, max_t
 
 NONE: Heads = frozenset()
@@ -91,7 +91,7 @@ class Pruning(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = plain(asdict(self))
+        found: dict[str, Any] = to_jsonable(asdict(self))
         return found
 
 

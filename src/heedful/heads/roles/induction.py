@@ -35,7 +35,7 @@ from heedful.stats.intervals import Band, Interval, student
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition
 ROLES = ("induction", "duplicate", "previous")
-FEWEST = 2  # draws: one has no spread
+MIN_DRAWS = 2  # draws: one has no spread
 
 
 @dataclass(frozen=True)
@@ -234,11 +234,11 @@ def _texts(
 
 
 def _check(model: Any, before: Sequence[int], period: int, draws: int) -> None:
-    if period < 3 or draws < FEWEST:
+    if period < 3 or draws < MIN_DRAWS:
         raise HeedfulError(
             f"a period of {period} and {draws} draws say nothing",
             "next, same and previous token coincide, or there is no spread",
-            f"Use a period of at least 3 and at least {FEWEST} draws",
+            f"Use a period of at least 3 and at least {MIN_DRAWS} draws",
         )
     needed, most = len(before) + 2 * period, model.window
     if most is not None and needed > most:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from heedful.core.numbers import short
 from heedful.reports.charts.forest_scatter import image
 from heedful.reports.html_parts import esc
 
@@ -93,7 +94,7 @@ def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
         yield f'<polyline class="path s0" points="{" ".join(at(x, y) for x, y in panel.points)}"/>'
         for x, y in panel.points:
             a, b = at(x, y).split(",")
-            told = f"{panel.name}: {_number(y)} with {100 * x:.0f} % removed"
+            told = f"{panel.name}: {short(y)} with {100 * x:.0f} % removed"
             yield f'<circle class="mark s0" cx="{a}" cy="{b}" r="2.5"><title>{esc(told)}</title></circle>'
         for x, said, anchor in ((0.0, "0 %", "start"), (1.0, "100 %", "end")):
             place = f'x="{left + x * WIDE:g}" y="{top + SIDE + 13:g}"'
@@ -101,13 +102,9 @@ def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
         if left == LEFT:
             for y in dict.fromkeys((least, most)):
                 place = f'x="{left - 5:g}" y="{float(at(0.0, y).split(",")[1]) + 4:.1f}"'
-                yield f'<text class="end" {place} text-anchor="end">{_number(y)}</text>'
+                yield f'<text class="end" {place} text-anchor="end">{short(y)}</text>'
 
     return _grid(panels, title, columns, draw, (WIDE, LEFT, FOOT))
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
 
 
 Drawn = TypeVar("Drawn", Panel, BandCurve)

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 
 from heedful._version import __version__
 from heedful.core import registry
-from heedful.core.defaults import FEW
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.server import internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
@@ -37,7 +37,7 @@ def here(house: In) -> responses.Here:
     stocks = [*house.seats.stocks.values()]  # another may be loaded meanwhile
     return responses.Here(
         version=__version__, models=[_model(stock, house) for stock in stocks], offered=house.seats.offered(),
-        allow_load=house.seats.allow_load, methods=methods, few=list(FEW), limit=requests.TEXT,
+        allow_load=house.seats.allow_load, methods=methods, few=list(DEFAULT_METHODS), limit=requests.TEXT,
         runs=house.runs.root.is_dir(), waiting={s.name: s.worker.queue.qsize() for s in stocks},
     )  # fmt: skip
 

@@ -40,6 +40,7 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.progress import Progress
+from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen
 from heedful.stats.divergence import LN2, jsd
 from heedful.trials.adversary_refine import follow
@@ -50,7 +51,7 @@ from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.permute_attention import permuted
-from heedful.trials.rows import TrialRow, plain
+from heedful.trials.rows import TrialRow
 
 WORTH = 0.1  # of the highest JSD, from which on attention counts as other
 COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown", "late")
@@ -107,7 +108,7 @@ class Adversary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: plain(getattr(self, name).tolist()) for name in COLUMNS} | {
+        return {name: to_jsonable(getattr(self, name).tolist()) for name in COLUMNS} | {
             "search": asdict(self.search),
             "cost": asdict(self.cost),
             "findings": [finding.to_dict() for finding in self.findings()],

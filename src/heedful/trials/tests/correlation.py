@@ -27,12 +27,13 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
+from heedful.io.json_codec import to_jsonable
 from heedful.models.adapter import wide
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted, probe, row_of, without
 from heedful.trials.intervals import mean_of, share_of
-from heedful.trials.rows import TrialRow, plain
+from heedful.trials.rows import TrialRow
 
 GRADIENTS, LEFT_OUT = "gradients", "leave-one-out"
 SIGNIFICANT, ORDERS = 0.05, 20
@@ -81,7 +82,7 @@ class Correlation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        arrays = {name: plain(getattr(self, name).tolist()) for name in ("tau", "p", "chance", "lucky")}
+        arrays = {name: to_jsonable(getattr(self, name).tolist()) for name in ("tau", "p", "chance", "lucky")}
         return arrays | {
             "pairs": [list(pair) for pair in self.pairs],
             "norm": self.norm,

@@ -27,13 +27,14 @@ from scipy import stats
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.progress import Progress
+from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of
 from heedful.trials.permute_attention import permuted
-from heedful.trials.rows import TrialRow, plain
+from heedful.trials.rows import TrialRow
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as in the paper
 WORDS = 20  # deleted a text, at most
@@ -106,7 +107,7 @@ class Permutation:
 
     def to_dict(self) -> dict[str, Any]:
         arrays = {name: getattr(self, name).tolist() for name in ("largest", "change", "uniform", "deleted")}
-        bins = {name: plain(self.bins(place)) for place, name in enumerate(self.places)}
+        bins = {name: to_jsonable(self.bins(place)) for place, name in enumerate(self.places)}
         return arrays | {
             "places": list(self.places),
             "bins": bins,

@@ -30,12 +30,13 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.progress import Progress
+from heedful.io.json_codec import to_jsonable
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.intervals import share_of
-from heedful.trials.rows import TrialRow, plain
+from heedful.trials.rows import TrialRow
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
@@ -148,7 +149,7 @@ class Seeds:
             "among": self.medians().tolist(),
             "own": np.median(self.own, axis=0).tolist(),
             "largest weight": self.largest.tolist(),
-            "bins": plain(self.bins()),
+            "bins": to_jsonable(self.bins()),
         }
 
 

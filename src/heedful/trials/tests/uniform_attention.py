@@ -26,12 +26,13 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Cost
 from heedful.core.progress import Progress
+from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.intervals import limit, mean_of, share_of
-from heedful.trials.rows import TrialRow, plain
+from heedful.trials.rows import TrialRow
 from heedful.trials.tests.permutation import shuffling
 
 ORDERS = 10  # random orders a text
@@ -106,7 +107,7 @@ class Levelled:
 
     def to_dict(self) -> dict[str, Any]:
         arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return {name: plain(value.tolist()) for name, value in arrays.items()} | {
+        return {name: to_jsonable(value.tolist()) for name, value in arrays.items()} | {
             "places": list(self.places),
             "cost": asdict(self.cost),
             "findings": [finding.to_dict() for finding in self.findings()],
