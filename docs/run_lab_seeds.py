@@ -48,6 +48,7 @@ WORKERS = 2
 MOST = 0.01  # share of claims that may fail
 FRAME = "heedful.labs.base.registry"  # starts every lab; its text counts, what it imports does not
 STOPPED = "the run stopped: "
+NAMED = ("heedful.explainers", "heedful.metrics")  # packages that the registry imports by name
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def imports(module: str) -> frozenset[str]:
             whole |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             names.add(f"{node.value.id}.{node.attr}")  # heedful.load
+        elif isinstance(node, ast.Constant) and node.value in NAMED:
+            whole.add(node.value)
     ours = {_home(name) for name in names | whole if name.startswith("heedful.")}
     inside = {each for name in whole if name.startswith("heedful.") for each in _modules(name)}
     return frozenset(each for name in ours | inside if _path(name).is_file() for each in _around(name))

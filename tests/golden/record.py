@@ -1,6 +1,7 @@
 """What every method and metric gives on every embedded model, so that a change of the code can be compared.
 
-    python tests/golden/record.py            writes tests/golden/records.json
+    python tests/golden/record.py                        writes tests/golden/records.json
+    python tests/golden/record.py NAMES.json OUT.json    computes the cases named there
 
 One dictionary per case: plain names and numbers, floats as Python writes them (so they come back to the bit).
 Only the public functions of heedful are called, so renames inside do not touch this file.
@@ -152,12 +153,14 @@ def canary() -> str:
     return digest.hexdigest()
 
 
-def one_thread() -> None:
+def written(names: list[str], path: Path) -> None:
     torch.set_num_threads(1)
+    found = {name: cases()[name]() for name in names}
+    path.write_text(json.dumps({"canary": canary(), "cases": found}, indent=0) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    one_thread()
-    written = {name: case() for name, case in cases().items()}
-    FILE.write_text(json.dumps({"canary": canary(), "cases": written}, indent=0) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{len(written)} cases, {FILE.stat().st_size:,} bytes\n")
+    if len(sys.argv) > 1:
+        written(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2]))
+    else:
+        written(list(cases()), FILE)
