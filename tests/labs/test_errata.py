@@ -75,7 +75,12 @@ def penalty(made: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 # what is broken in the library: module, name, replacement, and the line that must notice
 BROKEN: list[tuple[Any, str, Any, Check]] = [
-    (lime_formulas.first_order, "centred", lime_formulas.first_order.published, lime_formulas.e1_diffuse),
+    (
+        lime_formulas.lime_first_order,
+        "centred",
+        lime_formulas.lime_first_order.published,
+        lime_formulas.e1_diffuse,
+    ),
     (lime_limit, "alphas", lambda d, nu, order=2: np.array([1, 1 / 2, 1 / 4]), lime_formulas.e1_removed),
     (lime_limit, "limit", lambda m, g, nu: (0.0, 3 * g), lime_formulas.e2_corollary),
     (lime_formulas.enumeration, "lime", lambda v, nu=1: (0.0, np.ones(8)), lime_formulas.e16_intercept),
@@ -144,7 +149,7 @@ def test_a_broken_correction_fails(
 
 
 def test_what_is_printed_right_is_no_misprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lime_formulas.first_order, "published", lime_formulas.first_order.plain)
+    monkeypatch.setattr(lime_formulas.lime_first_order, "published", lime_formulas.lime_first_order.plain)
     assert not lime_formulas.e1_equal_scores(0, 3).holds
 
 

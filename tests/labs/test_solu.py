@@ -89,7 +89,7 @@ def test_a_share_is_of_the_neurons_of_one_training(monkeypatch: pytest.MonkeyPat
     values = {name: np.full((8, 2, 3), -1.0, np.float32) for name in (lab.GELU, lab.BEFORE)}
     values[lab.BEFORE][:3] = 1.0
     values[lab.BEFORE][6:] = 1.0  # not among the first four
-    places = lab.Places(torch.zeros(2, 3, dtype=torch.long), Reader(), 4)
+    places = lab.RuleWindows(torch.zeros(2, 3, dtype=torch.long), Reader(), 4)
     found = lab.shares(places, values, 4, 0)
     assert found[lab.GELU] == 0.0
     assert found[lab.BEFORE] == 0.75

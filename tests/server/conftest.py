@@ -27,7 +27,7 @@ def tiny(shared: Callable[[str], Any]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.House]:
+def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.ServerState]:
     root = tmp_path_factory.mktemp("runs")
     wish = app.ServerConfig(
         runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS}
@@ -39,7 +39,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.H
 
 
 @pytest.fixture(scope="session")
-def address(house: app.House) -> Iterator[str]:
+def address(house: app.ServerState) -> Iterator[str]:
     with listening(house, app.ServerConfig(runs=house.runs.root)) as found:
         yield found
 

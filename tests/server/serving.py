@@ -33,7 +33,7 @@ def random_dictionary(model: Any, features: int = 48, site: str = "blocks.0.resi
 
 
 @contextmanager
-def listening(inside: app.House, wish: app.ServerConfig) -> Iterator[str]:
+def listening(inside: app.ServerState, wish: app.ServerConfig) -> Iterator[str]:
     """The address of a server that answers."""
     bound = app.listen(wish.host, 0)
     running = app.answering(inside, wish, lifespan="off")

@@ -53,7 +53,7 @@ def test_steering_the_next_token(client: httpx.Client, tiny: Any) -> None:
     assert client.post("/api/next", json=ask | {"strength": -1}).status_code == 422
 
 
-def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.House) -> None:
+def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.ServerState) -> None:
     ask = {"model": tiny.name, "text": "the cat sat", "feature": 3, "strength": 8.0, "tokens": 8}
     job = finished(client, client.post("/api/jobs/steer", json=ask).json())
     assert job["state"] == "done", job["error"]
@@ -71,7 +71,7 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.H
 
 @pytest.mark.parametrize("kind", ["attention", "feature", "steer"])
 def test_heedful_report_opens_what_the_page_stored(
-    client: httpx.Client, tiny: Any, house: app.House, tmp_path: Path, kind: str,
+    client: httpx.Client, tiny: Any, house: app.ServerState, tmp_path: Path, kind: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """The same file as the page saves, and its numbers as one document; what is damaged is told."""
@@ -114,7 +114,9 @@ def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
     assert drawn.whole() == sides_page.page(sides)
 
 
-def test_an_atlas_is_stored_and_drawn_the_same(client: httpx.Client, house: app.House, model: Any) -> None:
+def test_an_atlas_is_stored_and_drawn_the_same(
+    client: httpx.Client, house: app.ServerState, model: Any
+) -> None:
     job = finished(client, client.post("/api/jobs/attention", json=ASK).json())
     assert job["state"] == "done", job["error"]
     atlas, _ = saved_results.load_atlas(house.runs.root / job["id"])
@@ -134,7 +136,7 @@ def test_an_atlas_is_stored_and_drawn_the_same(client: httpx.Client, house: app.
     assert client.get(f"/api/runs/{job['run']}").status_code == 400
 
 
-def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.House, tiny: Any) -> None:
+def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.ServerState, tiny: Any) -> None:
     """What a run folder says is text, whoever wrote it."""
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 2}).json())
     file = house.runs.root / job["id"] / "feature.json"
@@ -147,7 +149,7 @@ def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.Hou
         assert "&lt;img src=x" in found
 
 
-def test_the_page_of_a_feature(client: httpx.Client, house: app.House, tiny: Any) -> None:
+def test_the_page_of_a_feature(client: httpx.Client, house: app.ServerState, tiny: Any) -> None:
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 5}).json())
     assert job["state"] == "done", job["error"]
     assert "Feature 5" in job["result"]["html"]

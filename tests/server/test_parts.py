@@ -35,7 +35,7 @@ def talker(shared: Callable[[str], Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> Iterator[app.House]:
+def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> Iterator[app.ServerState]:
     found = app.house([two, talker], app.ServerConfig(runs=tmp_path_factory.mktemp("runs")))
     yield found
     found.close()
@@ -43,7 +43,7 @@ def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> It
 
 
 @pytest.fixture(scope="module")
-def place(rooms: app.House) -> Iterator[str]:
+def place(rooms: app.ServerState) -> Iterator[str]:
     with listening(rooms, app.ServerConfig(runs=rooms.runs.root)) as found:
         yield found
 
@@ -136,7 +136,7 @@ def test_places_of_words_in_their_parts(talker: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["pair", "chat"])
 def test_runs_open_in_the_page_again(
-    asker: httpx.Client, rooms: app.House, two: Any, talker: Any, kind: str
+    asker: httpx.Client, rooms: app.ServerState, two: Any, talker: Any, kind: str
 ) -> None:
     ask = pair(two) if kind == "pair" else chat(talker)
     begun = asker.post("/api/jobs/explain", json=ask | {"methods": ["grad-l2"], "weigh": False}).json()

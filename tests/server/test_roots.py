@@ -34,7 +34,7 @@ def test_runs_outside_the_root_are_not_there(tmp_path: Path, model: Any) -> None
     assert runs.get(number("below/mine")) is not None
 
 
-def test_damaged_runs_are_told(client: httpx.Client, house: app.House) -> None:
+def test_damaged_runs_are_told(client: httpx.Client, house: app.ServerState) -> None:
     for name, file in (("bad-lab", "lab.json"), ("bad-steer", "steer.json"), ("bad-trial", "trial.json")):
         (house.runs.root / name).mkdir(exist_ok=True)
         (house.runs.root / name / file).write_text("[1, 2")
@@ -46,7 +46,7 @@ def test_damaged_runs_are_told(client: httpx.Client, house: app.House) -> None:
         assert answer.json()["error"]
 
 
-def test_audits_labs_and_trials_are_drawn(client: httpx.Client, house: app.House, model: Any) -> None:
+def test_audits_labs_and_trials_are_drawn(client: httpx.Client, house: app.ServerState, model: Any) -> None:
     from heedful.core.lab_report import Claim, LabReport
 
     heedful.audit(

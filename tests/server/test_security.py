@@ -127,7 +127,7 @@ def test_sockets_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(house: app.House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def guarded(house: app.ServerState, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     wish = app.ServerConfig(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
     with listening(house, wish) as found:
         yield found

@@ -20,7 +20,7 @@ ASK = {"model": "zoo:sentiment", "text": TEXT}
 
 
 def test_an_explanation_is_stored_and_equals_the_library(
-    client: httpx.Client, house: app.House, model: Any
+    client: httpx.Client, house: app.ServerState, model: Any
 ) -> None:
     methods = ["occlusion", "lime"]
     text = "the food was great but the service was slow"
@@ -43,7 +43,9 @@ def test_an_explanation_is_stored_and_equals_the_library(
     assert report.text.startswith("<!DOCTYPE html>")
 
 
-def test_a_job_is_there_after_a_reload_and_after_a_restart(client: httpx.Client, house: app.House) -> None:
+def test_a_job_is_there_after_a_reload_and_after_a_restart(
+    client: httpx.Client, house: app.ServerState
+) -> None:
     begun = client.post("/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "weigh": False}).json()
     with httpx.Client(base_url=client.base_url) as other:  # another visit
         job = finished(other, begun)
@@ -78,7 +80,7 @@ def test_methods_stream_as_they_finish(client: httpx.Client) -> None:
     assert events(client, begun["id"])[-1]["state"] == "done"  # listened to again, it is told at once
 
 
-def test_a_job_is_cancelled(client: httpx.Client, house: app.House) -> None:
+def test_a_job_is_cancelled(client: httpx.Client, house: app.ServerState) -> None:
     text = " ".join(f"word{n}" for n in range(60))
     ask = ASK | {"text": text, "methods": ["grad-l2", "kernel-shap"], "owner": "canceller"}
     begun = client.post("/api/jobs/explain", json=ask).json()
@@ -124,7 +126,7 @@ def test_progress_counts_what_was_run(model: Any) -> None:
     assert begun["weighing"][1] == begun[order[0]][1] - (most - ran)
 
 
-def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.House) -> None:
+def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.ServerState) -> None:
     """A long job of the same model holds its own twin: typing goes on, and so does another's job."""
     go, began = threading.Event(), threading.Event()
 
@@ -149,7 +151,7 @@ def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.Hous
         go.set()
 
 
-def test_twins_share_weights_and_nothing_else(house: app.House) -> None:
+def test_twins_share_weights_and_nothing_else(house: app.ServerState) -> None:
     stock = house.seats.get("zoo:sentiment")
     with stock.twin(90) as one, stock.twin(91) as two:
         assert one is not two
