@@ -1,4 +1,4 @@
-"""Side by side with rivals: one file a workload, ratios from one process, results as JSON."""
+"""Side by side with rivals: one file per workload, ratios from one process, results as JSON."""
 
 # In the order of docs/benchmarks.md; each is a module with TITLE and run() -> list[Ratio].
 WORKLOADS = (

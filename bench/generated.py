@@ -1,4 +1,4 @@
-"""Why each of 16 generated tokens: one shared forward against a pass a token.
+"""Why each of 16 generated tokens: one shared forward against a pass per token.
 
 inseq needs an old typeguard, so the comparison runs in an environment of its own (`make bench` makes it):
 heedful, inseq and captum in one process there, interleaved.

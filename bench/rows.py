@@ -1,4 +1,4 @@
-"""The masked-rows engine against the loop people write: one row a call, and one padded batch a call."""
+"""The masked-rows engine against the loop people write: one row per call, and one padded batch a call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run() -> list[Ratio]:
                 module(**tokenizer.pad(chunk, return_tensors="pt"))
 
     return [
-        compare(f"{ROWS} deletion rows", "one row a call", ours, one_by_one, at_most=1.0, pairs=5),
+        compare(f"{ROWS} deletion rows", "one row per call", ours, one_by_one, at_most=1.0, pairs=5),
         compare(
             f"{ROWS} deletion rows", "batches of 64 in the order drawn", ours, padded, at_most=0.7, pairs=5
         ),

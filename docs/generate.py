@@ -32,7 +32,7 @@ HEAD = """# Methods
 
 Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
 say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive*
-methods take a pass a token, or many more, and run only when named. Each has a page with its formula, its
+methods take a pass per token, or many more, and run only when named. Each has a page with its formula, its
 cost, its limitations, and whom to cite.
 
 Scores and standard errors have the unit of the output: multiply it by a constant, and they are multiplied

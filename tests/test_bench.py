@@ -69,7 +69,7 @@ def test_pairs_are_interleaved() -> None:
 
 
 def test_equal_error_counts_the_rows_the_rival_needs() -> None:
-    """Twice the standard deviation at equal speed: four times the rows beyond one a word."""
+    """Twice the standard deviation at equal speed: four times the rows beyond one per word."""
     d, rows = 50, 151
     noise = np.random.default_rng(0).standard_normal((40, d))
     ours, theirs = errors.Runs(lambda _: noise[0]), errors.Runs(lambda _: noise[0])

@@ -1,7 +1,7 @@
 """Draw the figures of docs/trial.md from the tables beside this file: python docs/examples/trial_figures.py.
 
-trial-NAME.csv is what `heedful trial ... --csv` printed. One panel a test: value with its 95 % interval, and
-the control it is read by as a hollow diamond. Needs matplotlib.
+trial-NAME.csv is what `heedful trial ... --csv` printed. One panel per test: value with its 95 % interval,
+and the control it is read by as a hollow diamond. Needs matplotlib.
 """
 
 from __future__ import annotations

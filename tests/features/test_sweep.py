@@ -131,7 +131,7 @@ def test_the_breaking_point() -> None:
     assert told.breaks() == "2x"
     assert told.loops() == "5x"
     assert told.sentences()[0] == (
-        "feature 1 breaks at 2x (perplexity over 2 × unsteered), goes round in circles from 5x on."
+        "feature 1 breaks at 2x (perplexity over 2 × unsteered), repeats itself from 5x on."
     )
     mild = Sweep(told.points[:2], ("a", "b"), {"name": "m"}, {})
     assert mild.breaks() is None

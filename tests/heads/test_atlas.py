@@ -188,7 +188,7 @@ def test_a_token_the_tokenizer_has_no_name_for_is_shown_by_its_number(shared: An
 
 
 def mistral(tokenizer: Any, window: int | None, layers: int = 2) -> Any:
-    """Queries are 0, so every head looks at all it may look at alike."""
+    """Queries are 0, so every head attends uniformly."""
     from transformers import MistralConfig, MistralForCausalLM
 
     config = MistralConfig(

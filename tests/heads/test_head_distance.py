@@ -80,7 +80,7 @@ def test_a_cloud_without_a_plane_is_kept_by_chance_only() -> None:
 
 def test_heads_that_look_alike_lie_together() -> None:
     rng = np.random.default_rng(0)
-    centres = drawn(2, 1, 10, 5).weights  # two ways of looking, one a layer
+    centres = drawn(2, 1, 10, 5).weights  # two ways of looking, one per layer
     noise = rng.gamma(0.3, size=(2, 4, 10, 10)) + 1e-6
     weights = 0.9 * centres + 0.1 * noise / noise.sum(-1, keepdims=True)
     edge = drawn(1, 1, 10).keys

@@ -18,7 +18,7 @@ def test_points_keep_their_order_in_chunks_of_any_size() -> None:
     embeds = model.lookup(x, target)
     points = torch.stack([share * embeds for share in (0.3, 0.7, 1.0, 1.6)])
     alone = [model.gradients(x, target, point[None]) for point in points]
-    for tokens in (1, 4 * len(x), 4096):  # one row a chunk, two, all
+    for tokens in (1, 4 * len(x), 4096):  # one row per chunk, two, all
         with chunks_of(tokens):
             values, grads = model.gradients(x, target, points)
         for i, (value, grad) in enumerate(alone):

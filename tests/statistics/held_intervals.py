@@ -2,8 +2,8 @@
 
     python tests/statistics/held_intervals.py [--real] [--seeds 200]
 
-One line a configuration: the share over words and seeds, +- 1.96 standard errors of that share (words of one
-seed count as one observation, because their errors go together).
+One line per configuration: the share over words and seeds, +- 1.96 standard errors of that share (words of
+one seed count as one observation, because their errors go together).
 """
 
 from __future__ import annotations

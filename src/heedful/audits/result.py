@@ -79,7 +79,7 @@ class Audit(TextResult):
         return max(skills) - min(skills) if len(skills) > 1 else float("nan")
 
     def to_csv(self) -> str:
-        """One line a metric, operator and method."""
+        """One line per metric, operator and method."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         names = [

@@ -1,7 +1,7 @@
 """One text: explained by every method, weighed by every metric, rows shared. One shard: its tables as bytes.
 
 asked   model inputs that the methods and metrics asked for
-run     those that were really run: each once a text, whoever asks
+run     those that were really run: each once per text, whoever asks
 naive   what tools that share nothing would run: every method its own rows; every metric, for every method
         and operator, f(x), f(nothing), the method's rows and those of its own random orders; no tool but
         this one looks for the best order, so those rows are in `asked` and `run` alone

@@ -52,7 +52,7 @@ Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for h
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
 DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Nothing on standard error but errors.")]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line a method and word.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and word.")]
 
 # generate
 Prompt = Annotated[str | None, argument(metavar="PROMPT", help="How it begins; - or nothing reads stdin.")]

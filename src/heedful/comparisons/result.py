@@ -82,7 +82,7 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
         return f"<heedful.Comparison of {self.target.name!r} for {self.x.text[:60]!r}: {methods}>"
 
     def to_csv(self) -> str:
-        """One line a method and word, under one header."""
+        """One line per method and word, under one header."""
         tables = [attribution.to_csv() for attribution in self.attributions]
         return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
 

@@ -2,7 +2,7 @@
 
     run/manifest.json     format, heedful version, settings, model facts, SHA-256 of the other files
     run/comparison.json   everything: the encoded text, the target, every method's scores
-    run/scores.parquet    one row a method x token: method, position, token, word, start, end, score, stderr
+    run/scores.parquet    one row per method x token: method, position, token, word, start, end, score, stderr
 
 Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
 as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass`, `input_shares` and `agreement`

@@ -67,7 +67,7 @@ class Written(NotebookRepr):
 
 @dataclass(frozen=True, repr=False)
 class Attribution(StoredResult):
-    """One method's answer: signed scores, one a token, with standard errors where the method samples.
+    """One method's answer: signed scores, one per token, with standard errors where the method samples.
 
     `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
     unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
@@ -175,7 +175,7 @@ class Attribution(StoredResult):
         return float(np.abs(self.scores)[list(self.x.special)].sum()) / total if total else 0.0
 
     def to_csv(self) -> str:
-        """One line a word: method, word, start, end, score, stderr."""
+        """One line per word: method, word, start, end, score, stderr."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["method", "word", "start", "end", "score", "stderr"])

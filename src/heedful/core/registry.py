@@ -76,7 +76,7 @@ class Explainer(NotebookRepr):
     summary: str
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
-    expensive: bool = False  # a pass a token, or thousands: runs only when named
+    expensive: bool = False  # a pass per token, or thousands: runs only when named
     properties: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
     counts: Counts | None = None
 

@@ -27,8 +27,8 @@ class Trace(NotebookRepr):
     output: float
     embeds: Tensor  # (T, d)
     grad_embeds: Tensor  # (T, d)
-    attentions: tuple[Tensor, ...] = ()  # one a layer, (H, Q, T)
-    grad_attentions: tuple[Tensor, ...] = ()  # one a layer, (H, Q, T)
+    attentions: tuple[Tensor, ...] = ()  # one per layer, (H, Q, T)
+    grad_attentions: tuple[Tensor, ...] = ()  # one per layer, (H, Q, T)
     readout: tuple[float, ...] = ()  # (Q,)
     hidden: tuple[Tensor, ...] = ()  # (T, d) a layer, on request
     cross: tuple[Tensor, ...] = ()  # encoder-decoders: (H, A, T), A = answer positions

@@ -2,7 +2,7 @@
 
 Units are those of the text and of what was already written after it. The removal operator is part of the
 answer: deleting a word and masking it are different questions.
-Cost: one row a unit, and one for the text itself. Needs: rows.
+Cost: one row per unit, and one for the text itself. Needs: rows.
 
 Zeiler & Fergus 2014; Li et al. 2016 (erasure, for text).
 """

@@ -1,4 +1,4 @@
-"""The control: scores drawn from N(0, 1), one a unit, spread over its tokens.
+"""The control: scores drawn from N(0, 1), one per unit, spread over its tokens.
 
 Cost: none. Needs: nothing. Every number another method earns is read beside what this one earns by luck.
 """

@@ -7,7 +7,7 @@
 
 It sees what attention maps miss: value norms, output projection, residual stream, LayerNorm, feed-forward.
 
-Cost: the trace, one pass, and one row a token (each layer runs once on T copies of its input).
+Cost: the trace, one pass, and one row per token (each layer runs once on T copies of its input).
 Needs: values, that is one stack of layers behind transformers' attention switch; encoder-decoders and modules
 of one's own are refused.
 

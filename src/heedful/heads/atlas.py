@@ -175,7 +175,7 @@ class Atlas(Result):
         return json.dumps(self.to_dict(weights), ensure_ascii=False, allow_nan=False)
 
     def to_csv(self, what: str = "weights") -> str:
-        """One line a weight, or ("heads") one line a head with its kind and scores."""
+        """One line per weight, or ("heads") one line per head with its kind and scores."""
         if what not in ("weights", "heads"):
             raise HeedfulError(f"unknown table {what!r}", fix="Use weights or heads")
         out = io.StringIO()

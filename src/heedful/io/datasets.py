@@ -25,7 +25,7 @@ HASHED = 1 << 30  # files up to so many bytes are known by their SHA-256, larger
 BATCH = 256  # rows of Parquet in memory at once
 WINDOW = 20_000  # rows that are held to be taken in random order
 LOOKED = 100  # objects of JSONL that are looked at for the columns
-GOES_ON = "What is done is kept: the same command goes on from there"
+GOES_ON = "What is done is kept: run the same command again to resume"
 _END = object()
 
 

@@ -1,6 +1,6 @@
 """Labs: experiments and theorems of the field, run in minutes, that check their own claims.
 
-One file a lab. `heedful lab list`, `heedful lab run NAME`; in Python `heedful.run_lab(name)`.
+One file per lab. `heedful lab list`, `heedful lab run NAME`; in Python `heedful.run_lab(name)`.
 """
 
 from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Table

@@ -113,7 +113,7 @@ def scores(model: Any, text: str, methods: Sequence[str], target: Any) -> tuple[
 
 
 def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], left: Floats) -> None:
-    """A line a method, as more and more layers are random."""
+    """One line per method, as more and more layers are random."""
     size = np.abs(left).mean(2)  # (layers, methods)
     start = [(0.0, 1.0)]
     run.figure(

@@ -1,6 +1,6 @@
 """Does the model do what the explanation says? Remove words and see; f is the explained number.
 
-a: one score a unit. top_k: the k units with the highest score. e_i = (f(x) - f(x less i))^2.
+a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x less i))^2.
 
     comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x less top_k)              high is good
     sufficiency           the same bins of                  f(x) - f(top_k alone)               low

@@ -38,7 +38,7 @@ class MetricInput:
 
     @property
     def scores(self) -> Floats:
-        """(d,) one score a unit."""
+        """(d,) one score per unit."""
         return unit_scores(self.item, self.item.x.units(self.unit))
 
 

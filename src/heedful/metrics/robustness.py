@@ -1,4 +1,4 @@
-"""Does the explanation hold still when the text hardly moves? In embedding space; phi is one score a unit.
+"""Does the explanation hold still when the text hardly moves? In embedding space; phi is one score per unit.
 
     local-lipschitz    max_k (|phi(x_k) - phi(x)| / |phi(x)|) / (|x_k - x| / |x|),  x_k = x + Gaussian noise
     max-sensitivity    max_k  |phi(x_k) - phi(x)| / |phi(x)|,  x_k = x + noise uniform in a box of radius r

@@ -155,7 +155,7 @@ Fit = Callable[[Sequence[str], Sequence[int], int], Model]  # (texts, labels, se
 class LabelTest(NotebookRepr):
     """Explanations of a model with the true labels and one with shuffled labels, text by text."""
 
-    stages: tuple[RandomisedLayer, ...]  # one a text
+    stages: tuple[RandomisedLayer, ...]  # one per text
     fitted: tuple[float, float]  # share of its own training labels each of the two gives back
 
     @property

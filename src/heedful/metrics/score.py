@@ -242,7 +242,7 @@ def _control(subject: MetricInput, seed: int, draw: int) -> MetricInput:
 def _scored(
     metric: Metric, operator: str, items: Sequence[Attribution], results: Sequence[float], best: float
 ) -> list[Score]:
-    """`results`: one a method, then the control's draws."""
+    """`results`: one per method, then the control's draws."""
     orders = tuple(map(float, results[len(items) :]))
     return [
         Score(

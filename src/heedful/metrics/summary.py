@@ -1,4 +1,4 @@
-"""Scores of many texts as evidence: one line a metric, operator and method, with an interval over texts.
+"""Scores of many texts as evidence: one line per metric, operator and method, with an interval over texts.
 
     value, control, best   means over texts
     skill                  mean(value - control) / mean(best - control): 0 chance, 1 the best found. A ratio

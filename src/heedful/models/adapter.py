@@ -1,4 +1,4 @@
-"""A model that reads tokens: `Encoded` in, one number a row out. Works over any `Backend`.
+"""A model that reads tokens: `Encoded` in, one number per row out. Works over any `Backend`.
 
 trace   one forward + backward of the user's own model: embeddings, attention weights, gradients of both
 rows    many masked rows, through the engine of heedful.models.passes

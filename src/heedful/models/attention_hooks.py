@@ -64,7 +64,7 @@ _chains: dict[str, tuple[Edit, ...]] = {}  # implementation name -> the edits it
 
 
 def uniform(seen: Seen) -> Tensor:
-    """(B, H, Q, T): each query looks at all it may look at alike."""
+    """(B, H, Q, T): uniform attention."""
     allowed = seen.allowed.expand_as(seen.weights).to(seen.weights.dtype)
     return allowed / allowed.sum(-1, keepdim=True).clamp_min(1)
 

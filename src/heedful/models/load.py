@@ -42,7 +42,7 @@ def load(
     if _is_module(source):
         return _from_module(source, tokenizer, embed, forward, labels)
     if all(hasattr(source, name) for name in ("encode", "rows", "capabilities")):
-        return source  # type: ignore[no-any-return]  # already behind the door
+        return source  # type: ignore[no-any-return]  # already a heedful model
     if callable(source):
         from heedful.models.function import FunctionModel
 

@@ -3,7 +3,7 @@
     embed(ids)            (B, T) -> (B, T, d)
     forward(embeds, mask) (B, T, d), (B, T) -> logits (B, C), or (logits, attentions)
 
-Attentions, where the module shows them, are one tensor or a list of one a layer, (B, H, Q, T) or, for a
+Attentions, where the module shows them, are one tensor or a list of one per layer, (B, H, Q, T) or, for a
 single query, (B, H, T). The removal operator "mean" is offered when the module has exactly one token table.
 """
 

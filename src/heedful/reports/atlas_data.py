@@ -1,4 +1,4 @@
-"""Attention maps made small enough for a page: 8 bits a weight, and only the weights that carry the mass.
+"""Attention maps made small enough for a page: 8 bits per weight, and only the weights that carry the mass.
 
     scale_q = ceil(65535 * max_k w_qk / top) / 65535 * top      largest weight of row q, rounded up
     byte_qk = round(255 * w_qk / scale_q)                       so |w - decoded| <= scale_q / 510

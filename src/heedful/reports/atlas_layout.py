@@ -1,4 +1,4 @@
-"""Which heads look alike, as a section of an atlas' page: every head a point, one static plot a stack.
+"""Which heads look alike, as a section of an atlas' page: every head a point, one static plot per stack.
 
 Distances are those of heedful.heads.head_distance. There are four marks, so more than four layers share them
 in order. Cost: that of the distances; a text for which they take more than about a second is not drawn.

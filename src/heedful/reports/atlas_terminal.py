@@ -1,4 +1,4 @@
-"""An atlas in the terminal: what each head does, a letter a head, and the strongest links.
+"""An atlas in the terminal: what each head does, one letter per head, and the strongest links.
 
     layer   0 1 2 3   special          P previous 1 · ~ broad 11 · - heterogeneous 4
         0   ~ ~ ~ P      13 %

@@ -1,4 +1,4 @@
-"""The terminal: one row a word, one column a method, as many columns side by side as the width holds.
+"""The terminal: one row per word, one column a method, as many columns side by side as the width holds.
 
     word      occlusion
     great     ▲ 1.24 ±0.03  ██████      ▲ towards the target, ▼ away from it, △ ▽ the sign is unsure,

@@ -25,7 +25,7 @@ TOP = 3  # words shown a method
 
 
 def show(found: Sequence[Comparison], console: Console) -> None:
-    """Print a table: one row a token, one column a method."""
+    """Print a table: one row per token, one column a method."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("token", no_wrap=True)
     table.add_column("p", justify="right", no_wrap=True)

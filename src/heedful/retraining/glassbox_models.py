@@ -38,7 +38,7 @@ class Logistic:
     """A weight for each of a few words."""
 
     words: tuple[str, ...]
-    weights: Floats  # one a word
+    weights: Floats  # one per word
     bias: float
 
     def probability(self, texts: Sequence[Words]) -> Floats:

@@ -46,7 +46,7 @@ from heedful.retraining.roar_stats import RightAnswers, Roar, conclude
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SEEDS = 5
-Scores = tuple[Sequence[Floats], Sequence[Floats]]  # text by text, one a unit: of train, of test
+Scores = tuple[Sequence[Floats], Sequence[Floats]]  # text by text, one per unit: of train, of test
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def roar(
 ) -> Roar:
     """Retrain without what each method ranks first.
 
-    scores    by method: for each text of train and of test, one score a unit, high first; the random
+    scores    by method: for each text of train and of test, one score per unit, high first; the random
               control is added
     fit       (inputs, labels, seed) -> predict (heedful.retraining.retrain)
     imputer   what stands where something was removed (heedful.retraining.impute)

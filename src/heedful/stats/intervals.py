@@ -92,7 +92,7 @@ def bootstrap(over: Floats, under: Floats, seed: int) -> Interval:
 
 
 def max_t(values: Floats, seed: int) -> Band:
-    """values (n, M): one row a unit; intervals of the M means that hold together."""
+    """values (n, M): one row per unit; intervals of the M means that hold together."""
     n, m = values.shape
     mean = values.mean(0)
     if n < 2:

@@ -40,7 +40,7 @@ Ask = Callable[[Masks], Floats]
 
 LISTED = 4096  # strata up to this size are listed and shuffled; larger ones are drawn, repetitions refused
 SINGULAR = 1e-10
-SPARE = 4  # rows a fit needs beside one a word
+SPARE = 4  # rows a fit needs beside one per word
 # Leverage correction of a pair's residuals, (I - H)^POWER: -1/2 is unbiased if rows were alike, and measured
 # intervals are then a little short; -1 is the jackknife, and with few rows a word they are far too long.
 POWER = -0.625
@@ -273,7 +273,7 @@ def growing(ask: Ask) -> Ask:
 
 
 def least_rows(d: int) -> int:
-    """Rows without which a fit makes no sense: the text, the empty text, and a few more than one a word."""
+    """Rows without which a fit makes no sense: the text, the empty text, and a few more than one per word."""
     return 2 * min(d + SPARE, (1 << max(d - 1, 0)) - 1) + 2
 
 

@@ -10,7 +10,7 @@
     guide              do the weights help a network without attention?             needs texts to train on
     training           terms that should make attention better, before and after    on request: `improve`
 
-A test that cannot be held says why, and the others go on. Ctrl-C keeps the tests that are finished.
+A test that cannot run says why, and the others go on. Ctrl-C keeps the tests that are finished.
 Jain & Wallace 2019, Attention is not Explanation; Wiegreffe & Pinter 2019, Attention is not not Explanation.
 """
 

@@ -42,7 +42,7 @@ def row_of(case: Example) -> InputRow:
 
 
 def copies_a_pass(cases: Cases, case: Example) -> int:
-    """A model that cannot tell padding from text takes one row at a time."""
+    """A model that cannot tell padding from text takes one row pert a time."""
     return 1 if cases.model.backend.one_row_at_a_time else max(1, TOKENS // len(case.x))
 
 

@@ -1,4 +1,4 @@
-"""Terms that change where heads look while a model learns; each is one number a text, to be minimised.
+"""Terms that change where heads look while a model learns; each is one number per text, to be minimised.
 
     sharper      H = -sum_t a_t ln a_t             entropy: 0 for one token, ln T for uniform attention
     flatter      -H

@@ -43,7 +43,7 @@ class Trial(TextResult):
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """One dictionary a line, JSON-ready."""
+        """One dictionary per line, JSON-ready."""
         return [found.to_dict() for found in self.findings]
 
     def of(self, test: str) -> list[TrialRow]:
@@ -81,7 +81,7 @@ class Trial(TextResult):
         return f"<heedful.Trial of {self.model.get('name', 'a model')} on {self.texts} texts: {tests}>"
 
     def to_csv(self) -> str:
-        """One line a finding."""
+        """One line per finding."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -4,7 +4,7 @@
     copied(model)        the same weights, in a module of its own
     fit(student, ...)    AdamW on random batches; loss(passed, pick) sees logits and every layer's weights
     answers, maps        what a model says, and where it looks, batch by batch, without a graph
-    frozen               in all of these: every query looks at all it may look at alike
+    frozen               in all of these: uniform attention
 
 For classifiers of the size of the zoo that are built from a configuration. Dropout
 acts where no loss reads attention: dropped weights are no weights.

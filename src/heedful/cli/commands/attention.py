@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 option = typer.Option
 TARGET = "Whose gradients: a label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-ANSWER = "Generators: what the model is made to have written."
+ANSWER = "Generators: forced continuation."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Between what attention is shown.")]
 STACK = "Encoder-decoders: the text read, what is written, or from that to the text."

@@ -25,8 +25,8 @@ from heedful.cli.typed_command import typed
 option, argument = typer.Option, typer.Argument
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
 TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
-LabelColumn = Annotated[str | None, option(metavar="NAME", help="Column of what people say they are.")]
-MARKED = "Column of what people marked: 0 or 1 a word, or [start, end] spans, as JSON."
+LabelColumn = Annotated[str | None, option(metavar="NAME", help="Label column.")]
+MARKED = "Rationale column: 0 or 1 per word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
 METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the expensive ones."
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
@@ -52,9 +52,9 @@ Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, draw
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
 Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-WHERE = "ray: of the cluster. Default: start one here."
+WHERE = "Ray cluster address. Default: start one here."
 Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one a CPU.")]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
 
 
 def audit(
@@ -81,7 +81,9 @@ def audit(
     workers: Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
-    as_csv: Annotated[bool, option("--csv", help="Print CSV: a line a metric, operator and method.")] = False,
+    as_csv: Annotated[
+        bool, option("--csv", help="Print CSV: one line per metric, operator and method.")
+    ] = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:

@@ -50,15 +50,15 @@ Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
 PACK = "Fill windows with texts one after the other. Default: for causal language models."
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
 BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens in one pass. Default: 4096.")]
-Dtype = Annotated[Literal["float32", "float16"], option(help="Of the numbers on disk.")]
+Dtype = Annotated[Literal["float32", "float16"], option(help="Storage dtype.")]
 SHARD = "Activations a file. Default: 65,536, or 64 MB if that is less."
 ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Store special tokens, too.")]
 TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-WHERE = "ray: of the cluster. Default: start one here."
+WHERE = "Ray cluster address. Default: start one here."
 Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one a CPU.")]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
 
 
 @app.command()

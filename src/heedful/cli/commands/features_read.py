@@ -238,7 +238,7 @@ def _document(readings: Any, found: Any, chat: Any) -> dict[str, Any]:
 
 
 def show(found: list[Any], rates: dict[int, float]) -> None:
-    """A table with a row a feature, and the means beside their controls below."""
+    """A table with one row per feature, and the means beside their controls below."""
     from rich.table import Table
     from rich.text import Text
 

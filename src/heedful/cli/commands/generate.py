@@ -124,7 +124,7 @@ def show_why(found: list[Comparison]) -> None:
 
 
 def show_continuations(found: dict[str, str]) -> None:
-    """One continuation as it is; several in a table, one row a strategy."""
+    """One continuation as it is; several in a table, one row per strategy."""
     if len(found) == 1:
         text = next(iter(found.values()))
         print("\n".join(visible(line) for line in text.split("\n")))

@@ -20,12 +20,12 @@ Period = Annotated[int, o.option(min=3, help="Tokens of the text that is repeate
 Draws = Annotated[int, o.option(min=2, help="How many random texts.")]
 MARGIN = "Least attention beyond the control that names a head."
 Margin = Annotated[float, o.option(min=0, max=1, help=MARGIN)]
-File = Annotated[Path, o.argument(metavar="FILE.conllu", help="Sentences with their heads, in CoNLL-U.")]
+File = Annotated[Path, o.argument(metavar="FILE.conllu", help="Dependency trees, in CoNLL-U.")]
 LEAST = "Fewest examples of a relation; published comparisons use 100."
 Least = Annotated[int, o.option(min=1, metavar="N", help=LEAST)]
 TEMPLATES = "Columns template, a, b, pronoun_1, pronoun_2. Default: a file of heedful's own."
 Templates = Annotated[Path | None, o.option(metavar="FILE.csv", help=TEMPLATES)]
-AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line a head, or a relation.")]
+AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head, or a relation.")]
 
 
 @app.callback()

@@ -32,7 +32,7 @@ SHORTLIST = "Heads tried at each step: those missed least when last tried. 0: al
 Shortlist = Annotated[int, o.option(min=0, metavar="K", help=SHORTLIST)]
 Steps = Annotated[int | None, o.option(min=1, metavar="N", help="How many go. Default: all.")]
 Draws = Annotated[int, o.option(min=1, help="Random orders, the control.")]
-AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line a head, or a step.")]
+AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head, or a step.")]
 Long = Annotated[Literal["error", "truncate"], o.option(help="A text too long: leave it out, or cut it.")]
 
 

@@ -27,7 +27,7 @@ FEATURE = 'A feature and its value: 268=5x (of its maximum), 268=3, 268=+2, 268=
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "all, last, or places separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "Texts, one a line, on which maxima (for 5x) and the difference of means beside are measured."
+TEXTS = "Texts, one per line, on which maxima (for 5x) and the difference of means beside are measured."
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]

@@ -69,7 +69,7 @@ def corpus(
     """Read and cut texts; with labels, one window a text.
 
     rows    stop after about so many tokens: no window is cut for it
-    labels  one a text; of a file, name the column
+    labels  one per text; of a file, name the column
     """
     wants_labels = labels is not None or label_column is not None
     cut = cut_for(model, context, False if wants_labels else pack, skip_special=True)

@@ -1,6 +1,6 @@
 """`heedful.harvest`: activations of one site, over many texts, to a shuffled store on disk.
 
-    rows x (d,) of a site, one a token of the text; mean E[x] and E‖x‖² are summed on the way
+    rows x (d,) of a site, one per token of the text; mean E[x] and E‖x‖² are summed on the way
 
 Every pass ends at the site: layers after it are not computed. Texts are streamed, memory is constant. What is
 done is known to the batch: killed and started again, the store has the bytes of one that was never stopped,

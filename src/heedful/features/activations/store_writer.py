@@ -14,7 +14,7 @@ from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import manifest_of
 
 PART = ".part"  # what is not a store yet
-GOES_ON = "What is done is kept: the same command goes on from there"
+GOES_ON = "What is done is kept: run the same command again to resume"
 
 
 @contextmanager

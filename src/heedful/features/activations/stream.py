@@ -67,7 +67,7 @@ def rows_of(data: Any) -> ActivationStream:
         if data.ndim != 2 or not data.numel() or not data.is_floating_point():
             raise HeedfulError(
                 f"activations of shape {tuple(data.shape)} and type {data.dtype}",
-                "a row an activation, (n, d), of floats is needed",
+                "one row per activation, (n, d), of floats is needed",
                 "Use x.reshape(-1, d).float()",
             )
         return InMemoryRows(data.detach())

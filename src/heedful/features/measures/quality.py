@@ -75,7 +75,7 @@ def measure(
     """Measure a dictionary on texts it was, best, not trained on.
 
     site     default: where it was trained
-    labels   of classifiers, one a text; default: the model's own answers
+    labels   of classifiers, one per text; default: the model's own answers
     reading  context, pack, rows, text_column, label_column: see
     heedful.features.activations.eval_windows.corpus
     """

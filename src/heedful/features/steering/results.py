@@ -13,7 +13,7 @@ from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
-LOOPS = 0.5  # of all runs of three tokens: a text that goes round in circles
+LOOPS = 0.5  # of all runs of three tokens: a text that repeats itself
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ class Sweep(Result):
         for method in self.methods:
             at, circles = self.breaks(method), self.loops(method)
             said = f"breaks at {at}" if at else "does not break within this range"
-            also = f", goes round in circles from {circles} on" if circles else ""
+            also = f", repeats itself from {circles} on" if circles else ""
             lines.append(f"{method} {said} (perplexity over {BROKEN:g} × unsteered){also}.")
         if self.base.looping:
-            lines.append("The unsteered texts go round in circles, too.")
+            lines.append("The unsteered texts repeat themselves, too.")
         return [*lines, *self.notes]
 
     def to_dict(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HOWS = {
     "zero": "its output is 0",
     "mean": "its output is its mean over reference texts",
-    "uniform": "it looks at all it may look at alike",
+    "uniform": "uniform attention",
 }
 NAMES = 'Name heads as "2.3" (layer 2, head 3, from 0), "2.*", "cross:1.0" or "all"'
 
@@ -274,7 +274,7 @@ def head_means(
     texts = list(texts)
     given = [None] * len(texts) if answers is None else list(answers)
     if not texts or len(given) != len(texts):
-        raise HeedfulError(f"{len(texts)} reference texts and {len(given)} answers", fix="Give one a text")
+        raise HeedfulError(f"{len(texts)} reference texts and {len(given)} answers", fix="Give one per text")
     notes: list[str] = []
     sums: dict[Site, Tensor] = {}
     counts: dict[Site, int] = {}

@@ -97,7 +97,7 @@ def prepare(
     texts = list(texts)
     given = [None] * len(texts) if labels is None else list(labels)
     if len(given) != len(texts):
-        raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts", fix="Give one a text")
+        raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts", fix="Give one per text")
     if labels is not None and model.kind == "causal-lm":
         raise HeedfulError(
             "a causal language model takes no labels", "it is measured on the texts' own tokens"

@@ -172,7 +172,7 @@ def run_layers(p: Params, tokens: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def new_minimal(grammar: Grammar, seeds: int, width: int, seed: int) -> Params:
-    """theta = q k' / sqrt(d): queries, keys and values are a table each, one row a state."""
+    """theta = q k' / sqrt(d): queries, keys and values are a table each, one row per state."""
     rng, d, n = torch.Generator().manual_seed(seed), width, grammar.states
     made = {name: normal(seeds, n, d, std=0.5, rng=rng) for name in ("q", "k")}
     made["v"] = normal(seeds, n, d, std=1.0, rng=rng)

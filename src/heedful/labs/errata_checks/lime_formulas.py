@@ -142,7 +142,7 @@ def e16_intercept(seed: int, n: int) -> Misprint:
 
 
 def e16_masks(seed: int, n: int) -> Misprint:
-    """Texts of four words at nine places: one indicator a word, or one a place, added up by word."""
+    """Texts of four words at nine places: one indicator a word, or one per place, added up by word."""
     rng, model, entry = np.random.default_rng(seed), heedful.load("zoo:one-layer"), registry.get("lime")
     known = sorted({word for text in texts(50, seed) for word in text.split() if word.isalpha()})
     settings = {"samples": 600, "precision": 0.0, "operator": "unk"}  # 2^9 rows: nothing is drawn

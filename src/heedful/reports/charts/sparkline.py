@@ -1,4 +1,5 @@
-"""A curve in a line of the terminal: ▁▂▃▄▅▆▇█, one sign a point, all curves of a table on one scale."""
+"""A curve in a line of the terminal: ▁▂▃▄▅▆▇█, one character per point, all curves of a table on one
+scale."""
 
 from __future__ import annotations
 

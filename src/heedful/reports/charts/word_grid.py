@@ -18,7 +18,7 @@ TALL, WIDE, HEAD, LETTER = 26.0, 96.0, 24.0, 7.4
 
 @dataclass(frozen=True)
 class Scored:
-    """A method's scores, one a word, its largest size 1."""
+    """A method's scores, one per word, its largest size 1."""
 
     name: str
     scores: Sequence[float]

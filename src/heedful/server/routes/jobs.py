@@ -97,7 +97,7 @@ def job(number: Number, house: In) -> responses.JobState:
         return state_of(found)
     stored = house.runs.named(number)
     if stored is None:
-        raise NotThere("This job is not known here: the server was started anew, or it is long ago.")
+        raise NotThere("This job is not known here: the server was restarted or the job has expired.")
     return responses.JobState(
         id=number, kind=stored.kind, state="done", label="", done=0, total=0, seconds=0.0, left=None,
         error="", run=stored.id, ask={}, result=None, shown=0,
@@ -150,7 +150,7 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
 def _job(house: ServerState, number: str) -> Job:
     found = house.jobs.get(number)
     if found is None:
-        raise NotThere("This job is not known here: the server was started anew, or it is long ago.")
+        raise NotThere("This job is not known here: the server was restarted or the job has expired.")
     return found
 
 

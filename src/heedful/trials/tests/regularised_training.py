@@ -50,7 +50,7 @@ from heedful.trials.training import (  # fmt: skip
 
 WEIGHTS = {"none": 0.0, "sharper": 0.1, "flatter": 0.1, "diverse": 0.1, "rationales": 0.3}
 DRAWS = 20  # random scores a marked text
-Measures = Callable[[Any], Mapping[str, Floats]]  # a model -> name -> one number a text
+Measures = Callable[[Any], Mapping[str, Floats]]  # a model -> name -> one number per text
 Measured = Mapping[str, Floats]  # name -> (n,) or, of k seeds, (k, n)
 RANDOM = "AUPRC of random scores"
 UNITS = {"accuracy": "accuracy", "log-loss": "nats", "entropy of heads": "nats", "diversity of heads": "nats"}
@@ -200,7 +200,7 @@ def objective(train: PaddedTexts, kind: str, weight: float, place: str) -> Loss:
 def measure(
     model: Any, test: PaddedTexts, marked: PaddedTexts | None = None, measures: Measures | None = None
 ) -> dict[str, Floats]:
-    """Name -> one number a text."""
+    """Name -> one number per text."""
     parts: dict[str, list[Floats]] = {}
     done = 0
     for passed in maps(model, test):

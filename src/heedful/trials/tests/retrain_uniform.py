@@ -1,7 +1,7 @@
 """Is attention needed at all? The same model trained again, freely and with its attention frozen to uniform.
 
     free      k fits, as they are
-    uniform   k fits, same seeds and budget: every query looks at all it may look at alike, always
+    uniform   k fits, same seeds and budget: uniform attention, always
     finding   free - uniform, paired by seed and text, of accuracy and of macro-F1
 
 Control: the majority class. Where uniform attention does as well, the task needs no attention, and a map of

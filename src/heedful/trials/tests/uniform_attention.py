@@ -1,4 +1,4 @@
-"""Levelled: what is lost when every query looks at all it may look at alike?
+"""Levelled: what is lost when uniform attention?
 
     uniform attention at inference, in each layer alone and in all layers, nothing trained again
     with labels: accuracy and mean ln p of the label, the model's own beside it;

@@ -1,4 +1,4 @@
-"""Sparse autoencoders, one file an architecture; each has the same three functions.
+"""Sparse autoencoders, one file pern architecture; each has the same three functions.
 
 start(settings, x) -> params                       initial weights; x is a batch
 encode(params, x, config) -> (n, F)                activations at inference

