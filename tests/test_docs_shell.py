@@ -97,7 +97,7 @@ OTHER = {
     "make ": "targets of the Makefile, each a command that tests run by itself",
     "pip install ": "installs from the network",
     "export ": "sets what the next line reads",
-    "curl ": "tests/web asks a running server the same",
+    "curl ": "tests/server asks a running server the same",
     "torchrun ": "tests/features/test_sae_parallel.py trains in several processes",
     "python docs/examples/make_corpus.py ": "reads real texts, which are pulled",
     "python docs/examples/write_dictionary.py ": "measures a whole dictionary, for long",

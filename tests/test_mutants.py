@@ -68,7 +68,11 @@ def test_a_text_that_occurs_twice_or_never_is_refused() -> None:
 @pytest.mark.slow
 def test_the_copy_is_what_runs() -> None:
     """A copy that cannot be imported breaks the run, and one that means the same passes."""
-    here = {"file": "agreement.py", "old": "MEASURES = (", "tests": "test_agreement.py"}
+    here = {
+        "file": "comparisons/agreement.py",
+        "old": "MEASURES = (",
+        "tests": "comparisons/test_agreement.py",
+    }
     assert mutants.run(mutants.Mutant("canary", new="raise SystemError\nMEASURES = (", **here))[0] == "BROKEN"
     assert mutants.run(mutants.Mutant("nothing", new="MEASURES: tuple = (", **here))[0] == "SURVIVED"
 

@@ -20,15 +20,15 @@ from heedful.cli.main import app, main
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {  # command -> the test that runs its examples
-    "explain": "test_cli.py", "generate": "test_cli.py", "doctor": "test_cli.py", "report": "test_cli.py",
-    "audit": "test_cli.py", "attention": "test_cli.py", "trial": "test_cli.py", "steer": "test_cli.py",
+    "explain": "test_main.py", "generate": "test_main.py", "doctor": "test_main.py", "report": "test_main.py",
+    "audit": "test_main.py", "attention": "test_main.py", "trial": "test_main.py", "steer": "test_main.py",
     "heads induction": "test_heads_cli.py", "heads syntax": "test_heads_cli.py",
-    "heads bias": "test_heads_cli.py", "": "test_cli.py",
+    "heads bias": "test_heads_cli.py", "": "test_main.py",
 }  # fmt: skip
 NOT_RUN = (  # part of a line -> why it is not run here
     ("heedful zoo pull", "downloads: tests/real pulls what it needs"),
     ("--engine ray", "starts a cluster: tests/engine does"),
-    ("heedful serve", "waits for a browser: tests/web starts it"),
+    ("heedful serve", "waits for a browser: tests/server starts it"),
     ("lab study choose-the-classifier --results", "needs the answers of people: tests/labs makes some"),
     ("heedful lab study", "waits for people: tests/labs starts it"),
 )
@@ -77,7 +77,7 @@ def test_tests_named_here_are_there() -> None:
     known = {name for name, _ in commands()}
     for name, test in ELSEWHERE.items():
         assert name in known
-        assert "when_pasted" in (ROOT / "tests" / test).read_text(encoding="utf-8")
+        assert "when_pasted" in Path(__file__).with_name(test).read_text(encoding="utf-8")
 
 
 @pytest.fixture

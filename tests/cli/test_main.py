@@ -150,7 +150,7 @@ def test_examples_of_the_help_work_when_pasted(
     line: str, toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if line.startswith("heedful serve"):
-        pytest.skip("it serves until Ctrl-C; tests/web starts and stops it")
+        pytest.skip("it serves until Ctrl-C; tests/server starts and stops it")
     monkeypatch.chdir(tmp_path)
     if line.startswith("echo"):
         said, line = line.split("|")
