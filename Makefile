@@ -62,8 +62,8 @@ demo: .venv/.core  ## explain a prediction of the embedded model and write out/d
 test: .venv/.dev  ## the whole quick test suite
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not slow and not real"
 
-test-all: .venv/.dev  ## the quick tests and the long proofs
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not real"
+test-all: .venv/.dev  ## the quick tests and the long proofs, every type checked as they run
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not real" --jaxtyping-packages=heedful,beartype.beartype
 
 test-real: .venv/.dev  ## tests on real weights, which are pulled first (about 400 MB)
 	@$(BIN)/heedful zoo pull --all
