@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful import cli
+from heedful.cli import main as cli
 from heedful.cli import threads
 
 PROBE = """
