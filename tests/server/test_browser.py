@@ -51,7 +51,7 @@ def test_an_example_is_one_click_away(visit: Callable[..., Visit]) -> None:
 
 
 @pytest.mark.usefixtures("little_time")
-def test_a_dear_method_waits_for_a_click_and_survives_a_reload(visit: Callable[..., Visit]) -> None:
+def test_an_expensive_method_waits_for_a_click_and_survives_a_reload(visit: Callable[..., Visit]) -> None:
     page = opened(visit, TEXT + " at all", f"&methods=grad-l2,{EXPENSIVE}")
     waiting = page.tab.locator(f"#methods [data-method={EXPENSIVE}]")
     assert re.search(r"model inputs", waiting.inner_text())

@@ -120,7 +120,7 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
 
 def look(
     model: Any, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
-) -> responses.LayerAttention:
+) -> responses.LiveAnswer:
     """`waiting`: how many others are; the more, the less is done for each."""
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
@@ -130,7 +130,7 @@ def look(
     have = known | dict(found)
     comparison = compared(made, have, {})
     skipped |= found.skipped
-    return responses.LayerAttention(
+    return responses.LiveAnswer(
         text=made.x.text,
         prediction=predicted(comparison),
         target=made.target.name,

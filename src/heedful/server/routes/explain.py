@@ -79,11 +79,11 @@ def load_model(ask: requests.Load, house: In) -> responses.ServedModelInfo:
 
 
 @router.post("/look")
-async def look(ask: requests.LiveRequest, request: Request, house: In) -> responses.LayerAttention:
+async def look(ask: requests.LiveRequest, request: Request, house: In) -> responses.LiveAnswer:
     """As one types: the prediction, the cheap methods, and what the others cost."""
     stock = house.seats.get(ask.model)
 
-    def job(model: Any) -> responses.LayerAttention:
+    def job(model: Any) -> responses.LiveAnswer:
         return live_explain.look(model, ask, house.memory, stock.worker.queue.qsize())
 
     return await stock.quickly(request, job)

@@ -39,7 +39,7 @@ class Piece(BaseModel):
     end: int
 
 
-class LayerAttention(BaseModel):
+class LiveAnswer(BaseModel):
     text: str  # as the model reads it: both texts of a pair, a chat in its template
     prediction: list[Prediction]
     target: str

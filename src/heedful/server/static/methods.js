@@ -68,7 +68,7 @@ const price = (cost) => {
 
 const waits = (cost) => {
   const name = make("h3", { className: "name", textContent: cost.method });
-  if (cost.state === "refused") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not here: ${cost.why}.` }));
+  if (cost.state === "skipped") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not here: ${cost.why}.` }));
   const now = running() && job.label === cost.method;
   const act = running() ? make("span", { className: "lead", textContent: now ? "running" : "" })
     : button("Run", () => run([cost.method], false), { className: "act go", aria: { label: `Run ${cost.method}, ${price(cost)}` } });
@@ -85,9 +85,9 @@ const bar = () => {
 
 const choose = (open = false) => {
   const chosen = new Set(state.methods ?? here.few);
-  const { refused } = model();
+  const { skipped } = model();
   const box = (method) => {
-    const why = refused[method.name];
+    const why = skipped[method.name];
     const tick = make("input", { type: "checkbox", checked: chosen.has(method.name) && !why, disabled: Boolean(why), on: { change: () => {
       if (tick.checked) chosen.add(method.name); else chosen.delete(method.name);
       state.methods = here.methods.map(({ name }) => name).filter((name) => chosen.has(name));
@@ -98,7 +98,7 @@ const choose = (open = false) => {
   };
   const known = here.methods.filter(({ name }) => name !== "random");
   const usual = button("The usual ones", () => { state.methods = null; state.job = ""; refresh(); });
-  return make("details", { className: "more choose", open }, make("summary", { textContent: `Choose methods (${[...chosen].filter((name) => !refused[name]).length} of ${known.length})` }),
+  return make("details", { className: "more choose", open }, make("summary", { textContent: `Choose methods (${[...chosen].filter((name) => !skipped[name]).length} of ${known.length})` }),
     make("div", { className: "picks" }, ...known.map(box)), make("p", { className: "acts" }, usual));
 };
 
