@@ -308,7 +308,7 @@ def test_the_certificate_holds_and_the_best_stays() -> None:
         z = means + spreads * np.random.default_rng(seed).normal(size=(30, 5))
         found = best_methods(z, seed)
         wrong += bool((found.gap < 1.0 - means - 1e-12).any())
-        gone += not found.internals[0]
+        gone += not found.inside[0]
     assert at_most(wrong, 80, 0.025)
     assert at_most(gone, 80, 0.025)
 
@@ -325,7 +325,7 @@ def test_a_constant_lift_is_no_chance() -> None:
     z = np.repeat(np.random.default_rng(0).normal(size=(30, 1)), 3, axis=1)
     z[:, 1] += 1.0
     found = best_methods(z)
-    assert found.internals.tolist() == [False, True, False]
+    assert found.inside.tolist() == [False, True, False]
     assert found.gap == pytest.approx([1.0, 0.0, 1.0])
 
 
@@ -415,7 +415,7 @@ def test_pools_are_joined_text_by_text() -> None:
 def test_the_decision_by_hand() -> None:
     mean = np.array([[0.0, 0.5, 2.0], [-0.5, 0.0, 1.5], [-2.0, -1.5, 0.0]])
     found = decide(mean, np.full((3, 3), 0.1), np.array([3.0, 3.0, 3.0]))
-    assert found.internals.tolist() == [True, False, False]
+    assert found.inside.tolist() == [True, False, False]
     assert found.gap == pytest.approx([0.0, 0.8, 2.3])
 
 
