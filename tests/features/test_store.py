@@ -150,7 +150,7 @@ def test_what_was_not_kept_is_forgotten(tmp_path: Path) -> None:
     scatter.stop()
     assert scatter.state.rows == 60
     again = Scatter(tmp_path / "a", shape)
-    assert (again.state.rows, again.state.generation, again.state.internals) == (47, 1, 7)
+    assert (again.state.rows, again.state.generation, again.state.filled) == (47, 1, 7)
     again.add(rows[47:])
     again.finish()
     made(95, shape, tmp_path / "b")

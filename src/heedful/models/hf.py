@@ -452,7 +452,9 @@ def in_turn(*changes: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, T
 
 def _same(some: Tensor, others: Tensor) -> bool:
     """Equal but for rounding: far above it, far below another token's answer. In float64, too, transformers
-    takes softmax and rotary positions in float32."""
+    takes softmax and rotary positions in float32. Two answers that are no numbers are the same."""
+    if not (torch.isfinite(some).all() and torch.isfinite(others).all()):
+        return torch.equal(torch.isfinite(some), torch.isfinite(others))
     close = max(torch.finfo(dtype).eps for dtype in (some.dtype, torch.float32)) ** 0.5
     return torch.allclose(some, others, rtol=close, atol=close * float(others.abs().max()))
 

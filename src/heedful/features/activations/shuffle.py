@@ -71,7 +71,7 @@ class Progress:
     batches: int = 0
     rows: int = 0
     generation: int = 0
-    internals: int = 0  # rows of this generation
+    filled: int = 0  # rows of this generation
     partly: int = 0  # rows of the batch after these that are stored, too: a generation ended within it
     total: list[float] = field(default_factory=list)  # sum of all rows
     squares: float = 0.0  # sum of all squares
@@ -100,7 +100,7 @@ class Scatter:
         """Buckets as they were when progress was kept; all others go."""
         generation = self.state.generation
         self.slots = self.shape.slots(generation)
-        known = np.bincount(self.slots[: self.state.internals] // self.shape.shard_rows, minlength=SHARDS)
+        known = np.bincount(self.slots[: self.state.filled] // self.shape.shard_rows, minlength=SHARDS)
         wanted = {self._name(k): int(n) * self.shape.row_bytes for k, n in enumerate(known) if n}
         for path in self.part.iterdir():
             if path.name not in wanted and path.name != "progress.json":
@@ -126,16 +126,16 @@ class Scatter:
         while len(rows):
             if not len(self.slots):
                 raise ValueError(f"more than {self.shape.rows} rows")
-            now = rows[: len(self.slots) - self.state.internals]
+            now = rows[: len(self.slots) - self.state.filled]
             self._append(np.ascontiguousarray(now))
             self.state.partly += len(now)
             rows = rows[len(now) :]
-            if self.state.internals == len(self.slots) and len(self.slots) == SHARDS * self.shape.shard_rows:
+            if self.state.filled == len(self.slots) and len(self.slots) == SHARDS * self.shape.shard_rows:
                 self._close()
         self.state.partly = 0
 
     def _append(self, rows: Array) -> None:
-        state, here = self.state, slice(self.state.internals, self.state.internals + len(rows))
+        state, here = self.state, slice(self.state.filled, self.state.filled + len(rows))
         buckets = self.slots[here] // self.shape.shard_rows
         order = np.argsort(buckets, kind="stable")
         rows, ends = rows[order], np.cumsum(np.bincount(buckets, minlength=SHARDS))
@@ -143,7 +143,7 @@ class Scatter:
             for bucket in np.unique(buckets):
                 begin = ends[bucket - 1] if bucket else 0
                 self._file(int(bucket)).write(rows[begin : ends[bucket]].data)
-        state.internals += len(rows)
+        state.filled += len(rows)
         state.rows += len(rows)
 
     def _file(self, bucket: int) -> IO[bytes]:
@@ -168,7 +168,7 @@ class Scatter:
                 name = f"{number:06d}.safetensors"
                 state.shards.append({"file": name, "rows": len(rows), "sha256": self._put(name, rows)})
             sync(self.shards)
-            state.generation, state.internals = state.generation + 1, 0
+            state.generation, state.filled = state.generation + 1, 0
             replace(self.part / "progress.json", to_json(asdict(state)))
             self._begin()
 
@@ -181,7 +181,7 @@ class Scatter:
     def _shards(self) -> Iterator[Array]:
         """All rows of the generation by slot, cut into shards; those of a short generation are filled up."""
         state, size = self.state, self.shape.shard_rows
-        slots = self.slots[: state.internals]
+        slots = self.slots[: state.filled]
         left = np.empty((0, self.shape.d), dtype=self.shape.dtype)
         for bucket in range(SHARDS):
             own = slots[slots // size == bucket]
@@ -213,7 +213,7 @@ class Scatter:
 
     def finish(self) -> Progress:
         """The last generation becomes shards, too."""
-        if self.state.internals:
+        if self.state.filled:
             self._close()
         return self.state
 
