@@ -72,5 +72,5 @@ def test_what_cannot_be_tried_is_refused_in_words(shared: Any) -> None:
 def test_a_finding_is_plain_json() -> None:
     found = TrialRow("seeds", "x", float("nan"), (0.0, float("inf")), extra={"a": float("nan"), "b": 1.0})
     assert found.to_dict()["value"] is None
-    assert found.to_dict()["interval"] == [0.0, None]
+    assert found.to_dict()["interval"] == [0.0, "Infinity"]
     assert found.to_dict()["extra"] == {"a": None, "b": 1.0}

@@ -26,7 +26,6 @@ from heedful.features.reading.feature_pages import Page
 from heedful.features.steering.results import Continuation, Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
-from heedful.io.json_codec import to_jsonable
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.html_parts import esc
@@ -65,10 +64,21 @@ def read(path: Path) -> dict[str, Any]:
 def _write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
     """Whole, or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(to_jsonable({"format": FORMAT, **data}), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain({"format": FORMAT, **data}), ensure_ascii=False, allow_nan=False)
     beside = folder / f".{name}.tmp"
     beside.write_text(text, encoding="utf-8")
     beside.replace(folder / name)
+
+
+def _plain(value: Any) -> Any:
+    """What is no finite number is written by name: pydantic reads it back as a number."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _as(kind: type[Kind], data: Any) -> Kind:
@@ -186,7 +196,10 @@ def steer(folder: Path) -> Drawn:
 
 
 def _side(data: Mapping[str, Any]) -> Continuation:
-    return _as(Continuation, {name: math.nan if value is None else value for name, value in data.items()})
+    numbers = {
+        name: math.nan if data[name] is None else float(data[name]) for name in ("perplexity", "repetition")
+    }
+    return _as(Continuation, {**data, **numbers})
 
 
 DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}
