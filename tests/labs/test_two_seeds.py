@@ -29,6 +29,9 @@ EXPENSIVE = {
     "supporting-fact",
 }  # fmt: skip
 
+# Half a minute and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
+LONGEST = {"errata", "histogram", "monosemanticity", "not-explanation", "sanity-checks", "solu"}
+
 
 def held(name: str, seed: int) -> LabReport:
     """A fast run, whose claims are all true."""
@@ -54,7 +57,10 @@ def test_another_seed_changes_the_digits_and_not_the_conclusions(name: str) -> N
     assert [claim.value for claim in first.claims] != [claim.value for claim in second.claims]
 
 
-@pytest.mark.parametrize("name", sorted(EXPENSIVE))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONGEST else ()) for name in sorted(EXPENSIVE)],
+)
 def test_an_expensive_lab_holds(name: str) -> None:
     """As a program, which the checks of types do not make three times slower."""
     command = [
