@@ -1,4 +1,4 @@
-"""The texts before the court, the model's answer to each, and how far two answers are apart.
+"""The texts of a trial, the model's answer to each, and how far two answers are apart.
 
     classifier, causal-lm   probabilities (of the next token); total variation, 1/2 sum |p - q|
     multi-label             one probability a label; the largest |p - q|

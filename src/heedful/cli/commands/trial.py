@@ -84,7 +84,7 @@ def trial(
     correlation        does attention order words like gradients and leave-one-out do?
     permutation        does the answer move when attention is shuffled?
     adversary          can attention be changed, text by text, and the answer stay?
-    uniform            how well does the model do with attention levelled?
+    uniform            how well does the model do with uniform attention?
     frozen, seeds      --train: ... when trained that way, and how far do seeds alone move attention?
     trained-adversary  --train: can another model keep the answers and move the attention?
     guide              --train: do these weights help a model that has no attention of its own?

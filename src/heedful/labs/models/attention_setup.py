@@ -1,4 +1,4 @@
-"""Where both labs of the debate play: the same sentences about films, and models that read them.
+"""The set-up that both labs on attention as explanation share: film sentences, and models that read them.
 
     one-layer   zoo:one-layer, as it is: six heads over words, learnt from other reviews
     lstm        a BiLSTM with additive attention (heedful.labs.models.bilstm), trained here

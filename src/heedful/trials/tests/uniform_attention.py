@@ -1,4 +1,4 @@
-"""Levelled: what is lost when uniform attention?
+"""What is lost when attention is made uniform?
 
     uniform attention at inference, in each layer alone and in all layers, nothing trained again
     with labels: accuracy and mean ln p of the label, the model's own beside it;
