@@ -26,9 +26,14 @@ def audit(engine: str, texts: list[str], out: Path) -> float:
     """Seconds of one audit."""
     started = time.perf_counter()
     heedful.audit(
-        "zoo:sentiment", texts, methods=METHODS, out=out, engine=engine, shard=4,
+        "zoo:sentiment",
+        texts,
+        methods=METHODS,
+        out=out,
+        engine=engine,
+        shard=4,
         workers=2 if engine == "ray" else None,
-    )  # fmt: skip
+    )
     return time.perf_counter() - started
 
 

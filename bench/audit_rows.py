@@ -14,9 +14,19 @@ import heedful
 from bench.audit_texts import sentences
 
 METHODS = (
-    "attention-avg", "attention-max", "attention-rollout", "chefer", "grad-avg", "grad-l2", "grad-x-input",
-    "integrated-gradients", "smoothgrad", "kernel-shap", "lime", "occlusion",
-)  # fmt: skip
+    "attention-avg",
+    "attention-max",
+    "attention-rollout",
+    "chefer",
+    "grad-avg",
+    "grad-l2",
+    "grad-x-input",
+    "integrated-gradients",
+    "smoothgrad",
+    "kernel-shap",
+    "lime",
+    "occlusion",
+)
 AT_MOST = 0.4
 
 

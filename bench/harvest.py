@@ -70,8 +70,12 @@ def run() -> list[Ratio]:
     ways = {"a harvest": to_the_site, "a harvest with passes to the end": whole_pass}
     return [
         compare(
-            what, "the bare model on the same batches",
-            partial(harvest, read), bare, at_most=AT_MOST, pairs=PAIRS,
+            what,
+            "the bare model on the same batches",
+            partial(harvest, read),
+            bare,
+            at_most=AT_MOST,
+            pairs=PAIRS,
         ).told(f"{SITE}, {tokens:,} rows of {model.module.config.n_embd} numbers in half precision")
         for what, read in ways.items()
-    ]  # fmt: skip
+    ]

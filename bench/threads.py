@@ -52,8 +52,11 @@ def once(more: dict[str, str]) -> tuple[float, float]:
     with TemporaryDirectory() as folder:
         subprocess.run(
             [sys.executable, "-m", "heedful", "audit", *AUDIT, "--out", f"{folder}/run"],
-            cwd=ROOT, env=kept | more, check=True, capture_output=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=kept | more,
+            check=True,
+            capture_output=True,
+        )
     return (
         time.perf_counter() - start,
         resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before,

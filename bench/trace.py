@@ -18,9 +18,15 @@ TITLE = "All trace methods together, 128 tokens"
 # Methods that read the trace and nothing else. attention-flow does, too, but its cost is the flow solver's;
 # chefer-lrp and guided-backprop run a pass of their own, value-zeroing and attention-optimus run rows.
 PURE = (
-    "grad-avg", "grad-l1", "grad-l2", "grad-x-input",
-    "attention-avg", "attention-max", "attention-rollout", "chefer",
-)  # fmt: skip
+    "grad-avg",
+    "grad-l1",
+    "grad-l2",
+    "grad-x-input",
+    "attention-avg",
+    "attention-max",
+    "attention-rollout",
+    "chefer",
+)
 
 
 def run() -> list[Ratio]:

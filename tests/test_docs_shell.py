@@ -18,8 +18,11 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELLS = ("", "sh", "shell", "bash", "console")
 QUICK = re.compile(r"heedful (explain|doctor|attention|zoo|generate|report|features sites|lab list)\b")
 PULLED = ("zoo:prompt-injection", "zoo:minilm", "zoo:titler", "zoo:smollm2")
-SKIPPED = (*NOT_RUN, ("--llm-model NAME", "needs the reader's own language model; its rehearsal is run"),
-           ("$METHODS", "an audit of hours; the same with fewer methods is run"))  # fmt: skip
+SKIPPED = (
+    *NOT_RUN,
+    ("--llm-model NAME", "needs the reader's own language model; its rehearsal is run"),
+    ("$METHODS", "an audit of hours; the same with fewer methods is run"),
+)
 __all__ = ["stage"]
 
 
@@ -57,12 +60,19 @@ def less(words: list[str]) -> list[str]:
 def files(folder: Path, words: list[str]) -> None:
     """What the line opens."""
     (folder / "docs").symlink_to(ROOT / "docs")
-    said = {"prompts": "The state of the union is strong\nWe must\n", "states": "The states\nOur union\n",
-            "other": "We must go on\nA long day\n", "money": "The bank pays\nTaxes and prices\n"}  # fmt: skip
+    said = {
+        "prompts": "The state of the union is strong\nWe must\n",
+        "states": "The states\nOur union\n",
+        "other": "We must go on\nA long day\n",
+        "money": "The bank pays\nTaxes and prices\n",
+    }
     for name, text in said.items():
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-    rows = [(f"the {word} is {last}", ("negative", "positive")[last == "good"])
-            for word in ("cat", "dog", "mat", "house", "world") for last in ("good", "bad")]  # fmt: skip
+    rows = [
+        (f"the {word} is {last}", ("negative", "positive")[last == "good"])
+        for word in ("cat", "dog", "mat", "house", "world")
+        for last in ("good", "bad")
+    ]
     (folder / "train.csv").write_text(
         "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows), encoding="utf-8"
     )

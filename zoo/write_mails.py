@@ -34,11 +34,36 @@ MAILS = data.Carrier(
 EACH = 600  # mails of a kind
 SHORTEST, LONGEST = 80, 450  # characters of a body
 LISTS = ("ilug", "rpm", "razor", "spamassassin", "exmh", "secprog", "webdev", "spambayes")
-SAID = ("precedence", "x-mailer", "user-agent", "content-type", "content-transfer-encoding", "x-priority",
-        "x-msmail-priority", "importance", "x-mailman-version", "mime-version")  # fmt: skip
-NAMED = ("in-reply-to", "references", "sender", "errors-to", "x-beenthere", "list-id", "list-unsubscribe",
-         "list-help", "reply-to", "x-original-date", "delivery-date", "organization", "x-mimeole",
-         "x-keywords", "x-mailscanner", "x-accept-language")  # fmt: skip  # names alone
+SAID = (
+    "precedence",
+    "x-mailer",
+    "user-agent",
+    "content-type",
+    "content-transfer-encoding",
+    "x-priority",
+    "x-msmail-priority",
+    "importance",
+    "x-mailman-version",
+    "mime-version",
+)
+NAMED = (
+    "in-reply-to",
+    "references",
+    "sender",
+    "errors-to",
+    "x-beenthere",
+    "list-id",
+    "list-unsubscribe",
+    "list-help",
+    "reply-to",
+    "x-original-date",
+    "delivery-date",
+    "organization",
+    "x-mimeole",
+    "x-keywords",
+    "x-mailscanner",
+    "x-accept-language",
+)  # names alone
 INDECENT = re.compile(
     r"sex|porn|xxx|nude|naked|erotic|viagra|penis|breast|adult|teen|horny|lust|orgas|escort|virgin|f[u*]ck|shit"
     r"|bitch|bastard|whore|slut|\bass(es|hole)?\b|\bcunt|\bdick|\bcock|\bcrap|\bdamn|\bhell\b|nazi|terroris"

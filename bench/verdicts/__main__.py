@@ -113,16 +113,19 @@ def real(seeds: int) -> dict[str, Any]:
     found = audits.run(models, seeds, lambda one: print(one, file=sys.stderr, flush=True))
     reasons = [one for one in found if one.reasons]
     return {
-        "models": len(models), "audits": len(found), "false better": sum(one.false_better for one in found),
+        "models": len(models),
+        "audits": len(found),
+        "false better": sum(one.false_better for one in found),
         "without reasons": len(found) - len(reasons),
         "false better without reasons": sum(one.false_better for one in found if not one.reasons),
         "claims": sum(one.claims for one in reasons),
         "claims that hold": sum(one.claims_hold for one in reasons),
         "recommendations": sum(one.used for one in reasons),
         "recommendations within their gap": sum(one.used and one.gap_holds for one in reasons),
-        "found": sum(one.found for one in reasons), "findable": sum(one.findable for one in reasons),
+        "found": sum(one.found for one in reasons),
+        "findable": sum(one.findable for one in reasons),
         "tau": float(np.mean([one.tau for one in reasons])),
-    }  # fmt: skip
+    }
 
 
 def table(data: dict[str, Any]) -> str:

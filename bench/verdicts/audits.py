@@ -66,9 +66,14 @@ def audited(known: Known, seed: int, texts: int = TEXTS, ours: tuple[str, ...] =
         name: (lambda text, name=name: scores(known, name, text, seed).tolist()) for name in methods(known)
     }
     found = heedful.weigh(
-        known, known.texts(texts, seed), given, fitted_by="nothing", methods=ours, seed=seed,
+        known,
+        known.texts(texts, seed),
+        given,
+        fitted_by="nothing",
+        methods=ours,
+        seed=seed,
         metrics=["comprehensiveness", "sufficiency", "aopc", "insertion"],
-    )  # fmt: skip
+    )
     return found.verdict
 
 
@@ -116,10 +121,17 @@ def outcome(known: Known, seed: int, fresh: Verdict | None) -> Outcome:
     blurs = [found[name].z for name in BLURS]
     hold = [name for name in found.better if fresh[name].share > 0.5]
     return Outcome(
-        known.name, false, True, len(found.better), len(hold), bool(found.use), _within(found, fresh),
-        len(set(found.better) & set(BLURS)), len(oracle(known, seed)),
+        known.name,
+        false,
+        True,
+        len(found.better),
+        len(hold),
+        bool(found.use),
+        _within(found, fresh),
+        len(set(found.better) & set(BLURS)),
+        len(oracle(known, seed)),
         float(stats.kendalltau(blurs, [-blur for blur in BLURS.values()]).statistic),
-    )  # fmt: skip
+    )
 
 
 def _within(found: Verdict, fresh: Verdict) -> bool:

@@ -170,6 +170,15 @@ def ignoring(seed: int) -> Known:
 
 def every() -> list[Known]:
     """Forty-four of them."""
-    kinds = ((planted, 8), (squashed, 4), (pairs, 6), (positions, 4), (attention, 6), (shortcut, 3),
-             (strongest, 3), (noise, 6), (ignoring, 4))  # fmt: skip
+    kinds = (
+        (planted, 8),
+        (squashed, 4),
+        (pairs, 6),
+        (positions, 4),
+        (attention, 6),
+        (shortcut, 3),
+        (strongest, 3),
+        (noise, 6),
+        (ignoring, 4),
+    )
     return [kind(seed) for kind, count in kinds for seed in range(count)]

@@ -179,9 +179,14 @@ def main() -> None:
     swept, prompts = {}, beginnings(resolve.held_out("lm"), args.prompts)
     for page in list(pages)[: args.steered]:
         swept[page.feature] = found = sweep(
-            model, sae, prompts, feature=page.feature, strengths=STRENGTHS, texts=texts,
+            model,
+            sae,
+            prompts,
+            feature=page.feature,
+            strengths=STRENGTHS,
+            texts=texts,
             writing=Writing(max_new_tokens=24),
-        )  # fmt: skip
+        )
         print(json.dumps({"feature": page.feature, "verdict": verdict(found)}), flush=True)
     lines += ["## Turned up", "", *steered(swept), "", *texts_of(swept)]
     args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")

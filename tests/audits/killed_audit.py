@@ -33,9 +33,17 @@ def score(texts: list[str]) -> list[list[float]]:
 
 def run(source: Path, out: Path) -> Any:
     return heedful.audit(
-        score, source, methods=["occlusion", "lime"], metrics=["aopc", "comprehensiveness"], out=out,
-        columns=Columns("text", "label"), params={"lime": {"samples": 60}}, draws=5, shard=2, seed=3,
-    )  # fmt: skip
+        score,
+        source,
+        methods=["occlusion", "lime"],
+        metrics=["aopc", "comprehensiveness"],
+        out=out,
+        columns=Columns("text", "label"),
+        params={"lime": {"samples": 60}},
+        draws=5,
+        shard=2,
+        seed=3,
+    )
 
 
 def die() -> None:

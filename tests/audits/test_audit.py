@@ -297,10 +297,20 @@ def test_mistakes_are_told_before_any_text_is_read(model: Any, tmp_path: Path) -
         yield ""
 
     for wrong in (
-        {"methods": ["limes"]}, {"metrics": ["aopcc"]}, {"operators": ["erase"]}, {"unit": "letter"},
-        {"seed": -1}, {"draws": 1}, {"shard": 0}, {"long": "window"}, {"engine": "cloud"}, {"methods": []},
-        {"methods": ["grad-l2"]}, {"params": {"lime": {"nothing": 1}}}, {"params": {"anchors": {}}},
-    ):  # fmt: skip
+        {"methods": ["limes"]},
+        {"metrics": ["aopcc"]},
+        {"operators": ["erase"]},
+        {"unit": "letter"},
+        {"seed": -1},
+        {"draws": 1},
+        {"shard": 0},
+        {"long": "window"},
+        {"engine": "cloud"},
+        {"methods": []},
+        {"methods": ["grad-l2"]},
+        {"params": {"lime": {"nothing": 1}}},
+        {"params": {"anchors": {}}},
+    ):
         with pytest.raises(HeedfulError):
             run(model, tmp_path, texts(), **wrong)
 

@@ -17,9 +17,19 @@ from heedful.metrics.score import score_explanations
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
 DRAWS = 4
 METHODS = (
-    "attention-avg", "attention-max", "attention-rollout", "chefer", "grad-avg", "grad-l2", "grad-x-input",
-    "integrated-gradients", "smoothgrad", "kernel-shap", "lime", "occlusion",
-)  # fmt: skip
+    "attention-avg",
+    "attention-max",
+    "attention-rollout",
+    "chefer",
+    "grad-avg",
+    "grad-l2",
+    "grad-x-input",
+    "integrated-gradients",
+    "smoothgrad",
+    "kernel-shap",
+    "lime",
+    "occlusion",
+)
 
 
 @pytest.fixture(scope="module")

@@ -110,9 +110,15 @@ def test_rows_that_changed_are_refused(tmp_path: Path, script: ModuleType) -> No
 
     def run(texts: list[str], by: str = "mask") -> Any:
         return heedful.audit(
-            script.score, iter(texts), methods="occlusion", metrics="aopc", out=tmp_path / by, shard=2,
-            draws=3, operators=by,
-        )  # fmt: skip
+            script.score,
+            iter(texts),
+            methods="occlusion",
+            metrics="aopc",
+            out=tmp_path / by,
+            shard=2,
+            draws=3,
+            operators=by,
+        )
 
     texts = [f"{word} food is good" for word in WORDS[:6]]
     run(texts)
@@ -137,10 +143,15 @@ def test_two_audits_do_not_share_a_folder(script: ModuleType, source: Path, tmp_
 def test_the_killer_kills(script: ModuleType, tmp_path: Path) -> None:
     """The planted death is a real one, half way through the file."""
     child = os.spawnv(
-        os.P_WAIT, sys.executable,
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
-         "import killed_audit as k\n"
-         f"k.dying_write(0, True)(k.Path({str(tmp_path / 'x')!r}), b'abcd')"],
-    )  # fmt: skip
+        os.P_WAIT,
+        sys.executable,
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
+            "import killed_audit as k\n"
+            f"k.dying_write(0, True)(k.Path({str(tmp_path / 'x')!r}), b'abcd')",
+        ],
+    )
     assert child == -signal.SIGKILL
     assert (tmp_path / "x").read_bytes() == b"ab"

@@ -70,9 +70,13 @@ def test_what_it_was_fitted_by_keeps_an_operator_from_judging(tmp_path: Path) ->
     assert found.verdict.operators == ("swap",)
     assert found.verdict["lime"].fitted_by == ("mask",)
     one = heedful.audit(
-        model, model.texts(12, 0), params={m: {"operator": "mask"} for m in given["methods"]},
-        operators=["mask"], out=tmp_path / "b", **given,
-    )  # fmt: skip
+        model,
+        model.texts(12, 0),
+        params={m: {"operator": "mask"} for m in given["methods"]},
+        operators=["mask"],
+        out=tmp_path / "b",
+        **given,
+    )
     assert not one.verdict.methods
     assert "occlusion and lime take no part: mask judges here, and fitted it." in str(one.verdict)
 
@@ -85,9 +89,15 @@ def test_a_constant_explanation_is_no_order(seed: int) -> None:
     words = np.array(["unbelievably", "good", "food", "extraordinarily", "dull", "overpriced", "wine"])
     texts = [" ".join(rng.permutation(words)) for _ in range(12)]
     found = heedful.weigh(
-        model, texts, {"constant": lambda text: [0.1] * len(text.split())}, fitted_by="nothing",
-        metrics=FAMILIES, draws=10, seed=seed, operators=["delete"],
-    )  # fmt: skip
+        model,
+        texts,
+        {"constant": lambda text: [0.1] * len(text.split())},
+        fitted_by="nothing",
+        metrics=FAMILIES,
+        draws=10,
+        seed=seed,
+        operators=["delete"],
+    )
     assert not found.verdict.better
 
 
@@ -98,9 +108,14 @@ def test_a_model_that_ignores_its_text_gives_nothing_to_compare() -> None:
         return [float(np.float32(7.1)) + len(text) % 3 * 2.0**-22 for text in texts]
 
     found = heedful.weigh(
-        ignores, planted(0).texts(12, 0), {"length": lambda text: [len(w) for w in text.split()]},
-        fitted_by="nothing", methods=["occlusion"], metrics=FAMILIES, draws=10,
-    )  # fmt: skip
+        ignores,
+        planted(0).texts(12, 0),
+        {"length": lambda text: [len(w) for w in text.split()]},
+        fitted_by="nothing",
+        methods=["occlusion"],
+        metrics=FAMILIES,
+        draws=10,
+    )
     assert found.verdict.headline == "Nothing to compare: on 12 texts every order of words did the same."
 
 
@@ -205,9 +220,15 @@ def test_stopped_and_started_again_it_ends_with_the_same_verdict(
 def test_what_cannot_be_settled_is_said(tmp_path: Path) -> None:
     model = planted(3)
     found = heedful.audit(
-        model, model.texts(25, 1), methods=["occlusion", "lime"], metrics=FAMILIES, draws=10,
-        out=tmp_path, until_decided=True, scores=_noise_file(tmp_path, model.texts(25, 1)),
-    )  # fmt: skip
+        model,
+        model.texts(25, 1),
+        methods=["occlusion", "lime"],
+        metrics=FAMILIES,
+        draws=10,
+        out=tmp_path,
+        until_decided=True,
+        scores=_noise_file(tmp_path, model.texts(25, 1)),
+    )
     assert "It cannot be settled with this many texts: whether noise beats random orders" in str(
         found.verdict
     )

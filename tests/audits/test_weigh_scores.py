@@ -151,8 +151,18 @@ def test_captum_as_it_comes() -> None:
     from captum.attr import LayerIntegratedGradients
 
     loaded: Any = heedful.load("zoo:sentiment")
-    texts = ["a good film", "not a bad bar", "the food was awful", "great people and food", "dull food",
-             "not good at all", "the best film", "bad service", "we love the bar", "worst food"]  # fmt: skip
+    texts = [
+        "a good film",
+        "not a bad bar",
+        "the food was awful",
+        "great people and food",
+        "dull food",
+        "not good at all",
+        "the best film",
+        "bad service",
+        "we love the bar",
+        "worst food",
+    ]
 
     def forward(ids: torch.Tensor) -> torch.Tensor:
         return loaded.module(input_ids=ids).logits[:, 1]
@@ -379,8 +389,19 @@ def test_a_folder_that_is_named_opens_again(model: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    rows = ["a good film", "a bad film", "not good", "not bad at all", "the food was awful", "great food",
-            "a dull film", "we love it", "the worst bar", "good people", "bad people"]  # fmt: skip
+    rows = [
+        "a good film",
+        "a bad film",
+        "not good",
+        "not bad at all",
+        "the food was awful",
+        "great food",
+        "a dull film",
+        "we love it",
+        "the worst bar",
+        "good people",
+        "bad people",
+    ]
     (tmp_path / "texts.csv").write_text("text\n" + "\n".join(rows) + "\n")
     return tmp_path
 

@@ -28,9 +28,20 @@ from heedful.models.zoo import catalog
 NAMES = list(registry.explainers())
 QUICK = ("bert", "gpt2", "t5", "zoo:one-layer")
 REST = (
-    "bert-multi", "bert-regression", "mean-pool", "distilbert", "roberta", "gpt2-classifier", "llama",
-    "llama-classifier", "t5-classifier", "bart", "bart-classifier", "zoo:sentiment", "zoo:lm",
-)  # fmt: skip
+    "bert-multi",
+    "bert-regression",
+    "mean-pool",
+    "distilbert",
+    "roberta",
+    "gpt2-classifier",
+    "llama",
+    "llama-classifier",
+    "t5-classifier",
+    "bart",
+    "bart-classifier",
+    "zoo:sentiment",
+    "zoo:lm",
+)
 loaded = cache(heedful.load)
 
 

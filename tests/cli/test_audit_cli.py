@@ -241,9 +241,14 @@ def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> Non
     assert not any(e.circular for e in found.table), "in turns, no operator judges what it fitted"
     given = {"params": {"occlusion": {"operator": "delete"}}, "operators": ["delete", "swap"]}
     own = heedful.audit(
-        "zoo:sentiment", ["a good film", "a bad film"], methods=["occlusion", "grad-l2"], metrics=["aopc"],
-        draws=3, out=data.parent / "own", **given,
-    )  # fmt: skip
+        "zoo:sentiment",
+        ["a good film", "a bad film"],
+        methods=["occlusion", "grad-l2"],
+        metrics=["aopc"],
+        draws=3,
+        out=data.parent / "own",
+        **given,
+    )
     assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
     for block in audit_summary.blocks(own):
         for (metric, method), evidence in block.cells.items():

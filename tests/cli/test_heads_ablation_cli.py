@@ -16,8 +16,17 @@ from heedful.cli.main import main
 from heedful.heads.ablation import ablate
 from heedful.heads.ablation.ablate_text import without
 
-ROWS = ["a good film,1", "a bad film,0", ",1", "<b>good</b> fun,1", "not good,0", "not bad at all,1",
-        "dull,0", "a great story,1", "boring and long,0"]  # fmt: skip
+ROWS = [
+    "a good film,1",
+    "a bad film,0",
+    ",1",
+    "<b>good</b> fun,1",
+    "not good,0",
+    "not bad at all,1",
+    "dull,0",
+    "a great story,1",
+    "boring and long,0",
+]
 SMALL = ["--model", "zoo:one-layer", "--text-column", "review", "--label-column", "label"]
 
 

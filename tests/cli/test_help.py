@@ -20,11 +20,19 @@ from heedful.cli.main import app, main
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {  # command -> the test that runs its examples
-    "explain": "test_main.py", "generate": "test_main.py", "doctor": "test_main.py", "report": "test_main.py",
-    "audit": "test_main.py", "attention": "test_main.py", "trial": "test_main.py", "steer": "test_main.py",
-    "heads induction": "test_heads_cli.py", "heads syntax": "test_heads_cli.py",
-    "heads bias": "test_heads_cli.py", "": "test_main.py",
-}  # fmt: skip
+    "explain": "test_main.py",
+    "generate": "test_main.py",
+    "doctor": "test_main.py",
+    "report": "test_main.py",
+    "audit": "test_main.py",
+    "attention": "test_main.py",
+    "trial": "test_main.py",
+    "steer": "test_main.py",
+    "heads induction": "test_heads_cli.py",
+    "heads syntax": "test_heads_cli.py",
+    "heads bias": "test_heads_cli.py",
+    "": "test_main.py",
+}
 NOT_RUN = (  # part of a line -> why it is not run here
     ("heedful zoo pull", "downloads: tests/real pulls what it needs"),
     ("--engine ray", "starts a cluster: tests/engine does"),

@@ -199,9 +199,13 @@ def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[s
     assert run("explain", TEXT, "--json", *methods, *target, "--seed", "7") == 0
     data = json.loads(capsys.readouterr().out)
     expected = heedful.explain(
-        toy, TEXT, ["occlusion", "grad-l2", "random"], {"label": "negative", "contrast": "positive"}, seed=7,
+        toy,
+        TEXT,
+        ["occlusion", "grad-l2", "random"],
+        {"label": "negative", "contrast": "positive"},
+        seed=7,
         params={"occlusion": {"operator": "delete"}},
-    )  # fmt: skip
+    )
     for item in data["attributions"]:
         assert item["scores"] == pytest.approx(expected[item["method"]].scores.tolist(), abs=1e-9)
     assert data["target"]["name"] == "negative rather than positive"
@@ -589,9 +593,15 @@ def test_generate_says_why_within_its_means(toy: Any, capsys: pytest.CaptureFixt
     assert found["interrupted"] is False
     model = heedful.load("zoo:lm")
     expected = heedful.explain_each(
-        model, prompt, methods, "token", 3, 60, max_new_tokens=2,
+        model,
+        prompt,
+        methods,
+        "token",
+        3,
+        60,
+        max_new_tokens=2,
         params={name: {"operator": "pad"} for name in methods},
-    )  # fmt: skip
+    )
     for step, wanted in zip(found["why"], expected, strict=True):
         assert sum(item["cost"]["unique"] for item in step["attributions"]) <= 60
         for item in step["attributions"]:

@@ -119,11 +119,13 @@ SMALL = ["--method", "occlusion", "--no-evidence"]
 EXPLAIN: dict[str, Asked] = {
     "parameters": [
         *shlex.split("--method lime,occlusion --param lime.samples=40 --param lime.precision=0.3"),
-        *shlex.split("--param lime.variant=published --param lime.bag=true --seed 3"), TEXT,
+        *shlex.split("--param lime.variant=published --param lime.bag=true --seed 3"),
+        TEXT,
     ],
     "operator and parameters": [
         *shlex.split("--method occlusion --method lime --operator unk --param lime.operator=mask"),
-        *shlex.split("--unit token --draws 23"), TEXT,
+        *shlex.split("--unit token --draws 23"),
+        TEXT,
     ],
     "a budget": ["--method", "lime,kernel-shap,integrated-gradients", "--budget", "70", TEXT],
     "every method": ["--method", "all", "--no-evidence", "--budget", "120", "the cat sat"],
@@ -138,7 +140,7 @@ EXPLAIN: dict[str, Asked] = {
     "after": [*SMALL, "--model", "zoo:lm", "--given", " the cat", TEXT],
     "a sequence": [*SMALL, "--model", "zoo:lm", "--sequence", " the cat", "--contrast", " a dog", TEXT],
     "pickle": [*SMALL, "--allow-pickle", TEXT],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("asked", EXPLAIN.values(), ids=EXPLAIN)
@@ -175,11 +177,15 @@ def _scores(found: Comparison) -> dict[str, list[float]]:
 LIME = st.fixed_dictionaries(
     {"samples": st.integers(40, 60)},
     optional={
-        "precision": st.floats(0.05, 0.9), "bandwidth": st.floats(0.1, 50),
-        "variant": st.sampled_from(["adjusted", "published"]), "features": st.integers(1, 5),
-        "bag": st.booleans(), "operator": st.sampled_from(["mask", "delete"]), "seed": st.integers(0, 9),
+        "precision": st.floats(0.05, 0.9),
+        "bandwidth": st.floats(0.1, 50),
+        "variant": st.sampled_from(["adjusted", "published"]),
+        "features": st.integers(1, 5),
+        "bag": st.booleans(),
+        "operator": st.sampled_from(["mask", "delete"]),
+        "seed": st.integers(0, 9),
     },
-)  # fmt: skip
+)
 
 
 @given(
@@ -189,12 +195,14 @@ LIME = st.fixed_dictionaries(
     chosen=st.fixed_dictionaries(
         {"evidence": st.booleans()},
         optional={
-            "unit": st.sampled_from(["word", "token"]), "seed": st.integers(0, 2**40),
+            "unit": st.sampled_from(["word", "token"]),
+            "seed": st.integers(0, 2**40),
             "target": st.sampled_from([0, 1, "Positive", {"contrast": 1, "label": 0}]),
-            "draws": st.integers(19, 30), "budget": st.integers(60, 200),
+            "draws": st.integers(19, 30),
+            "budget": st.integers(60, 200),
         },
     ),
-)  # fmt: skip
+)
 @settings(max_examples=5)
 def test_an_explanation_made_in_python_gets_a_command(
     shared: Any, text: str, lime: Any, occlusion: Any, chosen: Any
@@ -271,42 +279,63 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 TABLE = ["my texts.csv", "--text-column", "review", "--label-column", "label"]
 AUDITS: dict[str, Asked] = {
     "named": [
-        *TABLE, *shlex.split("--method occlusion,grad-l2 --method lime --metric aopc --draws 3"),
+        *TABLE,
+        *shlex.split("--method occlusion,grad-l2 --method lime --metric aopc --draws 3"),
         *shlex.split("--operators mask,delete --seed 5 --unit token --limit 3 --shard 2"),
     ],
     "until decided": [
-        "--until-decided", *TABLE, *shlex.split("--method occlusion --metric aopc --long truncate")
+        "--until-decided",
+        *TABLE,
+        *shlex.split("--method occlusion --metric aopc --long truncate"),
     ],
-}  # fmt: skip
+}
 TRIALS: dict[str, Asked] = {
     "two tests": [*TABLE, *shlex.split("--test permutation --test uniform --permutations 3 --limit 3")],
     "adversary": [
-        *TABLE, *shlex.split("--test adversary --starts 1 --climb 4 --seed 7 --limit 2"),
-        "--epsilon", "0.30000000000000004",
+        *TABLE,
+        *shlex.split("--test adversary --starts 1 --climb 4 --seed 7 --limit 2"),
+        "--epsilon",
+        "0.30000000000000004",
     ],
-}  # fmt: skip
-STEER = ["--model", "zoo:lm", "--towards", "some.txt", "--away", "others.txt", "--site", "blocks.1.resid",
-         "--max-new-tokens", "3"]  # fmt: skip
+}
+STEER = [
+    "--model",
+    "zoo:lm",
+    "--towards",
+    "some.txt",
+    "--away",
+    "others.txt",
+    "--site",
+    "blocks.1.resid",
+    "--max-new-tokens",
+    "3",
+]
 STEERS: dict[str, Asked] = {
     "a direction": [*STEER, "--strength", "-1.5", "--strategy", "sample", "--seed", "4", "the cat"],
     "places": [*STEER, "--positions", "0,1", "--allow-pickle", "--", "-the cat"],
     "a feature": [
         *shlex.split("--model zoo:lm --feature 3=+2 -f 1=0 --texts some.txt --max-new-tokens 3"),
-        "--sae", "sae dir", "the cat",
+        "--sae",
+        "sae dir",
+        "the cat",
     ],
     "a sweep": [
         *shlex.split("--model zoo:lm --feature 3=1 --sweep 1,2 --prompts others.txt --threshold 0.1"),
-        *shlex.split("--texts some.txt --max-new-tokens 2 --sae"), "sae dir", "the cat",
+        *shlex.split("--texts some.txt --max-new-tokens 2 --sae"),
+        "sae dir",
+        "the cat",
     ],
-}  # fmt: skip
+}
 GENERATED: dict[str, Asked] = {
     "sampled": ["--strategy", "top-p", "--top-p", "0.7", "--temperature", "1.3", "--seed", "3", "the cat"],
     "all": ["--all", "--top-k", "3", "--beams", "2", "--max-new-tokens", "2", "--", ODD],
     "why": [
         *shlex.split("--why lime --why occlusion,grad-l2 --unit token --operator delete --budget 90"),
-        "--max-new-tokens", "2", "the cat sat on the mat",
+        "--max-new-tokens",
+        "2",
+        "the cat sat on the mat",
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("asked", AUDITS.values(), ids=AUDITS)

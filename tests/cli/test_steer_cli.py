@@ -125,9 +125,17 @@ def test_the_dictionary_of_the_zoo_is_the_default_and_its_features_are_told(
     assert f"<dd>{found['settings']['dictionary']['fingerprint']}</dd>" in page
     assert f"<dd>{model.facts()['fingerprint']}</dd>" in page
     assert shlex.split(found["settings"]["command"]) == [
-        "heedful", *words[:2], "--model", "zoo:lm", "--feature", "268=1x", "--texts", texts,
-        "--max-new-tokens", "3",
-    ]  # fmt: skip
+        "heedful",
+        *words[:2],
+        "--model",
+        "zoo:lm",
+        "--feature",
+        "268=1x",
+        "--texts",
+        texts,
+        "--max-new-tokens",
+        "3",
+    ]
     assert "<pre dir=" in page
     assert "--feature 268=1x" in page
 

@@ -26,9 +26,15 @@ def compare(*methods: tuple[list[float], bool]) -> Comparison:
     n = len(methods[0][0])
     spans = tuple((2 * i, 2 * i + 1) for i in range(n))
     x = Encoded(
-        text="w " * n, ids=tuple(range(n)), tokens=("w",) * n, offsets=spans, special=(False,) * n,
-        words=tuple(range(n)), word_spans=spans, segments=(0,) * n,
-    )  # fmt: skip
+        text="w " * n,
+        ids=tuple(range(n)),
+        tokens=("w",) * n,
+        offsets=spans,
+        special=(False,) * n,
+        words=tuple(range(n)),
+        word_spans=spans,
+        segments=(0,) * n,
+    )
     return Comparison(
         tuple(
             Attribution(x, Target("class"), np.array(scores, dtype=np.float64), f"m{i}", signed=signed)

@@ -328,10 +328,18 @@ def test_windows_keep_the_base_and_what_each_part_says(shared: Any) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"budget": "10"}, {"budget": float("nan")}, {"budget": -3}, {"budget": 1.5}, {"budget": True},
-        {"seed": 2**64}, {"params": 5}, {"params": {"lime": 5}}, {"methods": 5}, {"methods": [1]},
+        {"budget": "10"},
+        {"budget": float("nan")},
+        {"budget": -3},
+        {"budget": 1.5},
+        {"budget": True},
+        {"seed": 2**64},
+        {"params": 5},
+        {"params": {"lime": 5}},
+        {"methods": 5},
+        {"methods": [1]},
     ],
-)  # fmt: skip
+)
 def test_nonsense_is_refused_in_a_sentence(wrong: dict[str, Any], shared: Any) -> None:
     from heedful.comparisons.planning import plan
 

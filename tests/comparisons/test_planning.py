@@ -92,9 +92,15 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
     assert made.seconds_a_row > 0
     likely = {name: (least * most) ** 0.5 for name, (least, most) in made.rows.items()}
     assert made.seconds == pytest.approx(
-        made.seconds_a_row * (3 + made.weighing + sum(  # one trace; a backward is two forwards
-            (3 if "gradients" in e.needs else 1) * likely[e.name] for e in made.chosen if e.counts))
-    )  # fmt: skip
+        made.seconds_a_row
+        * (
+            3
+            + made.weighing
+            + sum(  # one trace; a backward is two forwards
+                (3 if "gradients" in e.needs else 1) * likely[e.name] for e in made.chosen if e.counts
+            )
+        )
+    )
     orders = len(made.chosen) - 1 + made.draws
     assert made.draws == 20
     bins = len(set(bin_counts(len(made.x.units("word")))))

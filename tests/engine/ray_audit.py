@@ -43,9 +43,17 @@ def black_box(folder: Path, deadly: bool) -> Any:
 def audit(folder: Path, engine: str, deadly: bool = False, **more: Any) -> dict[str, bytes]:
     folder.mkdir()
     heedful.audit(
-        black_box(folder, deadly), TEXTS, methods=["occlusion", "lime"], metrics=["aopc"], out=folder / "run",
-        draws=3, shard=2, params={"lime": {"samples": 40}}, engine=engine, **more,
-    )  # fmt: skip
+        black_box(folder, deadly),
+        TEXTS,
+        methods=["occlusion", "lime"],
+        metrics=["aopc"],
+        out=folder / "run",
+        draws=3,
+        shard=2,
+        params={"lime": {"samples": 40}},
+        engine=engine,
+        **more,
+    )
     return files(folder / "run")
 
 

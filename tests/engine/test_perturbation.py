@@ -17,10 +17,16 @@ from heedful.modalities.operators import InputRow, checked, removed, swapped, un
 from heedful.models.passes import BudgetSpentError, RowCache, chunks, evaluate
 
 X = Encoded(
-    "a b c", (1, 10, 11, 12, 2), ("[", "a", "b", "c", "]"), ((0, 0), (0, 1), (2, 3), (4, 5), (0, 0)),
-    (True, False, False, False, True), (-1, 0, 1, 2, -1), ((0, 1), (2, 3), (4, 5)), (-1, 0, 0, 0, -1),
+    "a b c",
+    (1, 10, 11, 12, 2),
+    ("[", "a", "b", "c", "]"),
+    ((0, 0), (0, 1), (2, 3), (4, 5), (0, 0)),
+    (True, False, False, False, True),
+    (-1, 0, 1, 2, -1),
+    ((0, 1), (2, 3), (4, 5)),
+    (-1, 0, 0, 0, -1),
     type_ids=(0, 0, 0, 1, 1),
-)  # fmt: skip
+)
 
 
 def sums(chunk: list[InputRow]) -> Any:

@@ -100,8 +100,12 @@ def test_intervals_cover_the_enumerated_precision() -> None:
     """Chernoff bounds at level delta = 0.1 miss in at most 20 % of runs (both sides), usually far fewer."""
     rule = lambda words: len(words & {"a", "b", "c", "d", "e"}) >= 3  # noqa: E731
     words = ["a", "b", "c", "d", "e"]
-    exact = np.mean([rule({"a", *(w for w, k in zip(words[1:], kept, strict=True) if k)})
-                     for kept in product([0, 1], repeat=4)])  # fmt: skip
+    exact = np.mean(
+        [
+            rule({"a", *(w for w, k in zip(words[1:], kept, strict=True) if k)})
+            for kept in product([0, 1], repeat=4)
+        ]
+    )
     rng = np.random.default_rng(0)
     missed = 0
     for _ in range(200):

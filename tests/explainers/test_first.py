@@ -152,6 +152,9 @@ def test_random_is_standard_normal_by_unit(shared: Any, text: str) -> None:
 def test_signs_are_declared(shared: Any, text: str) -> None:
     cmp = heedful.explain(shared("bert").model, text, ["grad-l1", "grad-l2", "attention-avg", "grad-x-input"])
     assert {name: a.signed for name, a in cmp.items() if name != "random"} == {
-        "grad-l1": False, "grad-l2": False, "attention-avg": False, "grad-x-input": True,
-    }  # fmt: skip
+        "grad-l1": False,
+        "grad-l2": False,
+        "attention-avg": False,
+        "grad-x-input": True,
+    }
     assert all((cmp[name].scores >= 0).all() for name in ("grad-l1", "grad-l2", "attention-avg"))

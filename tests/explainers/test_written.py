@@ -336,9 +336,19 @@ def test_flow_of_what_was_written_is_at_least_its_rollout(shared: Any) -> None:
 # --- causal models: behind the text is in the text ---------------------------------------------------------
 
 ALIKE = (
-    "grad-l2", "grad-x-input", "integrated-gradients", "smoothgrad", "attention-avg", "attention-rollout",
-    "chefer", "value-zeroing", "occlusion", "kernel-shap", "lime", "random",
-)  # fmt: skip
+    "grad-l2",
+    "grad-x-input",
+    "integrated-gradients",
+    "smoothgrad",
+    "attention-avg",
+    "attention-rollout",
+    "chefer",
+    "value-zeroing",
+    "occlusion",
+    "kernel-shap",
+    "lime",
+    "random",
+)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])

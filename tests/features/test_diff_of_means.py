@@ -71,9 +71,19 @@ def test_what_is_taken_out_is_turned_round_and_features_add_up(bert: Any) -> Non
 
 @pytest.mark.parametrize(
     ("value", "out"),
-    [(0, True), (3, False), ("0x", True), ("5x", False), ("+2", False), ("-2", True), ("2x own", False),
-     ("0.5x own", True), ("1x own", False), ("+0", False)],
-)  # fmt: skip
+    [
+        (0, True),
+        (3, False),
+        ("0x", True),
+        ("5x", False),
+        ("+2", False),
+        ("-2", True),
+        ("2x own", False),
+        ("0.5x own", True),
+        ("1x own", False),
+        ("+0", False),
+    ],
+)
 def test_what_takes_a_feature_out(value: Any, out: bool) -> None:
     assert parse(1, value).takes_out is out
 

@@ -199,8 +199,12 @@ def test_kills_change_no_byte(tmp_path: Path) -> None:
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), "5"],
-        capture_output=True, text=True, env=quiet, timeout=900, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=quiet,
+        timeout=900,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     points, died = map(int, done.stdout.split())
     assert points > 50, "every call that settles something on disk was a place to die"
@@ -284,9 +288,14 @@ def test_memory_does_not_grow_with_the_texts(
     for times in (2, 2, 12):  # the first fills caches
         tracemalloc.start()
         heedful.harvest(
-            family.model, (text for _ in range(times) for text in TEXTS), "embed",
-            tmp_path / f"{len(peaks)}", context=16, batch_tokens=64, shard_rows=64,
-        )  # fmt: skip
+            family.model,
+            (text for _ in range(times) for text in TEXTS),
+            "embed",
+            tmp_path / f"{len(peaks)}",
+            context=16,
+            batch_tokens=64,
+            shard_rows=64,
+        )
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 2 * peaks[1], peaks

@@ -118,10 +118,19 @@ def test_no_key_no_header(server: Server, waits: list[float], monkeypatch: pytes
 
 @pytest.mark.parametrize(
     "trouble",
-    [(429, b"slow down", {}), (500, b"", {}), (503, b"busy", {}), b"not json", b"{}", b'{"choices": []}',
-     b'{"choices": [{"message": {"content": null}}]}', b"[1]", (0, b"", {})],
+    [
+        (429, b"slow down", {}),
+        (500, b"", {}),
+        (503, b"busy", {}),
+        b"not json",
+        b"{}",
+        b'{"choices": []}',
+        b'{"choices": [{"message": {"content": null}}]}',
+        b"[1]",
+        (0, b"", {}),
+    ],
     ids=["429", "500", "503", "no json", "empty", "no choice", "no text", "a list", "hung up"],
-)  # fmt: skip
+)
 def test_trouble_is_tried_again_with_longer_waits(server: Server, waits: list[float], trouble: Any):
     server.script = [trouble, trouble, good("at last")]
     assert endpoint(waits).ask(ASK, 5) == "at last"

@@ -90,8 +90,13 @@ def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPa
         kind: train._agreed(rows, resolve_settings(kind, 48, 96, 400), SingleWorker()) for kind in KINDS
     }
     assert {kind: each.k for kind, each in chosen.items()} == {
-        "relu": 8, "relu-tied": 8, "jumprelu": 8, "topk": 8, "batchtopk": 6, "matryoshka": 6
-    }  # fmt: skip
+        "relu": 8,
+        "relu-tied": 8,
+        "jumprelu": 8,
+        "topk": 8,
+        "batchtopk": 6,
+        "matryoshka": 6,
+    }
     assert chosen["batchtopk"].why.endswith("explain 90% of the variance, and a row has 5.6 of them")
 
 

@@ -163,8 +163,10 @@ def test_padded_classifiers_show_no_padding(shared: Shared):
     model = shared("bert").model
     sae = random_sae(32, 8, SITE)
     readings = read_features(model, sae, ["the cat sat", "hello world! the dog ran to the low house"], [0, 1])
-    tokens = sum(len(model.tokenizer(t, add_special_tokens=False).input_ids) for t in
-                 ["the cat sat", "hello world! the dog ran to the low house"])  # fmt: skip
+    tokens = sum(
+        len(model.tokenizer(t, add_special_tokens=False).input_ids)
+        for t in ["the cat sat", "hello world! the dog ran to the low house"]
+    )
     assert readings.features[0].tokens == tokens
     for r in readings:
         for s in (*r.top, *r.silent):

@@ -46,9 +46,15 @@ def swept(shared: Callable[[str], Any]) -> Sweep:
     vector = difference(model, SITE, ["the cat", "cat"], ["hello world", "a dog"])
     strengths = [0.5, "4", "1000x own", 80]
     return sweep(
-        model, random_sae(), PROMPTS, feature=3, strengths=strengths, baseline=vector, writing=FEW,
+        model,
+        random_sae(),
+        PROMPTS,
+        feature=3,
+        strengths=strengths,
+        baseline=vector,
+        writing=FEW,
         threshold=0.2,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart"])
@@ -162,18 +168,26 @@ def test_a_direction_with_a_score_of_ones_own(shared: Callable[[str], Any]) -> N
     model = shared("llama").model
     vector = difference(model, SITE, ["the cat"], ["a dog"])
     found = sweep(
-        model, vector, PROMPTS[:2], strengths=[1, 8.0], presence=lambda text: float(len(text)),
+        model,
+        vector,
+        PROMPTS[:2],
+        strengths=[1, 8.0],
+        presence=lambda text: float(len(text)),
         writing=Writing(5, "sample", (0, 1)),
-    )  # fmt: skip
+    )
     assert found.methods == ("direction", "random direction")
     assert found.of("direction")[1].size == pytest.approx(8 * vector.length, rel=1e-4)
     texts = found.of("direction")[0].texts
     assert [w.presence for w in texts] == [len(w.text) for w in texts]
     assert [(w.prompt, w.seed) for w in texts] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     again = sweep(
-        model, vector, PROMPTS[:2], strengths=[1, 8.0], presence=lambda text: float(len(text)),
+        model,
+        vector,
+        PROMPTS[:2],
+        strengths=[1, 8.0],
+        presence=lambda text: float(len(text)),
         writing=Writing(5, "sample", (0, 1)),
-    )  # fmt: skip
+    )
     assert again.to_dict() == found.to_dict()
 
 

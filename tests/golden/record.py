@@ -93,10 +93,13 @@ def _audit() -> dict[str, Any]:
     ]
     with TemporaryDirectory() as folder:
         audit = heedful.audit(
-            _model("zoo:sentiment"), texts, methods=["occlusion", "lime", "grad-x-input", "attention-avg"],
-            metrics=["comprehensiveness", "sufficiency", "plausibility", "compactness"], rationales=marks,
+            _model("zoo:sentiment"),
+            texts,
+            methods=["occlusion", "lime", "grad-x-input", "attention-avg"],
+            metrics=["comprehensiveness", "sufficiency", "plausibility", "compactness"],
+            rationales=marks,
             out=Path(folder) / "run",
-        )  # fmt: skip
+        )
         verdict = {
             each.method: _numbers([each.share, each.p, each.z, each.gap, each.better, each.may_be_best])
             for each in audit.verdict.methods

@@ -224,8 +224,15 @@ def test_an_encoder_without_a_head_loses_heads_too(tokenizer_of: Any) -> None:
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=220, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2)  # fmt: skip
+    config = BertConfig(
+        vocab_size=220,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+    )
     hf = BertModel(config).eval()
     model = heedful.load((hf, tokenizer_of("wordpiece")))
     x: Any = model.encode(TEXT)
@@ -316,9 +323,27 @@ def test_all_is_every_head_of_every_stack() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["2.0", "0.4", "cross:0.2", "decoder:0.0", "x", "1.", ".1", "1.x", "-1.0", "1.2.3", "", [], None,
-             1.5, (0, 1, 2), (0, -1), {}]
-)  # fmt: skip
+    "spec",
+    [
+        "2.0",
+        "0.4",
+        "cross:0.2",
+        "decoder:0.0",
+        "x",
+        "1.",
+        ".1",
+        "1.x",
+        "-1.0",
+        "1.2.3",
+        "",
+        [],
+        None,
+        1.5,
+        (0, 1, 2),
+        (0, -1),
+        {},
+    ],
+)
 def test_heads_that_are_not_there_are_refused_by_what_is(spec: Any) -> None:
     with pytest.raises(HeedfulError) as caught:
         ablate.named(spec, SHAPE)

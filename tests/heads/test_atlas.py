@@ -53,9 +53,16 @@ def albert(tokenizer: Any) -> Any:
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
     config = AlbertConfig(
-        vocab_size=220, embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
-        intermediate_size=64, max_position_embeddings=64, pad_token_id=3, initializer_range=0.2,
-    )  # fmt: skip
+        vocab_size=220,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        pad_token_id=3,
+        initializer_range=0.2,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return AlbertForSequenceClassification(config).eval(), tokenizer
@@ -145,9 +152,15 @@ def test_a_headless_encoder_shows_its_maps(tokenizer_of: Callable[[str], Any]) -
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
-        vocab_size=220, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=64, pad_token_id=3, initializer_range=0.2,
-    )  # fmt: skip
+        vocab_size=220,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        pad_token_id=3,
+        initializer_range=0.2,
+    )
     hf = BertModel(config).eval()
     atlas = heedful.attention((hf, tokenizer_of("wordpiece")), TEXT)
     types = torch.tensor([atlas.x.type_ids])
@@ -192,9 +205,15 @@ def mistral(tokenizer: Any, window: int | None, layers: int = 2) -> Any:
     from transformers import MistralConfig, MistralForCausalLM
 
     config = MistralConfig(
-        vocab_size=330, hidden_size=32, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=2, intermediate_size=64, max_position_embeddings=64, sliding_window=window,
-    )  # fmt: skip
+        vocab_size=330,
+        hidden_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        sliding_window=window,
+    )
     hf = MistralForCausalLM(config).eval()
     for layer in hf.model.layers:
         torch.nn.init.zeros_(layer.self_attn.q_proj.weight)
@@ -206,10 +225,21 @@ def modernbert(tokenizer: Any) -> Any:
     from transformers import ModernBertConfig, ModernBertForSequenceClassification
 
     config = ModernBertConfig(
-        vocab_size=220, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=64, local_attention=4, global_attn_every_n_layers=3, pad_token_id=3,
-        cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2, num_labels=2,
-    )  # fmt: skip
+        vocab_size=220,
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        local_attention=4,
+        global_attn_every_n_layers=3,
+        pad_token_id=3,
+        cls_token_id=1,
+        sep_token_id=2,
+        bos_token_id=1,
+        eos_token_id=2,
+        num_labels=2,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return ModernBertForSequenceClassification(config).eval(), tokenizer

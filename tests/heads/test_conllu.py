@@ -41,8 +41,14 @@ def test_words_spans_and_heads() -> None:
     assert [word.head for word in one.words] == [2, -1, 1, 4, 1, 4, 1]
     assert [word.relation for word in one.words][:3] == ["nsubj", "root", "advmod"]
     assert [one.text[slice(*one.span(i))] for i in range(7)] == [
-        "They", "don't", "don't", ",", "do", "they", "?",
-    ]  # fmt: skip
+        "They",
+        "don't",
+        "don't",
+        ",",
+        "do",
+        "they",
+        "?",
+    ]
     assert one.words[1].surface == one.words[2].surface == 1
     assert len(one.spans) == 6
     assert one.comments[0] == "# sent_id = 1"

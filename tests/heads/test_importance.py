@@ -17,8 +17,15 @@ from heedful.heads.ablation import ablate, gradient_importance, importance, task
 from heedful.heads.capture import answer_ids
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 
-TEXTS = ["the cat sat on the mat", "hello world", "a dog ran to the low house", "not bad at all", "good cat",
-         "the dog is lower", "hello cat"]  # fmt: skip
+TEXTS = [
+    "the cat sat on the mat",
+    "hello world",
+    "a dog ran to the low house",
+    "not bad at all",
+    "good cat",
+    "the dog is lower",
+    "hello cat",
+]
 KINDS = ["bert", "bert-multi", "bert-regression", "gpt2", "llama", "t5", "bart", "bart-classifier"]
 LABELS: dict[str, Any] = {
     "bert": ["positive", 0, "1", "NEGATIVE", 1, 0, 1],

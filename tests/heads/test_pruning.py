@@ -26,9 +26,16 @@ def small(tokenizer_of: Any) -> Any:
 
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        config = BertConfig(vocab_size=220, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-                            intermediate_size=32, max_position_embeddings=64, pad_token_id=3,
-                            initializer_range=0.6)  # fmt: skip
+        config = BertConfig(
+            vocab_size=220,
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=64,
+            pad_token_id=3,
+            initializer_range=0.6,
+        )
         hf = BertForSequenceClassification(config).eval()
     return heedful.load((hf, tokenizer_of("wordpiece")))
 

@@ -134,8 +134,11 @@ def test_a_parquet_file_damaged_in_the_middle_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(
         pa.table({"text": [f"{i * 7919} text" for i in range(2000)]}),
-        path, row_group_size=500, compression="snappy", use_dictionary=False,
-    )  # fmt: skip
+        path,
+        row_group_size=500,
+        compression="snappy",
+        use_dictionary=False,
+    )
     content = bytearray(path.read_bytes())
     middle = len(content) // 2
     content[middle : middle + 4000] = b"\xff" * 4000

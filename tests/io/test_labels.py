@@ -18,8 +18,18 @@ from heedful.heads.ablation.task_metrics import prepare
 from heedful.io.labels import is_missing, label_classes, label_index, label_indices
 
 NAMES = ["negative", "positive", "Mixed", "mixed"]
-TEXTS = ["a good film", "a bad film", "great fun", "dull and long", "not bad at all", "boring",
-         "a fine story", "weak acting", "I liked it", "poor"]  # fmt: skip
+TEXTS = [
+    "a good film",
+    "a bad film",
+    "great fun",
+    "dull and long",
+    "not bad at all",
+    "boring",
+    "a fine story",
+    "weak acting",
+    "I liked it",
+    "poor",
+]
 TRUTH = [1, 0, 1, 0, 1, 0, 1, 0, 1, 1]  # the last is wrong: every share of right answers tells labels apart
 SPELLINGS: dict[str, tuple[Any, Any]] = {  # (negative, positive)
     "names": ("negative", "positive"),
@@ -42,20 +52,55 @@ WRONG = ["good", "2", "1.5", -1, 0.5, "LABEL_2"]
 @pytest.mark.parametrize(
     ("value", "index"),
     [
-        ("negative", 0), ("POSITIVE", 1), ("Mixed", 2), ("mixed", 3), (" mixed\n", 3), (2, 2), ("3", 3),
-        ("3.0", 3), ("3.", 3), (1.0, 1), (np.int64(2), 2), (np.float32(2), 2), ("LABEL_2", 2), ("label 2", 2),
-        ("02", 2), ("٣", 3),
+        ("negative", 0),
+        ("POSITIVE", 1),
+        ("Mixed", 2),
+        ("mixed", 3),
+        (" mixed\n", 3),
+        (2, 2),
+        ("3", 3),
+        ("3.0", 3),
+        ("3.", 3),
+        (1.0, 1),
+        (np.int64(2), 2),
+        (np.float32(2), 2),
+        ("LABEL_2", 2),
+        ("label 2", 2),
+        ("02", 2),
+        ("٣", 3),
     ],
-)  # fmt: skip
+)
 def test_labels(value: Any, index: int) -> None:
     assert label_index(value, NAMES) == index
 
 
 @pytest.mark.parametrize(
     "value",
-    ["MIXED", "nope", "", "-1", "4", 4, -1, 1.5, "1.5", "1e0", True, "true", "²", "١٢", "--1", None, [1],
-     float("nan"), float("inf"), b"negative", "LABEL_4", "label_"],
-)  # fmt: skip
+    [
+        "MIXED",
+        "nope",
+        "",
+        "-1",
+        "4",
+        4,
+        -1,
+        1.5,
+        "1.5",
+        "1e0",
+        True,
+        "true",
+        "²",
+        "١٢",
+        "--1",
+        None,
+        [1],
+        float("nan"),
+        float("inf"),
+        b"negative",
+        "LABEL_4",
+        "label_",
+    ],
+)
 def test_wrong_labels_are_refused_with_a_list_of_the_right_ones(value: Any) -> None:
     with pytest.raises(HeedfulError, match="negative, positive, Mixed, mixed"):
         label_index(value, NAMES)

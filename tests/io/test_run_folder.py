@@ -85,8 +85,14 @@ def same(a: Comparison, b: Comparison) -> None:
     assert (a.model, a.settings, a.skipped, list(a)) == (b.model, b.settings, b.skipped, list(b))
     for one, two in zip(a.attributions, b.attributions, strict=True):
         assert (one.x, one.target, one.params, one.signed, one.base, one.cost, one.notes) == (
-            two.x, two.target, two.params, two.signed, two.base, two.cost, two.notes
-        )  # fmt: skip
+            two.x,
+            two.target,
+            two.params,
+            two.signed,
+            two.base,
+            two.cost,
+            two.notes,
+        )
         for name in ("scores", "output", "stderr"):
             first, second = getattr(one, name), getattr(two, name)
             assert (first is None) == (second is None)
@@ -120,10 +126,15 @@ def test_folder_round_trip_is_exact(tmp_path: Path, build: Callable[[], Comparis
 
 def example() -> Comparison:
     x = Encoded(
-        text="not bad", ids=(1, 5, 6, 7, 2), tokens=("[CLS]", "not", "ba", "##d", "[SEP]"),
-        offsets=((0, 0), (0, 3), (4, 6), (6, 7), (0, 0)), special=(True, False, False, False, True),
-        words=(-1, 0, 1, 1, -1), word_spans=((0, 3), (4, 7)), segments=(-1, 0, 0, 0, -1),
-    )  # fmt: skip
+        text="not bad",
+        ids=(1, 5, 6, 7, 2),
+        tokens=("[CLS]", "not", "ba", "##d", "[SEP]"),
+        offsets=((0, 0), (0, 3), (4, 6), (6, 7), (0, 0)),
+        special=(True, False, False, False, True),
+        words=(-1, 0, 1, 1, -1),
+        word_spans=((0, 3), (4, 7)),
+        segments=(-1, 0, 0, 0, -1),
+    )
     lime = Attribution(
         x, Target("class", 1, "good"), np.array([0.5, 1, 2, 3, 0]), "lime", stderr=np.full(5, 0.1)
     )
@@ -137,9 +148,15 @@ def test_parquet_has_a_row_for_each_method_and_token(tmp_path: Path) -> None:
     rows = pq.read_table(save(example(), tmp_path) / "scores.parquet").to_pylist()
     assert len(rows) == 10
     assert rows[3] == {
-        "method": "lime", "position": 3, "token": "##d", "word": 1,
-        "start": 6, "end": 7, "score": 3.0, "stderr": 0.1,
-    }  # fmt: skip
+        "method": "lime",
+        "position": 3,
+        "token": "##d",
+        "word": 1,
+        "start": 6,
+        "end": 7,
+        "score": 3.0,
+        "stderr": 0.1,
+    }
     assert rows[5]["method"] == "random"
     assert rows[5]["stderr"] is None
 

@@ -28,9 +28,15 @@ def test_a_sentence_translated_by_hand() -> None:
     assert " ".join(pair.source) == "the red dogs saw the goose near the old king today"
     s, of = WORDS.stems, [toy.GENDERS[WORDS.gender[noun]] for noun in ("dog", "king")]
     assert pair.target == (
-        s["today"], s["dog"] + "i", s["red"] + of[0], s["king"] + "l", s["old"] + of[1], s["near"],
-        s["goose"] + "m", s["saw"] + "nt",
-    )  # fmt: skip
+        s["today"],
+        s["dog"] + "i",
+        s["red"] + of[0],
+        s["king"] + "l",
+        s["old"] + of[1],
+        s["near"],
+        s["goose"] + "m",
+        s["saw"] + "nt",
+    )
     assert pair.links == (10, 2, 1, 9, 8, 6, 5, 3)
     assert pair.forms == (10, 2, 2, 6, 9, 6, 5, 2)
     short = toy.translate(WORDS, groups, "met", None, None)
@@ -146,10 +152,13 @@ def test_training_stops_when_it_translates_and_repeats_itself() -> None:
 
 
 GOOD = {
-    "attention, mean": (0.9, 0.1, 0.9, 0.1), "attention-rollout": (0.6, 0.4, 0.7, 0.1),
-    "chefer": (0.8, 0.2, 0.9, 0.1), "removal": (0.95, 0.025, 0.97, 0.5), "diagonal": (0.1, 0.9, 0.3, 0.1),
+    "attention, mean": (0.9, 0.1, 0.9, 0.1),
+    "attention-rollout": (0.6, 0.4, 0.7, 0.1),
+    "chefer": (0.8, 0.2, 0.9, 0.1),
+    "removal": (0.95, 0.025, 0.97, 0.5),
+    "diagonal": (0.1, 0.9, 0.3, 0.1),
     "random": (0.12, 0.87, 0.3, 0.12),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,14 @@ def test_the_page_runs_nothing_and_shows_what_was_told(planted: None) -> None:
 def test_numbers_as_they_are_read() -> None:
     shown = lab_terminal.shown
     assert [shown(v) for v in (0.123456, -1.5, 12345, 12345.6, None, "x", 2)] == [
-        "0.123", "−1.5", "12,345", "12,346", "–", "x", "2",
-    ]  # fmt: skip
+        "0.123",
+        "−1.5",
+        "12,345",
+        "12,346",
+        "–",
+        "x",
+        "2",
+    ]
     claim = Claim("s", 0.5, True, (0.4, 0.6), 0.1, "chance")
     assert lab_terminal.number(claim) == "0.5 (0.4 to 0.6); chance 0.1"
 

@@ -23,11 +23,27 @@ QUIET = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 # Ten seconds and more per seed: of these the quick suite runs one seed, the slow one both.
 EXPENSIVE = {
-    "alignment", "anchors-theory", "choose-the-classifier", "decoding", "disagreement", "dyck", "errata",
-    "exact-shapley", "gold-features", "head-pruning", "histogram", "lime-theorem", "monosemanticity",
-    "not-explanation", "not-not-explanation", "roar", "sanity-checks", "solu", "superposition",
+    "alignment",
+    "anchors-theory",
+    "choose-the-classifier",
+    "decoding",
+    "disagreement",
+    "dyck",
+    "errata",
+    "exact-shapley",
+    "gold-features",
+    "head-pruning",
+    "histogram",
+    "lime-theorem",
+    "monosemanticity",
+    "not-explanation",
+    "not-not-explanation",
+    "roar",
+    "sanity-checks",
+    "solu",
+    "superposition",
     "supporting-fact",
-}  # fmt: skip
+}
 
 # Half a minute and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
 LONGEST = {"errata", "histogram", "monosemanticity", "not-explanation", "sanity-checks", "solu"}
@@ -87,8 +103,29 @@ def test_an_expensive_lab_holds(name: str) -> None:
 
 def test_the_labs_of_the_course_are_all_there() -> None:
     assert set(labs()) >= {
-        "attention-by-hand", "bpe", "decoding", "gradient-theorem", "lime-theorem", "exact-shapley",
-        "anchors-theory", "disagreement", "histogram", "dyck", "not-explanation", "not-not-explanation",
-        "head-pruning", "gold-features", "sensitivity", "roar", "sanity-checks", "superposition", "solu",
-        "monosemanticity", "bias", "choose-the-classifier", "errata", "alignment", "supporting-fact",
-    }  # fmt: skip
+        "attention-by-hand",
+        "bpe",
+        "decoding",
+        "gradient-theorem",
+        "lime-theorem",
+        "exact-shapley",
+        "anchors-theory",
+        "disagreement",
+        "histogram",
+        "dyck",
+        "not-explanation",
+        "not-not-explanation",
+        "head-pruning",
+        "gold-features",
+        "sensitivity",
+        "roar",
+        "sanity-checks",
+        "superposition",
+        "solu",
+        "monosemanticity",
+        "bias",
+        "choose-the-classifier",
+        "errata",
+        "alignment",
+        "supporting-fact",
+    }

@@ -22,9 +22,19 @@ from heedful.nn.blocks import MLP
 
 TEXT = "the cat sat on the mat"
 RECOGNISED = {
-    "bert": 4, "mean-pool": 4, "distilbert": 4, "roberta": 4, "gpt2": 4, "gpt2-classifier": 4, "llama": 4,
-    "llama-classifier": 4, "bart": 4, "bart-classifier": 4, "t5": 2, "t5-classifier": 2,
-}  # fmt: skip
+    "bert": 4,
+    "mean-pool": 4,
+    "distilbert": 4,
+    "roberta": 4,
+    "gpt2": 4,
+    "gpt2-classifier": 4,
+    "llama": 4,
+    "llama-classifier": 4,
+    "bart": 4,
+    "bart-classifier": 4,
+    "t5": 2,
+    "t5-classifier": 2,
+}
 
 
 def draw() -> torch.Generator:

@@ -11,8 +11,16 @@ from heedful.metrics import faithfulness as f
 from heedful.metrics.faithfulness import Ends, Probe
 
 Game = Callable[[np.ndarray], np.ndarray]
-METRICS = (f.comprehensiveness, f.sufficiency, f.aopc, f.insertion, f.monotonicity, f.non_sensitivity,
-           f.effective_complexity, f.infidelity)  # fmt: skip
+METRICS = (
+    f.comprehensiveness,
+    f.sufficiency,
+    f.aopc,
+    f.insertion,
+    f.monotonicity,
+    f.non_sensitivity,
+    f.effective_complexity,
+    f.infidelity,
+)
 
 
 def value(metric: Callable[..., Probe], scores: list[float], game: Game, seed: int = 0) -> float:
@@ -89,9 +97,14 @@ def test_infidelity_is_captums() -> None:
         return gone, inputs - gone
 
     theirs = infidelity(
-        game, perturb, torch.ones(1, 4, dtype=torch.float64), scores, n_perturb_samples=len(gone),
-        max_examples_per_batch=len(gone), normalize=True,
-    )  # fmt: skip
+        game,
+        perturb,
+        torch.ones(1, 4, dtype=torch.float64),
+        scores,
+        n_perturb_samples=len(gone),
+        max_examples_per_batch=len(gone),
+        normalize=True,
+    )
     full, values = game(torch.ones(1, 4).double())[0], game(1 - gone)
     mean_square = float(((full - values) ** 2).mean())
     ours = value(f.infidelity, scores[0].tolist(), lambda keep: game(torch.tensor(keep).double()).numpy())

@@ -137,9 +137,12 @@ def test_max_sensitivity_is_captums() -> None:
         return (grad_x_input(inputs[0] if isinstance(inputs, tuple) else inputs),)
 
     theirs = sensitivity_max(
-        explained, x, perturb_func=lambda inputs: inputs + moves,
-        n_perturb_samples=10, max_examples_per_batch=10,
-    )  # fmt: skip
+        explained,
+        x,
+        perturb_func=lambda inputs: inputs + moves,
+        n_perturb_samples=10,
+        max_examples_per_batch=10,
+    )
     here = grad_x_input(x)[0].double().numpy()
     others = grad_x_input(x + moves).double().numpy()
     assert r.largest_change(here, others) == pytest.approx(float(theirs), rel=1e-5)
@@ -162,15 +165,27 @@ def test_both_are_quantus() -> None:
 
         return one
 
-    settings = {"nr_samples": 10, "abs": False, "normalise": False,
-                "return_nan_when_prediction_changes": False,
-                "disable_warnings": True, "display_progressbar": False,
-                "return_aggregate": False}  # fmt: skip
+    settings = {
+        "nr_samples": 10,
+        "abs": False,
+        "normalise": False,
+        "return_nan_when_prediction_changes": False,
+        "disable_warnings": True,
+        "display_progressbar": False,
+        "return_aggregate": False,
+    }
     here = grad_x_input(x).flatten().double().numpy()
     others = grad_x_input(x + moves).reshape(10, 6).double().numpy()
     distances = moves.reshape(10, 6).norm(dim=1).double().numpy()
-    ask = {"model": Bent(), "x_batch": x.numpy(), "y_batch": np.array([0]), "a_batch": None,
-           "explain_func": explained, "device": "cpu", "channel_first": True}  # fmt: skip
+    ask = {
+        "model": Bent(),
+        "x_batch": x.numpy(),
+        "y_batch": np.array([0]),
+        "a_batch": None,
+        "explain_func": explained,
+        "device": "cpu",
+        "channel_first": True,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lipschitz = quantus.LocalLipschitzEstimate(perturb_func=perturb([0]), **settings)(**ask)

@@ -49,8 +49,12 @@ def test_layers_by_name(shared: Any) -> None:
         "classifier",
     ]
     assert list(s.layers_of(shared("gpt2").hf)) == [
-        "transformer.wte", "transformer.wpe", "transformer.h.0", "transformer.h.1", "transformer.ln_f",
-    ]  # fmt: skip
+        "transformer.wte",
+        "transformer.wpe",
+        "transformer.h.0",
+        "transformer.h.1",
+        "transformer.ln_f",
+    ]
     model = heedful.load("zoo:one-layer")
     assert list(s.layers_of(model.module)) == ["token", "query", "key", "value", "readout"]  # type: ignore[arg-type]
     t5 = list(s.layers_of(shared("t5").hf))
@@ -80,8 +84,12 @@ def test_the_curve_goes_from_the_top_down_and_leaves_the_model_alone(mode: str, 
     curve = s.randomisation_curve(subject_of(model, "grad-x-input"), mode)
     assert not changes(before, noticed(model.module))
     assert [stage.name for stage in curve] == [
-        "classifier", "bert.pooler", "bert.encoder.layer.1", "bert.encoder.layer.0", "bert.embeddings",
-    ]  # fmt: skip
+        "classifier",
+        "bert.pooler",
+        "bert.encoder.layer.1",
+        "bert.encoder.layer.0",
+        "bert.embeddings",
+    ]
     assert curve == s.randomisation_curve(subject_of(model, "grad-x-input"), mode)
     assert curve != s.randomisation_curve(subject_of(model, "grad-x-input"), mode, seed=1)
 
@@ -172,8 +180,21 @@ def test_the_correlation_is_quantus() -> None:
 # --- labels ------------------------------------------------------------------------------------------------
 
 FILLER = (
-    "we", "saw", "this", "in", "the", "old", "hall", "with", "many", "other", "people", "on", "long", "day",
-)  # fmt: skip
+    "we",
+    "saw",
+    "this",
+    "in",
+    "the",
+    "old",
+    "hall",
+    "with",
+    "many",
+    "other",
+    "people",
+    "on",
+    "long",
+    "day",
+)
 
 
 @cache

@@ -134,10 +134,12 @@ def test_an_interval_covers_the_truth() -> None:
 def test_a_verdict_reads_each_metric_the_right_way_up(metric: str, sign: float) -> None:
     rng = np.random.default_rng(0)
     texts = [
-        [score(sign * (3 + rng.normal()), 0.0, 5.0 * sign, "good", metric),
-         score(sign * rng.normal(), 0.0, 5.0 * sign, "poor", metric)]
+        [
+            score(sign * (3 + rng.normal()), 0.0, 5.0 * sign, "good", metric),
+            score(sign * rng.normal(), 0.0, 5.0 * sign, "poor", metric),
+        ]
         for _ in range(40)
-    ]  # fmt: skip
+    ]
     found = judge(pools_of(texts, ["good", "poor"], ["mask"]))
     assert found.better == ["good"]
     assert found.not_shown == ["poor"]

@@ -345,13 +345,18 @@ def test_the_command_line_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_windows_keep_what_any_piece_was_fitted_by(tmp_path: Any) -> None:
     model = load("zoo:one-layer")
     found = heedful.explain(
-        model, "good food " * 140, ["occlusion", "grad-l2"], long="window",
+        model,
+        "good food " * 140,
+        ["occlusion", "grad-l2"],
+        long="window",
         params={"occlusion": {"operator": "swap"}},
-    )  # fmt: skip
+    )
     assert any("windows" in note for note in found.x.notes)
     assert found["occlusion"].fitted_by == ("swap",)
     found.save(tmp_path / "run")
     again = heedful.Comparison.load(tmp_path / "run")
     assert {item.method: item.fitted_by for item in again.attributions} == {
-        "occlusion": ("swap",), "grad-l2": (), "random": (),
-    }  # fmt: skip
+        "occlusion": ("swap",),
+        "grad-l2": (),
+        "random": (),
+    }

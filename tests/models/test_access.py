@@ -25,18 +25,24 @@ PATHS = {
     "gpt2-classifier": ("transformer.h.{L}", "attn.c_proj", "mlp.c_proj", "mlp.c_proj"),
     "llama": ("model.layers.{L}", "self_attn.o_proj", "mlp", "mlp.down_proj"),
     "t5": (
-        "encoder.block.{L}", "layer.0.SelfAttention.o", "layer.1.DenseReluDense", "layer.1.DenseReluDense.wo",
+        "encoder.block.{L}",
+        "layer.0.SelfAttention.o",
+        "layer.1.DenseReluDense",
+        "layer.1.DenseReluDense.wo",
     ),
     "bart": ("model.encoder.layers.{L}", "self_attn.out_proj", "fc2", "fc2"),
     "bart-classifier": ("model.encoder.layers.{L}", "self_attn.out_proj", "fc2", "fc2"),
-}  # fmt: skip
+}
 DECODERS = {  # family -> (block, attention, attention to the encoder, MLP, its last linear layer)
     "t5": (
-        "decoder.block.{L}", "layer.0.SelfAttention.o", "layer.1.EncDecAttention.o",
-        "layer.2.DenseReluDense", "layer.2.DenseReluDense.wo",
+        "decoder.block.{L}",
+        "layer.0.SelfAttention.o",
+        "layer.1.EncDecAttention.o",
+        "layer.2.DenseReluDense",
+        "layer.2.DenseReluDense.wo",
     ),
     "bart": ("model.decoder.layers.{L}", "self_attn.out_proj", "encoder_attn.out_proj", "fc2", "fc2"),
-}  # fmt: skip
+}
 PRE_NORM = ("gpt2", "llama", "t5")
 
 
@@ -290,9 +296,16 @@ def test_layers_that_share_a_module_are_told_apart(tokenizer_of: Any) -> None:
 
     torch.manual_seed(0)
     config = AlbertConfig(
-        vocab_size=220, embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
-        intermediate_size=64, max_position_embeddings=64, pad_token_id=3, initializer_range=0.2,
-    )  # fmt: skip
+        vocab_size=220,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        pad_token_id=3,
+        initializer_range=0.2,
+    )
     albert = AlbertForSequenceClassification(config).eval()
     model = heedful.load((albert, tokenizer_of("wordpiece")))
     ids = torch.tensor([model.encode("the cat sat").ids])
@@ -311,9 +324,15 @@ def others(tokenizer_of: Any) -> dict[str, tuple[Any, Any]]:
     import transformers as hf
 
     small = {
-        "vocab_size": 330, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "intermediate_size": 64, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 0,
-    }  # fmt: skip
+        "vocab_size": 330,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
     sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
     few = {key: small[key] for key in (*sizes, "bos_token_id", "eos_token_id")}
     grouped = small | {"num_key_value_heads": 2}
@@ -321,7 +340,9 @@ def others(tokenizer_of: Any) -> dict[str, tuple[Any, Any]]:
     built: dict[str, tuple[Any, Any, Any]] = {
         "neox": (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**small), ("attention", "mlp", "mlp.dense_4h_to_h")),
         "falcon": (
-            hf.FalconForCausalLM, hf.FalconConfig(**few), ("self_attention", "mlp", "mlp.dense_4h_to_h"),
+            hf.FalconForCausalLM,
+            hf.FalconConfig(**few),
+            ("self_attention", "mlp", "mlp.dense_4h_to_h"),
         ),
         "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config(**grouped, head_dim=8), inner),
         "mixtral": (
@@ -330,9 +351,11 @@ def others(tokenizer_of: Any) -> dict[str, tuple[Any, Any]]:
             ("self_attn", "mlp", None),
         ),
         "granite": (
-            hf.GraniteForCausalLM, hf.GraniteConfig(**grouped, residual_multiplier=0.3), (None, None, None),
+            hf.GraniteForCausalLM,
+            hf.GraniteConfig(**grouped, residual_multiplier=0.3),
+            (None, None, None),
         ),
-    }  # fmt: skip
+    }
     torch.manual_seed(0)
     return {
         name: (heedful.load((cls(config).eval(), tokenizer_of("byte-level"))), names)

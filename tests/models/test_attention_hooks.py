@@ -155,9 +155,16 @@ def test_layers_that_share_a_module_are_told_apart(tokenizer_of: Any) -> None:
 
     torch.manual_seed(0)
     config = AlbertConfig(
-        vocab_size=220, embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
-        intermediate_size=64, max_position_embeddings=64, pad_token_id=3, initializer_range=0.2,
-    )  # fmt: skip
+        vocab_size=220,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        pad_token_id=3,
+        initializer_range=0.2,
+    )
     model = heedful.load((AlbertForSequenceClassification(config).eval(), tokenizer_of("wordpiece")))
     sites: list[Site] = []
     for _ in range(2):

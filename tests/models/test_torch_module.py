@@ -170,8 +170,12 @@ def test_the_module_is_left_untouched(tokenizer: Any) -> None:
         [list(vars(m)) for m in module.modules()],
         [list(m._forward_hooks) for m in module.modules()],
     )
-    heedful.explain((module, tokenizer), "the cat sat", ["occlusion", "grad-l2", "attention-avg"],
-                    params={"occlusion": {"operator": "mean"}})  # fmt: skip
+    heedful.explain(
+        (module, tokenizer),
+        "the cat sat",
+        ["occlusion", "grad-l2", "attention-avg"],
+        params={"occlusion": {"operator": "mean"}},
+    )
     assert module.training
     assert [list(vars(m)) for m in module.modules()] == keys
     assert [list(m._forward_hooks) for m in module.modules()] == hooks

@@ -16,9 +16,14 @@ from heedful.core.errors import HeedfulError
 from heedful.models.load import load
 
 HOOKS = [
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs",
-]  # fmt: skip
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+]
 FAMILIES = ["bert", "mean-pool", "gpt2", "gpt2-classifier", "llama", "t5", "bart", "bart-classifier"]
 
 

@@ -120,8 +120,14 @@ def test_encoder_without_a_head_is_refused_in_a_sentence(model: heedful.core.mod
 
 
 CHECKED = (
-    "grad-x-input", "integrated-gradients", "attention-rollout", "chefer", "chefer-lrp", "occlusion", "lime",
-)  # fmt: skip
+    "grad-x-input",
+    "integrated-gradients",
+    "attention-rollout",
+    "chefer",
+    "chefer-lrp",
+    "occlusion",
+    "lime",
+)
 
 
 @pytest.mark.parametrize("name", CHECKED)

@@ -15,9 +15,16 @@ from typing import Any
 from tests.browsers import CHROMIUM
 
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-    "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+)
 
 
 class Page:
@@ -125,8 +132,11 @@ def chromium(folder: Path) -> Iterator[Page]:
 
     process = subprocess.Popen(
         [CHROMIUM, *FLAGS, f"--user-data-dir={folder}"],
-        preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        preexec_fn=pipes,
+        close_fds=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     os.close(to_read)
     os.close(to_write)
     try:

@@ -73,10 +73,23 @@ def audit() -> Any:
     errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
     return Audit(
-        Path("run"), [evidence(m) for m in methods], said, 23, 20, {"asked": 100, "run": 50, "naive": 400},
-        copies=2, labelled=20, right=15, unknown=1, unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
-        errors=errors, failed={EVIL: 1}, silent=(EVIL,), better={EVIL: "high"}, made=made,
-    )  # fmt: skip
+        Path("run"),
+        [evidence(m) for m in methods],
+        said,
+        23,
+        20,
+        {"asked": 100, "run": 50, "naive": 400},
+        copies=2,
+        labelled=20,
+        right=15,
+        unknown=1,
+        unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
+        errors=errors,
+        failed={EVIL: 1},
+        silent=(EVIL,),
+        better={EVIL: "high"},
+        made=made,
+    )
 
 
 def trial() -> Any:
@@ -116,9 +129,16 @@ def features() -> Any:
     def one(number: int, fired: int) -> Any:
         counts = (fired, 0, 3) if fired else ()
         reading = Reading(
-            number, fired, 900, (snippet,) * bool(fired), (Quantile(0.0, 1.0, (snippet,)),) * bool(fired),
-            (snippet,), (snippet,), counts, (0.0, 1.0, 2.0, 3.0) if fired else (),
-        )  # fmt: skip
+            number,
+            fired,
+            900,
+            (snippet,) * bool(fired),
+            (Quantile(0.0, 1.0, (snippet,)),) * bool(fired),
+            (snippet,),
+            (snippet,),
+            counts,
+            (0.0, 1.0, 2.0, 3.0) if fired else (),
+        )
         return Page(reading, effects, Neighbours((3, 5), (0.4, 0.2), 0.3), 1.0, said, (snippet,))
 
     pages = (one(3, 40), one(5, 0))
@@ -163,7 +183,7 @@ def lab() -> Any:
         scatter([Series(EVIL, [(0.0, 1.0), (1.0, 2.0)], True), Series("b", [(0.5, 0.5)])], EVIL, EVIL, EVIL),
         heat([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]], EVIL)], EVIL),
         arrows([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]])], EVIL),
-    ]  # fmt: skip
+    ]
     parts = [
         Paragraph(EVIL),
         Table(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),

@@ -241,8 +241,13 @@ def test_sentences_are_plain_and_their_numbers_stand_below(make: Make) -> None:
 
 def test_a_probability_is_never_rounded_to_certainty() -> None:
     assert [percent(p) for p in (0.99999, 0.999, 0.5, 1e-9, 0.0, 1.0)] == [
-        "> 99.9 %", "99.9 %", "50.0 %", "< 0.1 %", "0.0 %", "100.0 %",
-    ]  # fmt: skip
+        "> 99.9 %",
+        "99.9 %",
+        "50.0 %",
+        "< 0.1 %",
+        "0.0 %",
+        "100.0 %",
+    ]
 
 
 def test_regression_is_not_shown_as_a_probability(make: Make) -> None:

@@ -240,8 +240,11 @@ def test_a_cell_in_a_sandbox_is_shaded_by_score(
         for _ in range(40):  # a frame is painted when it is: on a busy machine after the page is ready
             browser.shot(shot := tmp_path / "shot.png")
             pixels = {rgb for _, rgb in Image.open(shot).convert("RGB").getcolors(1 << 24)}
-            near = [each for each in wanted if any(max(abs(a - b) for a, b in zip(each, p, strict=True)) <= 1
-                                                   for p in pixels)]  # fmt: skip
+            near = [
+                each
+                for each in wanted
+                if any(max(abs(a - b) for a, b in zip(each, p, strict=True)) <= 1 for p in pixels)
+            ]
             if len(near) == len(wanted):
                 break
             time.sleep(0.25)

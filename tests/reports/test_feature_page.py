@@ -24,9 +24,15 @@ EVIL = "<script>alert(1)</script> & \u202e the cat sat"
 def pages(shared: Callable[[str], Any]) -> FeaturePages:
     llama = shared("llama").model
     return feature_pages(
-        llama, on_tokens(llama, ["cat", "▁the▁", "mat"], extra=2), [*TEXTS, EVIL], range(5), own=[EVIL],
-        context=32, examples=4, quantiles=4,
-    )  # fmt: skip
+        llama,
+        on_tokens(llama, ["cat", "▁the▁", "mat"], extra=2),
+        [*TEXTS, EVIL],
+        range(5),
+        own=[EVIL],
+        context=32,
+        examples=4,
+        quantiles=4,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +78,18 @@ def test_everything_asked_for_is_there(text: str, pages: FeaturePages):
     for one in pages:
         assert f'id="feature-{one.feature}"' in text
         assert f'href="#feature-{one.feature}"' in text
-    for title in ("How strongly", "What it does to the answer", "Without it", "Nearest features",
-                  "Is that what it means?", "Strongest examples", "Examples of every strength",
-                  "Your own text", "Test your own text", "How this was made"):  # fmt: skip
+    for title in (
+        "How strongly",
+        "What it does to the answer",
+        "Without it",
+        "Nearest features",
+        "Is that what it means?",
+        "Strongest examples",
+        "Examples of every strength",
+        "Your own text",
+        "Test your own text",
+        "How this was made",
+    ):
         assert title in text, title
     assert "control" in text
     assert text.count('class="plot histogram"') == sum(one.reading.fired > 0 for one in pages)

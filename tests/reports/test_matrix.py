@@ -13,8 +13,14 @@ def test_cells_names_and_outlines() -> None:
     one = Matrix("a", [[0.0, 0.5, 1.0], [2.0, -1.0, 0.25]], ["x<y", "zz"], ["p", "q", "r & s"], [(1, 2)])
     svg = matrices([one, Matrix("b", [[1.0]], ["u"], ["v"])], "two maps")
     assert re.findall(r'cell pos"[^>]*fill-opacity="([\d.]+)"', svg) == [
-        "0.000", "0.500", "1.000", "1.000", "0.000", "0.250", "1.000",
-    ]  # fmt: skip
+        "0.000",
+        "0.500",
+        "1.000",
+        "1.000",
+        "0.000",
+        "0.250",
+        "1.000",
+    ]
     assert svg.count('class="path s1"') == 1
     cells = re.findall(r'class="(cell pos|path s1)" x="([\d.]+)" y="([\d.]+)"', svg)
     assert cells[6][1:] == cells[5][1:], "the outline is that of row 1, column 2"

@@ -66,10 +66,22 @@ def plain() -> dict[str, Callable[[], Any]]:
     unit = Unit(evil, "self", 0, 1, {"loss": drop}, 0.1, None)
     names = inspect.signature(Importance).parameters
     given: dict[str, Any] = {
-        "model": evil, "kind": "classifier", "how": "zero", "level": "head", "metric": "loss",
-        "metrics": ("loss",), "about": evil, "texts": 9, "rows": 3, "seed": 0, "base": {"loss": 0.5},
-        "chance": {"loss": 0.7}, "units": (unit,), "references": (), "agreement": 0.5,
-    }  # fmt: skip
+        "model": evil,
+        "kind": "classifier",
+        "how": "zero",
+        "level": "head",
+        "metric": "loss",
+        "metrics": ("loss",),
+        "about": evil,
+        "texts": 9,
+        "rows": 3,
+        "seed": 0,
+        "base": {"loss": 0.5},
+        "chance": {"loss": 0.7},
+        "units": (unit,),
+        "references": (),
+        "agreement": 0.5,
+    }
     return {
         "evidence": lambda: every.evidence(evil),
         "verdict": lambda: every.audit().verdict,
@@ -83,7 +95,7 @@ def plain() -> dict[str, Callable[[], Any]]:
         "splitting": every.splitting,
         "readings": lambda: every.features().readings,
         "interpretation": lambda: every.features().pages[0].interpretation,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", [*plain(), *every.KINDS])

@@ -26,8 +26,13 @@ Open = Callable[..., Visit]
 
 def taken(visit: Open, folder: Path, lm: str = "zoo:lm", feature: int | None = None) -> Iterator[Path]:
     """Every picture, as a file."""
-    for name, picture in (("methods", methods), ("dark", dark), ("narrow", narrow), ("try", trying),
-                          ("attention", attention)):  # fmt: skip
+    for name, picture in (
+        ("methods", methods),
+        ("dark", dark),
+        ("narrow", narrow),
+        ("try", trying),
+        ("attention", attention),
+    ):
         yield kept(picture(visit), folder / f"serve-{name}.png")
     yield kept(features(visit, lm, feature), folder / "serve-features.png")
 

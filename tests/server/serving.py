@@ -26,9 +26,12 @@ def random_dictionary(model: Any, features: int = 48, site: str = "blocks.0.resi
     rows = torch.nn.functional.normalize(torch.randn(features, d, generator=draw), dim=1)
     source = {"site": site, "name": model.name}
     sae = SAE(
-        Config("relu", d, features, source=source), rows.T.clone(), torch.zeros(features), rows.clone(),
+        Config("relu", d, features, source=source),
+        rows.T.clone(),
+        torch.zeros(features),
+        rows.clone(),
         torch.zeros(d),
-    )  # fmt: skip
+    )
     return with_maxima(sae, torch.full((features,), 2.0))
 
 

@@ -124,11 +124,18 @@ def told(tally: Tally, seconds: float) -> dict[str, float]:
     first, last = (statistics.mean(part) for part in (tally.waiting[:third], tally.waiting[-third:]))
     times = sorted(tally.seconds)
     return {
-        "questions": len(times), "a second": len(times) / seconds, "jobs": tally.jobs,
-        "events": tally.events, "errors": len(tally.errors), "median seconds": statistics.median(times),
-        "95 % within": times[int(0.95 * len(times))], "slowest": times[-1],
-        "waiting, first third": first, "waiting, last third": last, "asked late by": tally.tardy,
-    }  # fmt: skip
+        "questions": len(times),
+        "a second": len(times) / seconds,
+        "jobs": tally.jobs,
+        "events": tally.events,
+        "errors": len(tally.errors),
+        "median seconds": statistics.median(times),
+        "95 % within": times[int(0.95 * len(times))],
+        "slowest": times[-1],
+        "waiting, first third": first,
+        "waiting, last third": last,
+        "asked late by": tally.tardy,
+    }
 
 
 def wrong(numbers: dict[str, float]) -> list[str]:

@@ -71,9 +71,13 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.S
 
 @pytest.mark.parametrize("kind", ["attention", "feature", "steer"])
 def test_heedful_report_opens_what_the_page_stored(
-    client: httpx.Client, tiny: Any, house: app.ServerState, tmp_path: Path, kind: str,
+    client: httpx.Client,
+    tiny: Any,
+    house: app.ServerState,
+    tmp_path: Path,
+    kind: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """The same file as the page saves, and its numbers as one document; what is damaged is told."""
     from heedful.cli.main import main
 
@@ -143,8 +147,10 @@ def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.Ser
     data = json.loads(file.read_text(encoding="utf-8"))
     data["about"] = data["model"] = data["site"] = "<img src=x onerror=alert(1)>"
     file.write_text(json.dumps(data), encoding="utf-8")
-    for found in (client.get(f"/api/runs/{job['run']}").json()["html"],
-                  client.get(f"/api/runs/{job['run']}/report").text):  # fmt: skip
+    for found in (
+        client.get(f"/api/runs/{job['run']}").json()["html"],
+        client.get(f"/api/runs/{job['run']}/report").text,
+    ):
         assert "<img src=x" not in found
         assert "&lt;img src=x" in found
 

@@ -80,8 +80,12 @@ def test_gross_changes_are_seen(picture: Path, tmp_path: Path) -> None:
     half = image.copy()
     ImageDraw.Draw(half).rectangle((image.width // 2, 0, *image.size), fill=background(image))
     paler = Image.blend(image, Image.new("RGB", image.size, background(image)), 0.7)
-    changed = (Image.new("RGB", image.size, background(image)), half, paler,
-               image.transpose(Image.Transpose.FLIP_TOP_BOTTOM))  # fmt: skip
+    changed = (
+        Image.new("RGB", image.size, background(image)),
+        half,
+        paler,
+        image.transpose(Image.Transpose.FLIP_TOP_BOTTOM),
+    )
     for number, each in enumerate(changed):
         each.save(other := tmp_path / f"{number}.png")
         assert not alike(other, picture), (number, differ(other, picture))

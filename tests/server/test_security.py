@@ -107,9 +107,17 @@ def test_the_page_holds_nothing_inline(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/asks.py", "/static//etc/passwd",
-     "/api/runs/..%2f..%2fetc%2fpasswd", "/api/runs/../../etc/passwd/report", "/etc/passwd", "/static/"],
-)  # fmt: skip
+    [
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/asks.py",
+        "/static//etc/passwd",
+        "/api/runs/..%2f..%2fetc%2fpasswd",
+        "/api/runs/../../etc/passwd/report",
+        "/etc/passwd",
+        "/static/",
+    ],
+)
 def test_paths_open_nothing(client: httpx.Client, place: str) -> None:
     answer = client.get(place)
     assert answer.status_code in (404, 422)
@@ -118,8 +126,12 @@ def test_paths_open_nothing(client: httpx.Client, place: str) -> None:
 
 
 def test_sockets_are_refused(client: httpx.Client) -> None:
-    headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
-               "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}  # fmt: skip
+    headers = {
+        "connection": "upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
     assert client.get("/api/here", headers=headers).status_code != 101
 
 

@@ -22,9 +22,12 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
     command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0", "--host", host]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=env,
-    ) as server:  # fmt: skip
+        [*command, "--runs", str(tmp_path / "runs")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+    ) as server:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().strip()
@@ -67,9 +70,12 @@ sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
 def test_it_ends_while_a_job_runs(tmp_path: Path, patience: str, left: bool) -> None:
     """A thread that is inside torch when the interpreter goes would abort the process (-6)."""
     with subprocess.Popen(
-        [sys.executable, "-c", HELD, patience, str(tmp_path)], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    ) as server:  # fmt: skip
+        [sys.executable, "-c", HELD, patience, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("http")

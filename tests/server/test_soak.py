@@ -29,10 +29,12 @@ def test_more_than_it_can_answer_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"errors": 1.0}, "1 errors"), ({"waiting, last third": 20.0}, "the queue grew"),
-        ({"95 % within": 60.0}, "95 % within"), ({"asked late by": 9.0}, "clients were late"),
+        ({"errors": 1.0}, "1 errors"),
+        ({"waiting, last third": 20.0}, "the queue grew"),
+        ({"95 % within": 60.0}, "95 % within"),
+        ({"asked late by": 9.0}, "clients were late"),
     ],
-)  # fmt: skip
+)
 def test_each_check_can_fail(more: dict[str, float], said: str) -> None:
     numbers = SANE | {"waiting, first third": 2.0, "waiting, last third": 2.0}
     assert wrong(numbers) == []

@@ -178,6 +178,7 @@ def test_attention(client: httpx.Client, model: Any) -> None:
     assert job["state"] == "done", job["error"]
     config = model.module.config
     assert job["result"]["data"]["levels"][0]["stacks"][0]["shape"][:2] == [
-        config.num_hidden_layers, config.num_attention_heads,
-    ]  # fmt: skip
+        config.num_hidden_layers,
+        config.num_attention_heads,
+    ]
     assert "Every head" in job["result"]["html"]

@@ -191,9 +191,14 @@ def test_what_counts_as_an_adversary_and_what_came_late() -> None:
     rest = {name: np.zeros((4, 1)) for name in ("change", "reached", "words", "shown")}
     late = np.array([[0.2], [0.4], [0.0], [np.nan]])
     told = Adversary(
-        distance=distance, random=random, largest=np.full((4, 1), 0.6), late=late, search=Search(),
-        cost=Cost(), **rest,
-    )  # fmt: skip
+        distance=distance,
+        random=random,
+        largest=np.full((4, 1), 0.6),
+        late=late,
+        search=Search(),
+        cost=Cost(),
+        **rest,
+    )
     (line,) = told.findings()
     assert line.extra["share of texts with an adversary"] == pytest.approx(1 / 3)
     assert line.extra["gained in the last quarter of the search"] == pytest.approx(0.2)

@@ -102,8 +102,15 @@ def test_all_guides_are_told(small: Any) -> None:
     train, test = rows(model, *second(300, 0)), rows(model, *second(200, 1))
     assert float(weights_of(model, test)[:, 2].min()) > 0.99
     steps: list[tuple[int, int]] = []
-    found = guide(model, train, test, (0,), BUDGET, others={"adversary": fresh(model, 5)},
-                  progress=lambda a, b: steps.append((a, b)))  # fmt: skip
+    found = guide(
+        model,
+        train,
+        test,
+        (0,),
+        BUDGET,
+        others={"adversary": fresh(model, 5)},
+        progress=lambda a, b: steps.append((a, b)),
+    )
     assert steps[-1] == (5, 5)
     accuracy = {name: float(own.scores("accuracy")[0]) for name, own in found.judged.items()}
     assert list(accuracy) == ["uniform", "trained", "model", "adversary", "shuffled"]

@@ -43,8 +43,17 @@ def planted(model: Any, n: int, seed: int) -> PaddedTexts:
 def test_supervision_moves_attention_to_the_marked_words(small: Any) -> None:
     model = small()
     train, test = planted(model, 200, 0), planted(model, 80, 1)
-    found = improve(model, train, test, test, ("none", "rationales"), weights={"rationales": 0.5},
-                    seeds=(0, 1), config=BUDGET, start="fresh")  # fmt: skip
+    found = improve(
+        model,
+        train,
+        test,
+        test,
+        ("none", "rationales"),
+        weights={"rationales": 0.5},
+        seeds=(0, 1),
+        config=BUDGET,
+        start="fresh",
+    )
     none, led = found.after["none"], found.after["rationales"]
     assert none["accuracy"].mean() > 0.97  # the words are learnt without help,
     assert led["accuracy"].mean() > 0.97
@@ -63,8 +72,16 @@ def test_supervision_moves_attention_to_the_marked_words(small: Any) -> None:
 def test_every_term_moves_what_it_names(small: Any) -> None:
     model = small(heads=3)
     train, test = planted(model, 200, 0), planted(model, 60, 1)
-    found = improve(model, train, test, None, ("none", "sharper", "flatter", "diverse"), seeds=(0,),
-                    config=replace(BUDGET, steps=100), start="copy")  # fmt: skip
+    found = improve(
+        model,
+        train,
+        test,
+        None,
+        ("none", "sharper", "flatter", "diverse"),
+        seeds=(0,),
+        config=replace(BUDGET, steps=100),
+        start="copy",
+    )
     mean = {
         kind: {name: values.mean() for name, values in told.items()} for kind, told in found.after.items()
     }
@@ -96,8 +113,9 @@ def test_measures_are_their_definitions(shared: Any) -> None:
         assert told["accuracy"][row] == (int(logp.argmax()) == 1)
     assert math.isnan(told["AUPRC"][1])
     assert told["more"][3] == 3
-    np.testing.assert_array_equal(plausible(model, data)["AUPRC of random scores"],
-                                  told["AUPRC of random scores"])  # fmt: skip
+    np.testing.assert_array_equal(
+        plausible(model, data)["AUPRC of random scores"], told["AUPRC of random scores"]
+    )
 
 
 def test_the_objective_is_cross_entropy_and_the_term(small: Any) -> None:

@@ -107,8 +107,16 @@ def test_measured_on_the_texts_it_is_given(small: Any) -> None:
     train, test = rows(model, *bags(40, 0)), rows(model, *bags(70, 1))  # more than one pass
     quick = TrainConfig(steps=3, batch=4, lr=1e-2, warmup=1, progress=False)
     steps: list[tuple[int, int]] = []
-    found = trained_adversary(model, train, test, (0.0, 1.0), (3, 4), quick, start="fresh",
-                              progress=lambda a, b: steps.append((a, b)))  # fmt: skip
+    found = trained_adversary(
+        model,
+        train,
+        test,
+        (0.0, 1.0),
+        (3, 4),
+        quick,
+        start="fresh",
+        progress=lambda a, b: steps.append((a, b)),
+    )
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     point = found.points[1]
     assert point.moved.shape == (2, 70)

@@ -167,8 +167,12 @@ def test_hyphens_will_do(small: Any) -> None:
 
 def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> TrialRow:
     """So far of what is possible, and how sure that is."""
-    extra = {"highest JSD of any weights": 0.6, "share of texts with an adversary": 1.0,
-             "attention on words": 0.95, "share of starts feasible": 0.5}  # fmt: skip
+    extra = {
+        "highest JSD of any weights": 0.6,
+        "share of texts with an adversary": 1.0,
+        "attention on words": 0.95,
+        "share of starts feasible": 0.5,
+    }
     ends = (0.6 * (share - reach), 0.6 * (share + reach))
     return TrialRow(
         "adversary", f"other attention, layer {layer}", 0.6 * share, ends, 0.1, "x", n, extra=extra
@@ -216,15 +220,31 @@ def test_heads_that_cancel_are_told() -> None:
 
 def test_other_tests_may_speak_against_it() -> None:
     def ranks(low: float) -> TrialRow:
-        return TrialRow("correlation", "attention and leave-one-out, layer 0", 0.1, (low, 0.3), 0.0, "x", 9,
-                       extra={"share significant": 0.1})  # fmt: skip
+        return TrialRow(
+            "correlation",
+            "attention and leave-one-out, layer 0",
+            0.1,
+            (low, 0.3),
+            0.0,
+            "x",
+            9,
+            extra={"share significant": 0.1},
+        )
 
     assert "not clearly better than chance" in Trial((adversary(0.05), ranks(-0.1)), 9).conclusion
     assert "better than chance" not in Trial((adversary(0.05), ranks(0.05)), 9).conclusion
     unknown = replace(ranks(0.1), value=math.nan, interval=(math.nan, math.nan))
     assert "better than chance" not in Trial((adversary(0.05), unknown), 9).conclusion
-    moved = TrialRow("trained adversary", "attention moved, lambda 1", 0.5, (0.4, 0.6), 0.1, "seeds", 9,
-                    extra={"TVD": 0.01, "lambda": 1.0})  # fmt: skip
+    moved = TrialRow(
+        "trained adversary",
+        "attention moved, lambda 1",
+        0.5,
+        (0.4, 0.6),
+        0.1,
+        "seeds",
+        9,
+        extra={"TVD": 0.01, "lambda": 1.0},
+    )
     apart = TrialRow("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
     said = Trial((adversary(0.05), apart, moved), 9).conclusion
     assert "Another model answers alike" in said
@@ -280,9 +300,15 @@ def test_an_accuracy_that_stays_does_not_go() -> None:
     def said(own: float, moved: float) -> str:
         lines = (
             TrialRow("uniform", "uniform attention, change of the answer, layer 0", moved, (0.0, 0.3), 0.2),
-            TrialRow("uniform", "uniform attention, accuracy, layer 0", 0.8, (0.6, 0.9), 0.5,
-                    extra={"accuracy of the model as it is": own}),
-        )  # fmt: skip
+            TrialRow(
+                "uniform",
+                "uniform attention, accuracy, layer 0",
+                0.8,
+                (0.6, 0.9),
+                0.5,
+                extra={"accuracy of the model as it is": own},
+            ),
+        )
         return Trial(lines, 9).statements[0].showed
 
     assert "accuracy stays at 0.800" in said(0.8, 0.1)

@@ -100,10 +100,19 @@ def audit(
     if outside is not None and operators is None:
         operators = outside.judges(loaded)
     settings = resolve_settings(
-        loaded, methods, metrics, operators,
-        unit=unit, seed=seed, draws=draws, long=long, shard=1 if until_decided else shard,
-        params=params or {}, given=outside.methods if outside else (), until_decided=until_decided,
-    )  # fmt: skip
+        loaded,
+        methods,
+        metrics,
+        operators,
+        unit=unit,
+        seed=seed,
+        draws=draws,
+        long=long,
+        shard=1 if until_decided else shard,
+        params=params or {},
+        given=outside.methods if outside else (),
+        until_decided=until_decided,
+    )
     _check_rationales(settings, source)
     if outside is not None and source.again:
         check_usable(outside, loaded, in_random_order(source, seed), settings)
@@ -195,10 +204,13 @@ def _made(work: AuditWork, settings: AuditSettings) -> dict[str, Any]:
         facts |= _probed(work.model, work.source)
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
-        "name": work.model.name, "settings": settings.to_dict(), "model": facts,
-        "source": work.source.facts() | (work.outside.facts() if work.outside else {}), "versions": software,
+        "name": work.model.name,
+        "settings": settings.to_dict(),
+        "model": facts,
+        "source": work.source.facts() | (work.outside.facts() if work.outside else {}),
+        "versions": software,
         **({"command": work.command} if work.command else {}),
-    }  # fmt: skip
+    }
 
 
 def _probed(model: Any, source: Source) -> dict[str, Any]:

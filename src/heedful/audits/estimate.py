@@ -75,9 +75,14 @@ class Foretold(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         count = len(self.methods)
-        shows = {} if not self.texts else {
-            "visible_share": visible_share(self.texts, count), "visible_gap": visible_gap(self.texts, count)
-        }  # fmt: skip
+        shows = (
+            {}
+            if not self.texts
+            else {
+                "visible_share": visible_share(self.texts, count),
+                "visible_gap": visible_gap(self.texts, count),
+            }
+        )
         known = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in shows.items()}
         return {**asdict(self), **known, "said": str(self)}
 
@@ -108,9 +113,14 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
         raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
     inputs, seconds = np.mean(tried, axis=0)
     return Foretold(
-        source.count(), (*settings.methods, *settings.given), round(float(inputs)), float(seconds),
-        settings.operators, settings.fits if settings.methods else (), settings.until_decided,
-    )  # fmt: skip
+        source.count(),
+        (*settings.methods, *settings.given),
+        round(float(inputs)),
+        float(seconds),
+        settings.operators,
+        settings.fits if settings.methods else (),
+        settings.until_decided,
+    )
 
 
 def _cost(model: Any, row: DataRow, settings: AuditSettings) -> tuple[float, float]:
@@ -118,9 +128,16 @@ def _cost(model: Any, row: DataRow, settings: AuditSettings) -> tuple[float, flo
     rows = seconds = 0.0
     for fit in settings.rounds:
         made = plan(
-            model, row.text, settings.methods or ("random",), settings.target, settings.unit, 0,
-            long="truncate", params=_known(settings.params_for(fit)), timed=False,
-        )  # fmt: skip
+            model,
+            row.text,
+            settings.methods or ("random",),
+            settings.target,
+            settings.unit,
+            0,
+            long="truncate",
+            params=_known(settings.params_for(fit)),
+            timed=False,
+        )
         rows += made.most_rows
         seconds += made.seconds
     d = len(made.x.units(settings.unit))

@@ -31,9 +31,19 @@ TOLD = 100  # errors in the result; the shards have them all
 STRANGE = 3  # labels in the result that name none of the model's; the shards have them all
 RESULT = "result.json"
 KEPT = (  # fields of an Audit that stand in it as they are
-    "rows", "texts", "copies", "labelled", "right", "unknown", "unknown_labels", "cost", "failed", "silent",
-    "better", "errors",
-)  # fmt: skip
+    "rows",
+    "texts",
+    "copies",
+    "labelled",
+    "right",
+    "unknown",
+    "unknown_labels",
+    "cost",
+    "failed",
+    "silent",
+    "better",
+    "errors",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,12 +209,23 @@ def collect(run: RunFolder) -> Audit:
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
     return Audit(
-        folder=run.path, table=table, verdict=verdict_of(run, made["settings"]), rows=counts["rows"],
-        texts=counts["texts"], copies=counts["copies"], cost=cost, labelled=counts["labelled"],
-        right=counts["right"], unknown=counts["unknown"], errors=errors, failed=dict(sorted(failed.items())),
-        silent=silent, better=better, made=made,
+        folder=run.path,
+        table=table,
+        verdict=verdict_of(run, made["settings"]),
+        rows=counts["rows"],
+        texts=counts["texts"],
+        copies=counts["copies"],
+        cost=cost,
+        labelled=counts["labelled"],
+        right=counts["right"],
+        unknown=counts["unknown"],
+        errors=errors,
+        failed=dict(sorted(failed.items())),
+        silent=silent,
+        better=better,
+        made=made,
         unknown_labels=[{"row": row, "label": label} for row, label in strange],
-    )  # fmt: skip
+    )
 
 
 def _table(run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:

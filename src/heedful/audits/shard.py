@@ -164,9 +164,16 @@ def _explained(
     target = next((given.target for given in row.given.values() if _named_target(given)), settings.target)
     for fit in settings.rounds:
         made = plan(
-            run.model, row.text, settings.methods or (CONTROL,), target, settings.unit, seed,
-            long=settings.long, params=settings.params_for(fit), timed=False,
-        )  # fmt: skip
+            run.model,
+            row.text,
+            settings.methods or (CONTROL,),
+            target,
+            settings.unit,
+            seed,
+            long=settings.long,
+            params=settings.params_for(fit),
+            timed=False,
+        )
         # a method that fails on this text is left out of it, and the others go on
         comparison = execute(replace(made, named=False), keep_partial=False, run=run, look=False)
         skipped |= comparison.skipped
@@ -202,10 +209,17 @@ def _scored(
             name for name in settings.metrics if not place or registry.get_metric(name).kind == "removal"
         ]
         scores = score_explanations(
-            run, items, asked, [op for op in settings.operators if op != fit],
-            unit=settings.unit, draws=settings.draws, seed=seed, rationale=marks, searched=searched,
+            run,
+            items,
+            asked,
+            [op for op in settings.operators if op != fit],
+            unit=settings.unit,
+            draws=settings.draws,
+            seed=seed,
+            rationale=marks,
+            searched=searched,
             given=settings.given,
-        )  # fmt: skip
+        )
         found += [replace(score, fit=fit) for score in scores]
     return found
 

@@ -133,9 +133,22 @@ def explain(
         "given": given,
     }
     wish = ExplainRequest(
-        model, said, method or [], wanted, unit, operator, param or [], seed, budget, long, allow_pickle,
-        evidence, draws, features, typed(**_spelled(said)),
-    )  # fmt: skip
+        model,
+        said,
+        method or [],
+        wanted,
+        unit,
+        operator,
+        param or [],
+        seed,
+        budget,
+        long,
+        allow_pickle,
+        evidence,
+        draws,
+        features,
+        typed(**_spelled(said)),
+    )
     command(wish, out, dry_run)
 
 

@@ -82,9 +82,19 @@ def explain(
     """
     run = model if isinstance(model, CachedModel) else CachedModel(load(model))
     made = plan(
-        run.model, text, methods, target, unit, seed, budget,
-        long=long, params=params, evidence=evidence, draws=draws, timed=False,
-    )  # fmt: skip
+        run.model,
+        text,
+        methods,
+        target,
+        unit,
+        seed,
+        budget,
+        long=long,
+        params=params,
+        evidence=evidence,
+        draws=draws,
+        timed=False,
+    )
     found = execute(made, progress, keep_partial, run)
     if isinstance(model, str | Path):  # a name by which it is loaded again
         found = replace(found, settings={**found.settings, "source": str(model)})

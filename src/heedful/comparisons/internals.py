@@ -136,9 +136,15 @@ def fired(found: FeatureExplanation) -> ActiveFeatures:
         for f in found.features
     ]
     return ActiveFeatures(
-        found.site, tuple(firings), found.active, found.together, found.everything, found.band,
-        tuple(f.effect for f in found.control), found.notes,
-    )  # fmt: skip
+        found.site,
+        tuple(firings),
+        found.active,
+        found.together,
+        found.everything,
+        found.band,
+        tuple(f.effect for f in found.control),
+        found.notes,
+    )
 
 
 def _words(x: Encoded, activations: Sequence[float]) -> tuple[str, ...]:

@@ -141,10 +141,14 @@ class Plan(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         methods = [
-            {"method": e.name, "least": self.rows[e.name][0], "most": self.rows[e.name][1],
-             "seconds": self.seconds_of(e)}
+            {
+                "method": e.name,
+                "least": self.rows[e.name][0],
+                "most": self.rows[e.name][1],
+                "seconds": self.seconds_of(e),
+            }
             for e in self.order
-        ]  # fmt: skip
+        ]
         together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
         together |= {"weighing": self.weighing}
         return {**together, "parts": len(self.pieces), "methods": methods, "skipped": dict(self.skipped)}
@@ -193,9 +197,20 @@ def plan(
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
     made = Plan(
-        model, x, pieces, wanted, chosen, skipped, own, methods is not None, prediction, settings, a_row,
-        took, metrics if len(pieces) == 1 else (),
-    )  # fmt: skip
+        model,
+        x,
+        pieces,
+        wanted,
+        chosen,
+        skipped,
+        own,
+        methods is not None,
+        prediction,
+        settings,
+        a_row,
+        took,
+        metrics if len(pieces) == 1 else (),
+    )
     if not timed or made.seconds <= LONG or budget is not None:
         return made
     return replace(made, seconds_a_row=_in_a_batch(made))

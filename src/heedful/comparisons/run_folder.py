@@ -233,9 +233,10 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
     try:
         if not isinstance(data["format"], int) or data["format"] > FORMAT:
             raise HeedfulError(
-                f"This run has format {data['format']}", f"heedful {__version__} reads up to {FORMAT}",
+                f"This run has format {data['format']}",
+                f"heedful {__version__} reads up to {FORMAT}",
                 "Upgrade heedful with: pip install --upgrade heedful",
-            )  # fmt: skip
+            )
         items: tuple[Attribution, ...] = ()
         if data["attributions"]:
             x, target = _encoded(data["x"]), _target(data["target"])
@@ -264,9 +265,15 @@ def _parquet(comparison: Comparison) -> bytes:
             score = float(item.scores[position])
             rows.append((item.method, position, safe(token), word, start, end, score, errors[position]))
     fields = [
-        ("method", pa.string()), ("position", pa.int64()), ("token", pa.string()), ("word", pa.int64()),
-        ("start", pa.int64()), ("end", pa.int64()), ("score", pa.float64()), ("stderr", pa.float64()),
-    ]  # fmt: skip
+        ("method", pa.string()),
+        ("position", pa.int64()),
+        ("token", pa.string()),
+        ("word", pa.int64()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("score", pa.float64()),
+        ("stderr", pa.float64()),
+    ]
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     table = pa.table(
         [pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields)

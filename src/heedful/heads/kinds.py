@@ -74,8 +74,11 @@ class HeadKind(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "layer": self.layer, "head": self.head, "kind": self.kind, "scores": dict(self.scores),
-        }  # fmt: skip
+            "layer": self.layer,
+            "head": self.head,
+            "kind": self.kind,
+            "scores": dict(self.scores),
+        }
         if self.texts > 1:
             intervals = {name: list(ends) for name, ends in self.intervals.items()}
             found |= {"intervals": intervals, "texts": self.texts, "stable": self.stable}

@@ -163,7 +163,5 @@ def _cut(item: Marked, start: int, end: int) -> Marked:
 def telling(items: Sequence[Marked]) -> list[Marked]:
     """Those in which something is marked and something is not: elsewhere no order is better than another."""
     return [
-        item
-        for item in items
-        if item.spans and sum(b - a for a, b in item.spans) < len(item.text.strip())
-    ]  # fmt: skip
+        item for item in items if item.spans and sum(b - a for a, b in item.spans) < len(item.text.strip())
+    ]

@@ -133,8 +133,10 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSize
     value, low, high = _flat(np.mean([each.right for each in models], 0))
     run.claim(
         "The models translate nearly all test sentences without a mistake.",
-        value=value, interval=(low, high), holds=low > 0.9,
-    )  # fmt: skip
+        value=value,
+        interval=(low, high),
+        holds=low > 0.9,
+    )
 
 
 def _flat(shares: Floats) -> tuple[float, float, float]:
@@ -193,31 +195,42 @@ def claim_found(run: LabRun, found: Found) -> None:
     run.claim(
         "Removal nearly always points to the word translated or to the word that decides the ending: nothing"
         " else in the sentence knows of the target word.",
-        value=value, interval=(low, high), holds=low > 0.8,
-        against=float(right[REMOVAL].mean()), control="to the word translated",
-    )  # fmt: skip
+        value=value,
+        interval=(low, high),
+        holds=low > 0.8,
+        against=float(right[REMOVAL].mean()),
+        control="to the word translated",
+    )
     claim_mean(
         run,
         "Cross-attention, averaged over heads and layers, finds the word translated more than twice as often"
         " as random scores do.",
-        right[MEAN] - 2 * right[RANDOM], above=0.0, against=0.0, control="twice as often",
-    )  # fmt: skip
+        right[MEAN] - 2 * right[RANDOM],
+        above=0.0,
+        against=0.0,
+        control="twice as often",
+    )
     weakest = min((MEAN, CHEFER, REMOVAL), key=lambda name: right[name].mean())
     blind = max((DIAGONAL, RANDOM), key=lambda name: right[name].mean())
     claim_mean(
         run,
         "The weakest of cross-attention, Chefer's rules and removal finds more words than the better of"
         " random scores and the diagonal.",
-        right[weakest] - right[blind], above=0.0, against=0.0, control="as many",
-    )  # fmt: skip
+        right[weakest] - right[blind],
+        above=0.0,
+        against=0.0,
+        control="as many",
+    )
     endings = found[REMOVAL][:, 3] - found[MEAN][:, 3]
     claim_mean(
         run,
         "Removal finds the word that decides an ending more often than cross-attention does: the decoder need"
         " not look there, as the encoder has carried the ending over.",
-        endings[np.isfinite(endings)], above=0.0,
-        against=0.0, control="as often",
-    )  # fmt: skip
+        endings[np.isfinite(endings)],
+        above=0.0,
+        against=0.0,
+        control="as often",
+    )
     gap, (low, high) = mean_of(right[MEAN] - right[ROLLOUT])
     fewer = "fewer" if low > 0 else "no fewer"
     run.say(

@@ -149,8 +149,10 @@ def same_as_torch(run: LabRun, draws: int) -> None:
     value, span = mean_of(errors)
     run.claim(
         "By hand, by heedful.nn and by torch's kernel, attention is the same, masked or not.",
-        value=value, interval=span, holds=max(errors) < 1e-12,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(errors) < 1e-12,
+    )
 
 
 def farthest(w: Weights, masked: bool) -> float:
@@ -171,9 +173,12 @@ def at_first(run: LabRun, draws: int) -> None:
         value, span = mean_of(first)
         run.claim(
             f"With first weights {words}.",
-            value=value, interval=span, against=sum(later) / draws, control="weights ten times as large",
+            value=value,
+            interval=span,
+            against=sum(later) / draws,
+            control="weights ten times as large",
             holds=span[1] < 0.05 and sum(later) / draws > 5 * value,
-        )  # fmt: skip
+        )
     gaps = []
     for i in range(max(draws // 4, 5)):
         model = GPT2(
@@ -184,8 +189,10 @@ def at_first(run: LabRun, draws: int) -> None:
     value, span = mean_of(gaps)
     run.claim(
         "So it is in every head and layer of a GPT-2 before training.",
-        value=value, interval=span, holds=max(gaps) < 0.05,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(gaps) < 0.05,
+    )
 
 
 def order(run: LabRun, draws: int) -> None:
@@ -210,15 +217,21 @@ def order(run: LabRun, draws: int) -> None:
     run.table(
         "Tokens in another order: the largest change beyond the order, mean over draws",
         ["attention", "change"],
-        [["alone", mean_of(moved["plain"])[0]], ["with positions", mean_of(moved["positions"])[0]],
-         ["masked", mean_of(moved["mask"])[0]]],
-    )  # fmt: skip
+        [
+            ["alone", mean_of(moved["plain"])[0]],
+            ["with positions", mean_of(moved["positions"])[0]],
+            ["masked", mean_of(moved["mask"])[0]],
+        ],
+    )
     value, span = mean_of(moved["plain"])
     run.claim(
         "Attention alone does not know order: permuted tokens give the same numbers, permuted.",
-        value=value, interval=span, against=mean_of(moved["positions"])[0], control="with positions",
+        value=value,
+        interval=span,
+        against=mean_of(moved["positions"])[0],
+        control="with positions",
         holds=max(moved["plain"]) < 1e-12,
-    )  # fmt: skip
+    )
     for name, words in (
         ("positions", "Positions break this"),
         ("mask", "So does the mask, without any position"),
@@ -228,6 +241,9 @@ def order(run: LabRun, draws: int) -> None:
     value, span = mean_of(twins["positions"])
     run.claim(
         "The two 3s are told apart by their positions, and by nothing else.",
-        value=value, interval=span, against=max(twins["plain"]), control="without positions",
+        value=value,
+        interval=span,
+        against=max(twins["plain"]),
+        control="without positions",
         holds=span[0] > 1e-4 and max(twins["plain"]) < 1e-12,
-    )  # fmt: skip
+    )

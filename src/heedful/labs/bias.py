@@ -75,18 +75,23 @@ def attention(run: LabRun, first: Bias) -> None:
     everything = first.overall
     run.claim(
         "The place in the sentence moves attention: of two people, heads look more at the one named last.",
-        value=everything.roles.value, interval=everything.roles.interval,
+        value=everything.roles.value,
+        interval=everything.roles.interval,
         holds=everything.roles.interval[1] < 0,
-        against=everything.pronoun.value, control="the pronoun's effect",
-    )  # fmt: skip
+        against=everything.pronoun.value,
+        control="the pronoun's effect",
+    )
     most = max(first.heads, key=lambda head: abs(head.pronoun.value))
     low, high = most.pronoun.interval
     reach = max(max(map(abs, head.pronoun.interval)) for head in first.heads)
     run.claim(
         "Changing the pronoun moves no head's share by a tenth: every head's interval ends before.",
-        value=most.pronoun.value, interval=(low, high), holds=reach < LITTLE,
-        against=first.control, control="largest effect if pronouns were dealt at random",
-    )  # fmt: skip
+        value=most.pronoun.value,
+        interval=(low, high),
+        holds=reach < LITTLE,
+        against=first.control,
+        control="largest effect if pronouns were dealt at random",
+    )
     moved = [f"{head.layer}.{head.head}" for head in first.moved()]
     run.say(
         f"Heads whose interval for the pronoun leaves zero out: {', '.join(moved) if moved else 'none'}. The"
@@ -123,16 +128,21 @@ def writing(run: LabRun, found: list[Bias]) -> None:
     first = told[0]
     run.claim(
         "The model would rather write he than she, whoever stands in the sentence.",
-        value=first.value, interval=first.interval, holds=first.interval[1] < 0, against=0.0,
+        value=first.value,
+        interval=first.interval,
+        holds=first.interval[1] < 0,
+        against=0.0,
         control="no preference",
-    )  # fmt: skip
+    )
     run.claim(
         "Which of the two is named first hardly matters to that: it moves the log-odds by less than a quarter"
         " of the preference itself.",
-        value=first.roles, interval=first.roles_interval,
-        holds=max(map(abs, first.roles_interval)) < abs(first.value) / 4, against=first.value,
+        value=first.roles,
+        interval=first.roles_interval,
+        holds=max(map(abs, first.roles_interval)) < abs(first.value) / 4,
+        against=first.value,
         control="the preference",
-    )  # fmt: skip
+    )
     run.table(
         "Other pairings of the same occupations",
         [

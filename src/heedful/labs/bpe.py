@@ -131,9 +131,12 @@ def textbook(run: LabRun) -> None:
     first = steps[0]
     run.claim(
         "The first merge is l + o, the one pair that stands there twice.",
-        value=first.count, exact=True, against=first.runners_up[0][1], control="the next pair",
+        value=first.count,
+        exact=True,
+        against=first.runners_up[0][1],
+        control="the next pair",
         holds=first.pair == ("l", "o") and first.count == 2 and first.runners_up[0][1] == 1,
-    )  # fmt: skip
+    )
 
 
 def told(others: list[tuple[Pair, int]]) -> str:
@@ -149,9 +152,13 @@ def agree(run: LabRun, sentence: str, text: str, steps: list[MergeStep]) -> None
     theirs = merges_of(by_tokenizers([text], letters + len(steps), byte_level=False))
     same = sum(a == b == c for a, b, c in zip(counted, ours, theirs, strict=False))
     run.claim(
-        sentence, value=same, exact=True, against=len(counted), control="merges there are",
+        sentence,
+        value=same,
+        exact=True,
+        against=len(counted),
+        control="merges there are",
         holds=same == len(counted) == len(ours) == len(theirs),
-    )  # fmt: skip
+    )
 
 
 def compounds(run: LabRun) -> None:
@@ -177,8 +184,12 @@ def compounds(run: LabRun) -> None:
     whole = sum(len(parts) == 2 and set(parts) <= seen for parts in found.values())
     run.claim(
         "Compounds never seen come apart at their joint, into words that were.",
-        value=whole, exact=True, against=len(found), control="compounds", holds=whole == len(found),
-    )  # fmt: skip
+        value=whole,
+        exact=True,
+        against=len(found),
+        control="compounds",
+        holds=whole == len(found),
+    )
 
 
 def learnt(steps: list[MergeStep], text: str) -> BPE:
@@ -202,13 +213,17 @@ def on_speeches(run: LabRun) -> None:
     value, span = mean_of([float(ours.encode(text) == theirs.encode(text).ids) for text in fresh])
     run.claim(
         "On speeches, heedful.nn and tokenizers learn the same merges and write new ones with the same ids.",
-        value=value, interval=span, holds=all(same) and value == 1.0,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=all(same) and value == 1.0,
+    )
     value, span = mean_of([float(ours.decode(ours.encode(text)) == text) for text in [*fresh, *odd(rng, 50)]])
     run.claim(
         "Byte-level encoding loses nothing: speeches, and strings of any characters at random, come back.",
-        value=value, interval=span, holds=value == 1.0,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=value == 1.0,
+    )
     rates = np.array(
         [[rate(BPE.from_merges(ours.merges[: size - BYTES], ()), text) for size in sizes] for text in fresh]
     )
@@ -216,8 +231,12 @@ def on_speeches(run: LabRun) -> None:
     value, span = mean_of(rates[:, 0] / rates[:, -1])
     run.claim(
         "Merges learnt on some speeches write others with at least a third fewer tokens.",
-        value=value, interval=span, holds=span[0] > 1.5, against=1.0, control="no merges",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 1.5,
+        against=1.0,
+        control="no merges",
+    )
     bands = [mean_of(rates[:, i]) for i in range(len(sizes))]
     line = Curve(
         "speeches not trained on",

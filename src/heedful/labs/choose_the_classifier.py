@@ -94,13 +94,21 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     better, reach = mean_of(held[:, 0] - held[:, 1])
     run.claim(
         "On held-out mails with their headers, the classifier that read headers is the more accurate",
-        value=better, interval=reach, holds=reach[0] > 0, against=0.0, control="no difference",
-    )  # fmt: skip
+        value=better,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="no difference",
+    )
     worse, reach = mean_of(test[:, 1] - test[:, 0])
     run.claim(
         "On mails without headers, it is the less accurate",
-        value=worse, interval=reach, holds=reach[0] > 0, against=0.0, control="no difference",
-    )  # fmt: skip
+        value=worse,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="no difference",
+    )
 
 
 def _each(held: Floats, test: Floats) -> list[tuple[str, tuple[float, float]]]:
@@ -132,21 +140,30 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
         "picks",
         curves(
             [_curve(user, pick, rounds, mails, run.seed) for user, pick in USERS.items()],
-            "mails seen", "share of rounds", "How often a user picks the classifier that is better in truth",
+            "mails seen",
+            "share of rounds",
+            "How often a user picks the classifier that is better in truth",
         ),
         "Bands are exact 95 % intervals over rounds, each with classifiers and mails of its own.",
-    )  # fmt: skip
+    )
     share, reach = shares["explanations"]
     run.claim(
         "A user who sees only explanations picks the classifier that is better without headers",
-        value=share, interval=reach, holds=reach[0] > 0.5,
-        against=shares["random words"][0], control="the same user, shown words drawn at random",
-    )  # fmt: skip
+        value=share,
+        interval=reach,
+        holds=reach[0] > 0.5,
+        against=shares["random words"][0],
+        control="the same user, shown words drawn at random",
+    )
     share, reach = shares["accuracy"]
     run.claim(
         "A user who sees only accuracy picks the other one",
-        value=share, interval=reach, holds=reach[1] < 0.5, against=0.5, control="a coin",
-    )  # fmt: skip
+        value=share,
+        interval=reach,
+        holds=reach[1] < 0.5,
+        against=0.5,
+        control="a coin",
+    )
     run.say(
         """This user was told what to distrust, which the paper hopes people know by themselves. To ask
         people, run: heedful lab study choose-the-classifier"""

@@ -134,24 +134,33 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     value, span = mean_of(gaps)
     run.claim(
         "Temperature, top-k and nucleus are those of transformers, on every prompt.",
-        value=value, interval=span, holds=max(gaps) < 1e-6,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(gaps) < 1e-6,
+    )
     spread = np.array([[entropy(temperature(logits, tau)) for tau in TEMPERATURES] for logits in rows])
     value, span = mean_of(spread[:, -1] - spread[:, 0])
     run.claim(
         "The higher the temperature, the less sure the next token, at every step and on every prompt.",
-        value=value, interval=span, holds=bool((np.diff(spread, axis=1) > 0).all()), against=0.0,
+        value=value,
+        interval=span,
+        holds=bool((np.diff(spread, axis=1) > 0).all()),
+        against=0.0,
         control="nats, if it did nothing",
-    )  # fmt: skip
+    )
     kept = [nucleus(logits, P).isfinite() for logits in rows]
     right = [float(smallest(logits, mask, P)) for logits, mask in zip(rows, kept, strict=True)]
     value, span = mean_of([float(mask.sum()) for mask in kept])
     run.claim(
         "A nucleus is the smallest set of best tokens that has its mass, however many that takes.",
-        value=value, interval=span, against=K, control="tokens of top-k, always",
-        holds=min(right) == 1.0 and len({int(mask.sum()) for mask in kept}) > 1
+        value=value,
+        interval=span,
+        against=K,
+        control="tokens of top-k, always",
+        holds=min(right) == 1.0
+        and len({int(mask.sum()) for mask in kept}) > 1
         and all(int(top_k(logits, K).isfinite().sum()) == K for logits in rows),
-    )  # fmt: skip
+    )
     bands = [mean_of(spread[:, i]) for i in range(len(TEMPERATURES))]
     points = [(tau, value) for tau, (value, _) in zip(TEMPERATURES, bands, strict=True)]
     line = Curve("prompts", points, [low for _, (low, _) in bands], [high for _, (_, high) in bands])
@@ -181,9 +190,12 @@ def draws(run: LabRun, writer: Writer, rng: np.random.Generator) -> None:
     value, span = mean_of(away)
     run.claim(
         "Drawn tokens are as near to the nucleus' law as those of another sampler, and none is outside it.",
-        value=value, interval=span, against=float(np.mean(theirs)), control="numpy's sampler",
+        value=value,
+        interval=span,
+        against=float(np.mean(theirs)),
+        control="numpy's sampler",
         holds=bool(inside and abs(apart) < 5 * error and np.mean(other) > 2 * np.mean(away)),
-    )  # fmt: skip
+    )
 
 
 def variation(a: Floats, b: Floats) -> float:
@@ -215,13 +227,19 @@ def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None
     value, span = share_of(np.array(same) == 1.0)
     run.claim(
         "Greedy and beam search write what transformers' generate writes.",
-        value=value, interval=span, holds=value == 1.0,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=value == 1.0,
+    )
     value, span = mean_of(gains)
     run.claim(
         "Beam search finds likelier continuations than greedy search, by some nats.",
-        value=value, interval=span, holds=span[0] > 0, against=0.0, control="greedy",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0,
+        against=0.0,
+        control="greedy",
+    )
 
 
 @torch.no_grad()
@@ -254,9 +272,12 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
     value, span = mean_of(wide)
     run.claim(
         "A beam as wide as the game finds the best of all sequences, which greedy search often misses.",
-        value=value, interval=span, against=float(np.mean(greedy)), control="greedy, nats below the best",
+        value=value,
+        interval=span,
+        against=float(np.mean(greedy)),
+        control="greedy, nats below the best",
         holds=max(map(abs, wide)) < 1e-4 and float(np.mean(greedy)) > 1e-3 and min(greedy) > -1e-4,
-    )  # fmt: skip
+    )
 
 
 def totals_of_all(next_logits: Callable[[Tensor], Tensor]) -> Tensor:
@@ -286,5 +307,9 @@ def repetition(run: LabRun, writer: Writer, texts: list[str], length: int) -> No
     value, span = mean_of(np.array(fresh["nucleus"]) - np.array(fresh["greedy"]))
     run.claim(
         "Greedy text repeats itself; nucleus sampling writes more different pairs of tokens.",
-        value=value, interval=span, holds=span[0] > 0, against=0.0, control="no difference",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0,
+        against=0.0,
+        control="no difference",
+    )

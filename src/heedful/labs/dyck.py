@@ -113,8 +113,12 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
     value, span = share(right)
     run.claim(
         "Two-layer models from different starts close brackets right, all but always.",
-        value=value, interval=span, holds=span[0] > 0.97, against=1 / sizes.grammar.types, control="guessing",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.97,
+        against=1 / sizes.grammar.types,
+        control="guessing",
+    )
     told = logits[:, :, :-1, 1::2].argmax(-1)[:, test.tokens % 2 == 1]  # (S, closings)
     looks = [apart(maps[:, layer], test) for layer in (0, 1)]
     same = [float((told[i] == told[j]).double().mean()) for i, j in pairs(sizes.seeds)]
@@ -152,8 +156,12 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     run.claim(
         "One-layer models over states close brackets right at the length they learnt, with the regulariser"
         " and without.",
-        value=value, interval=span, holds=span[0] > 0.97, against=1 / sizes.grammar.types, control="guessing",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.97,
+        against=1 / sizes.grammar.types,
+        control="guessing",
+    )
     generalising(run, found, sizes)
     maps = maps_of_minimal(found["plain"][0], test.states[:50])
     part = Words(test.tokens[:50], test.states[:50], test.odds[:50], test.top[:50])
@@ -205,18 +213,25 @@ def generalising(
     value, span = rank_correlation(off, far, run.seed)
     run.claim(
         "The more a model violates the balance, the less it generalises to long texts (rank correlation).",
-        value=value, interval=span, holds=span[1] < 0,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[1] < 0,
+    )
     value, span = mean_of(np.log(found["regularised"][3] / off))
     run.claim(
         "The regulariser lowers the violation (mean of log ratios, same starts).",
-        value=value, interval=span, holds=span[1] < 0,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[1] < 0,
+    )
     value, span = mean_of(found["regularised"][2] - far)
     here = (
-        "so it does here" if span[0] > 0 else "here it does the reverse" if span[1] < 0 else
-        "with as little training as here that is not reproduced"
-    )  # fmt: skip
+        "so it does here"
+        if span[0] > 0
+        else "here it does the reverse"
+        if span[1] < 0
+        else "with as little training as here that is not reproduced"
+    )
     run.say(
         "The paper (recalled, not checked again) finds that the regulariser also improves length"
         f" generalisation; {here}: accuracy at {sizes.long} tokens changes by {value:+.3f}"
@@ -275,9 +290,12 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
     run.claim(
         "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere"
         " (total variation, mean over pairs; the interval is a jackknife over seeds).",
-        value=value, interval=span, holds=span[0] > 0.1,
-        against=float(1 - same.mean()), control="closing brackets answered differently",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.1,
+        against=float(1 - same.mean()),
+        control="closing brackets answered differently",
+    )
 
 
 def share(values: Floats) -> tuple[float, Interval]:

@@ -44,22 +44,28 @@ CHECKS = (
 
 NOT_COMPUTED = (
     ("E7", "an L1 norm with 1/d in front", "one factor for all, the same ranking: nothing separates them"),
-    ("E9", "a constraint without its right-hand side", "no number can be compared with nothing; the rule to"
-     " stop is checked above"),
+    (
+        "E9",
+        "a constraint without its right-hand side",
+        "no number can be compared with nothing; the rule to stop is checked above",
+    ),
     ("E10", "where 50,304 comes from", "that a re-implementation pads its table to it is in that code"),
     ("E10", "f(x) at x_{t+1}, without a position", "an index left out computes nothing else"),
     ("E11", "an argmax of the ratio", "a place, where a number is meant"),
     ("E12", "ROAR removes 0, 10, …, 100 %", "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, recalled"),
     ("E14", "histogram task: tied weights, identity values", "what the released code trains is in that code"),
     ("E15", "years of three papers", "NeurIPS 2023, ICLR 2015, NeurIPS 2024: bibliography"),
-    ("E16", "LIME: ridge of 1, bandwidth 0.25, first row unperturbed", "facts about the official code; the"
-     " text leaves them open and prints no other number"),
+    (
+        "E16",
+        "LIME: ridge of 1, bandwidth 0.25, first row unperturbed",
+        "facts about the official code; the text leaves them open and prints no other number",
+    ),
     ("E19", "a gradient's index of 1", "a slip of the pen in one line"),
     ("E20", "the usual baseline is the last layer", "a custom; where the answer is read is checked above"),
     ("E21", "input size 128", "which activations a paper's autoencoder reads (512) is in the paper"),
     ("E22", "a table without its adversary row", "the row's numbers are recalled, not recomputed"),
     ("OK", "toy cross entropies 0.82 and 0.69", "counted exactly in the lab superposition"),
-)  # fmt: skip
+)
 
 
 @lab(

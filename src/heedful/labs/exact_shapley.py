@@ -154,14 +154,19 @@ def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> No
         value, span = mean_of(found, POSITIVE)
         run.claim(
             f"{name}: the quadrature is what all subsets of the words give.",
-            value=value, interval=span, holds=bool(max(found) < 1e-8 and min(apart) > 1e-6),
-            against=float(np.mean(apart)), control="Banzhaf taken for Shapley",
-        )  # fmt: skip
+            value=value,
+            interval=span,
+            holds=bool(max(found) < 1e-8 and min(apart) > 1e-6),
+            against=float(np.mean(apart)),
+            control="Banzhaf taken for Shapley",
+        )
     value, span = mean_of(whole, POSITIVE)
     run.claim(
         "Exact Shapley values sum to what the words change together.",
-        value=value, interval=span, holds=bool(max(whole) < 1e-10),
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=bool(max(whole) < 1e-10),
+    )
 
 
 def published_kernel_shap(
@@ -234,27 +239,40 @@ def sampling_claims(
     value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
     run.claim(
         "KernelSHAP as published comes to the exact values like one over the root of its rows.",
-        value=value, interval=span, against=-0.5, control="the root",
+        value=value,
+        interval=span,
+        against=-0.5,
+        control="the root",
         holds=abs(value + 0.5) < 0.15 and span[0] > -0.8 and span[1] < -0.2,
-    )  # fmt: skip
+    )
     value, span = mean_of(np.log(plain[:, 0]))
     run.claim(
         "With a few hundred rows it is still some per cent off, which exact values are not.",
-        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=bool(span[0] > np.log(0.01)),
-        against=0.0, control="exact",
-    )  # fmt: skip
+        value=np.exp(value),
+        interval=(np.exp(span[0]), np.exp(span[1])),
+        holds=bool(span[0] > np.log(0.01)),
+        against=0.0,
+        control="exact",
+    )
     value, span = mean_of(np.log(plain / ours).mean(1))
     run.claim(
         "With as many rows, heedful's kernel-shap is nearer to the exact values.",
-        value=np.exp(value), interval=(np.exp(span[0]), np.exp(span[1])), holds=span[0] > 0, against=1.0,
+        value=np.exp(value),
+        interval=(np.exp(span[0]), np.exp(span[1])),
+        holds=span[0] > 0,
+        against=1.0,
         control="as near",
-    )  # fmt: skip
+    )
     value, span = mean_of(covered, UNIT)  # words of one run are not independent; runs are
     run.claim(
         "Its 95 % intervals hold the exact value of about as many words as they promise: over 90 and under"
         " 99 %.",
-        value=value, interval=span, holds=span[0] > 0.9 and span[1] < 0.99, against=0.95, control="promised",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.9 and span[1] < 0.99,
+        against=0.95,
+        control="promised",
+    )
     lines = [
         Curve(name, [(float(rows), float(found[:, b].mean())) for b, rows in enumerate(budgets)])
         for name, found in {"KernelSHAP as published": plain, "heedful's kernel-shap": ours}.items()

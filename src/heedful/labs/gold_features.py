@@ -118,9 +118,12 @@ def recall_of(
     value, reach = over_both(found[None, :, 0], (0.0, 1.0))
     run.claim(
         f"LIME finds more than 80 % of the words that decide in a {name}.",
-        value=value, interval=reach, holds=reach[0] > 0.8,
-        against=float(chance.mean()), control="random order, exactly",
-    )  # fmt: skip
+        value=value,
+        interval=reach,
+        holds=reach[0] > 0.8,
+        against=float(chance.mean()),
+        control="random order, exactly",
+    )
     claim_mean(
         run,
         f"Greedy removal, which stops when the answer changes, finds less than LIME in a {name}.",

@@ -228,21 +228,28 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     value, span = mean_of(ours)
     run.claim(
         "With the query's path, the closed form is autograd's gradient in every row, whatever the heads.",
-        value=value, interval=span, holds=bool(max(ours) < ROUNDING),
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=bool(max(ours) < ROUNDING),
+    )
     first, others = [case.published[0] for case in every], [case.published[1:].max() for case in every]
     value, span = mean_of(first)
     run.claim(
         "Without it, the class token's row is wrong, and no other.",
-        value=value, interval=span, against=float(np.mean(others)), control="other rows",
+        value=value,
+        interval=span,
+        against=float(np.mean(others)),
+        control="other rows",
         holds=bool(min(first) > 1e3 * ROUNDING and span[0] > 0.01 and max(others) < ROUNDING),
-    )  # fmt: skip
+    )
     constant = [case.constant.max() for case in every]
     value, span = mean_of(constant)
     run.claim(
         "The published theorem is the gradient of a model whose query is a constant.",
-        value=value, interval=span, holds=bool(max(constant) < ROUNDING),
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=bool(max(constant) < ROUNDING),
+    )
     shown = groups["random, 6 heads"]
     lines = [Curve(name, digits(shown, which)) for name, which in SHOWN.items()]
     run.figure(
@@ -271,23 +278,31 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     run.claim(
         "Gradient x input misses the logit by twice the attention covariance of score and value, and by once"
         " that if the query is a constant.",
-        value=value, interval=span, against=float(np.mean(gaps)), control="the gap itself",
+        value=value,
+        interval=span,
+        against=float(np.mean(gaps)),
+        control="the gap itself",
         holds=max(left) < 1e-10 and float(np.mean(gaps)) > 1e-3,
-    )  # fmt: skip
+    )
     alone = [abs(case.values_alone - case.f) / case.size for case in every]
     value, span = mean_of(alone)
     run.claim(
         "Attention times value, without the gradient of attention, sums to the logit.",
-        value=value, interval=span, against=float(np.mean(gaps)), control="gradient x input",
+        value=value,
+        interval=span,
+        against=float(np.mean(gaps)),
+        control="gradient x input",
         holds=max(alone) < 1e-10,
-    )  # fmt: skip
+    )
     real = groups["zoo:one-layer"]
     share = [abs(2 * case.covariance) / abs(case.f) for case in real]
     value, span = mean_of(np.log10(share))
     run.claim(
         "On the trained model the gap is no trifle: a tenth of the logit or more, in the geometric mean.",
-        value=10**value, interval=(10 ** span[0], 10 ** span[1]), holds=span[0] > -1,
-    )  # fmt: skip
+        value=10**value,
+        interval=(10 ** span[0], 10 ** span[1]),
+        holds=span[0] > -1,
+    )
     series = [
         Series(
             name, [(2 * case.covariance / case.size, (case.sums[0] - case.f) / case.size) for case in cases]

@@ -145,9 +145,12 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     run.claim(
         "Chosen on few texts, the gain of the best removal is luck for the most part: on as many other texts"
         " less than half of it is left.",
-        value=float(left.mean() / apparent.mean()), interval=bootstrap(left, apparent, run.seed),
-        holds=bootstrap(left, apparent, run.seed)[1] < 0.5, against=1.0, control="nothing of it luck",
-    )  # fmt: skip
+        value=float(left.mean() / apparent.mean()),
+        interval=bootstrap(left, apparent, run.seed),
+        holds=bootstrap(left, apparent, run.seed)[1] < 0.5,
+        against=1.0,
+        control="nothing of it luck",
+    )
     lines = []
     for at, name in enumerate(("on the texts that chose", "on as many others")):
         spans = {group: mean_of(parts[at]) for group, parts in found.items()}
@@ -168,9 +171,12 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
     run.claim(
         "Heads whose removal helps: chosen on one half of all texts and measured on the other, both ways"
         " round, the best removal gains less than a fiftieth of a nat, and loses less: next to nothing.",
-        value=value, interval=span, holds=span[0] > -SMALL and span[1] < SMALL,
-        against=apparent, control="on the half that chose it",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > -SMALL and span[1] < SMALL,
+        against=apparent,
+        control="on the half that chose it",
+    )
     seemed, points = crossed(right)
     share, reach = mean_of(points)
     run.table(
@@ -211,10 +217,16 @@ def pruning(run: LabRun, model: Any, some: list[Review], sizes: PruningSizes) ->
     first, fresh = some[: sizes.pruned], some[sizes.pruned : sizes.pruned + sizes.fresh]
     names = list(units_of(model, "head")[0])
     found: Pruning = heedful.prune_heads(
-        model, [one.text for one in first], [one.label for one in first], GONE,
-        steps=3 * len(names) // 4, shortlist=sizes.shortlist, draws=2, seed=run.seed,
+        model,
+        [one.text for one in first],
+        [one.label for one in first],
+        GONE,
+        steps=3 * len(names) // 4,
+        shortlist=sizes.shortlist,
+        draws=2,
+        seed=run.seed,
         progress=lambda done, total: run.progress(done, total, "one head after another"),
-    )  # fmt: skip
+    )
     rng = np.random.default_rng(run.seed)
     orders = [[s.name for s in found.steps], *(list(rng.permutation(names)) for _ in range(sizes.draws))]
     few, most = on_fresh(model, fresh, orders, (len(names) // 4, 3 * len(names) // 4))
@@ -238,16 +250,22 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
     run.claim(
         "A quarter of the heads can go for less than a tenth of a nat, and it takes no choice: random ones"
         " can as well.",
-        value=value, interval=span, holds=max(span[1], wide[1]) < AFFORDABLE,
-        against=chance, control="as many heads at random",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(span[1], wide[1]) < AFFORDABLE,
+        against=chance,
+        control="as many heads at random",
+    )
     value, span = mean_of(most[:, 1:].mean(1) - most[:, 0])
     run.claim(
         "When three quarters go the choice counts: heads chosen one by one on other texts are missed less"
         " than as many at random.",
-        value=value, interval=span, holds=span[0] > 0,
-        against=float(most[:, 1:].mean()), control="loss without heads at random",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0,
+        against=float(most[:, 1:].mean()),
+        control="loss without heads at random",
+    )
 
 
 def drawn(run: LabRun, found: Pruning) -> None:

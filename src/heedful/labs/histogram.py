@@ -138,8 +138,10 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
         value, span = share(worst.right)
         run.claim(
             f"The {kind} model counts right at 99 % of the places or more, in its worst run.",
-            value=value, interval=span, holds=span[0] > RIGHT,
-        )  # fmt: skip
+            value=value,
+            interval=span,
+            holds=span[0] > RIGHT,
+        )
     run.figure(
         "learning",
         curves(
@@ -162,22 +164,31 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         bound[kind] = [spread(m, some) for m in runs], [moved(m, some, rng) for m in runs]
     run.claim(
         "Positional attention has no variance over sequences: not one weight ever changes.",
-        value=max(bound["positional"][0]), exact=True, holds=max(bound["positional"][0]) == 0.0,
-        against=min(bound["semantic"][0]), control="semantic attention",
-    )  # fmt: skip
+        value=max(bound["positional"][0]),
+        exact=True,
+        holds=max(bound["positional"][0]) == 0.0,
+        against=min(bound["semantic"][0]),
+        control="semantic attention",
+    )
     run.claim(
         "Semantic attention follows its letters: a permuted sequence has permuted attention, up to rounding.",
-        value=max(bound["semantic"][1]), exact=True, holds=max(bound["semantic"][1]) < 1e-5,
-        against=min(bound["positional"][1]), control="positional attention",
-    )  # fmt: skip
+        value=max(bound["semantic"][1]),
+        exact=True,
+        holds=max(bound["semantic"][1]) < 1e-5,
+        against=min(bound["positional"][1]),
+        control="positional attention",
+    )
     least = min((on_copies(one.model, some) for one in models["semantic"]), key=lambda values: values.mean())
     value, span = mean_of(least)
     control = np.mean([on_copies(one.model, some).mean() for one in models["positional"]])
     run.claim(
         "Semantic attention gives another copy more than an even share, in its worst run.",
-        value=value, interval=span, holds=span[0] > 1.2,
-        against=float(control), control="positional attention",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 1.2,
+        against=float(control),
+        control="positional attention",
+    )
     panels = []
     for kind in KINDS:
         for row in some[:3]:
@@ -227,9 +238,12 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
     run.claim(
         "Free to read both and trained on with Adam, a model that counts right keeps its attention: it moves"
         " by less than a third of what the same model, taken early in its training, moves.",
-        value=float(ratios["Adam"]), interval=(low, high), holds=high < STAYS,
-        against=float(ratios["plain descent"]), control="the same ratio by plain descent",
-    )  # fmt: skip
+        value=float(ratios["Adam"]),
+        interval=(low, high),
+        holds=high < STAYS,
+        against=float(ratios["plain descent"]),
+        control="the same ratio by plain descent",
+    )
     blind = (
         "In so few steps plain descent at the paper's rate does not move the early model much more than the"
         " solved one: with it alone, that attention stays would show nothing."

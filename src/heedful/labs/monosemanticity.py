@@ -69,10 +69,17 @@ def monosemanticity(run: LabRun) -> None:
     models = [language_model(run, sizes, run.seed + number) for number in (0, 1)]
     with tempfile.TemporaryDirectory() as folder:
         stored = [
-            heedful.harvest(model, list(speeches("train").values()), SITE, Path(folder) / str(number),
-                            rows=sizes.rows, context=sizes.context, seed=run.seed)
+            heedful.harvest(
+                model,
+                list(speeches("train").values()),
+                SITE,
+                Path(folder) / str(number),
+                rows=sizes.rows,
+                context=sizes.context,
+                seed=run.seed,
+            )
             for number, model in enumerate(models)
-        ]  # fmt: skip
+        ]
         widths = [dictionary(run, stored[0], width, sizes, run.seed) for width in sizes.widths]
         other = dictionary(run, stored[1], sizes.widths[-1], sizes, run.seed + 1)
     held = list(speeches("held").values())
@@ -98,9 +105,16 @@ def language_model(run: LabRun, sizes: MonosemanticitySizes, seed: int) -> Any:
 
 def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes, seed: int) -> SAE:
     return heedful.train_sae(
-        stored, width, "topk", k=sizes.k, steps=sizes.dictionary_steps, batch=512, lr=3e-3, seed=seed,
+        stored,
+        width,
+        "topk",
+        k=sizes.k,
+        steps=sizes.dictionary_steps,
+        batch=512,
+        lr=3e-3,
+        seed=seed,
         progress=lambda now: run.progress(int(now["step"]), sizes.dictionary_steps, f"{width} features"),
-    )  # fmt: skip
+    )
 
 
 # --- how much of the model they explain ------------------------------------------------------------
@@ -115,10 +129,13 @@ def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes
         nor dictionary has seen."""
     )
     rows = [
-        (width, *(one[name] for name in ("recovered (zero)", "recovered (mean)", "explained", "dead")),
-         one.controls["random dictionary"]["recovered (zero)"])
+        (
+            width,
+            *(one[name] for name in ("recovered (zero)", "recovered (mean)", "explained", "dead")),
+            one.controls["random dictionary"]["recovered (zero)"],
+        )
         for width, one in zip(sizes.widths, measured, strict=True)
-    ]  # fmt: skip
+    ]
     columns = (
         "features",
         "recovered (zero)",

@@ -134,13 +134,21 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     gap, reach = over(lstm[:, :, 3] - lstm[:, :, 1])
     run.claim(
         "A BiLSTM's attention agrees with leave-one-out less than leave-one-out of another seed does",
-        value=gap, interval=reach, holds=reach[0] > 0, against=0.0, control="as well as another seed, tau",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="as well as another seed, tau",
+    )
     gap, reach = over(average[:, :, 0] - lstm[:, :, 0])
     run.claim(
         "Where every state is one word's, attention agrees with gradients better",
-        value=gap, interval=reach, holds=reach[0] > 0, against=0.26, control="published difference, SST",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.26,
+        control="published difference, SST",
+    )
     gap, reach = over(lstm[:, :, 2] - lstm[:, :, 0])
     run.table(
         "How much better gradients agree with leave-one-out than with attention, BiLSTM",
@@ -195,20 +203,30 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         "permutation",
         scatter(
             [Series(NAMES[name], _dots(each)) for name, each in found.items()],
-            "largest weight of the sentence", "median change", "What permuting attention does to the answer",
+            "largest weight of the sentence",
+            "median change",
+            "What permuting attention does to the answer",
         ),
         "A dot is a sentence. Peaked attention that may be put anywhere was no reason for the answer.",
-    )  # fmt: skip
+    )
     value, reach = mean_of(found["average"].change[:, 0] - found["average"].deleted)
     run.claim(
         "Where every state is one word's, weights in another order move the answer more than a word less",
-        value=value, interval=reach, holds=reach[0] > 0, against=0.0, control="as much as a word",
-    )  # fmt: skip
+        value=value,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="as much as a word",
+    )
     value, reach = mean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
     run.claim(
         "In a BiLSTM they move it less than there",
-        value=value, interval=reach, holds=reach[1] < 0, against=0.0, control="as much as there",
-    )  # fmt: skip
+        value=value,
+        interval=reach,
+        holds=reach[1] < 0,
+        against=0.0,
+        control="as much as there",
+    )
 
 
 def _dots(found: Permutation) -> list[tuple[float, float]]:
@@ -244,9 +262,12 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
         share, reach = mean_of((each.distance / each.largest)[:, 0], limits=(0.0, 1.0))
         run.claim(
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
-            value=share, interval=reach, holds=reach[0] > FAR and float(each.change.max()) <= search.epsilon,
-            against=float((each.random / each.largest).mean()), control="best of random weights",
-        )  # fmt: skip
+            value=share,
+            interval=reach,
+            holds=reach[0] > FAR and float(each.change.max()) <= search.epsilon,
+            against=float((each.random / each.largest).mean()),
+            control="best of random weights",
+        )
     run.say(
         """Shuffling and the adversary come out as published, but mind what they show: for words alone the
         order of the weights matters a great deal, and still other weights give the same answer. The adversary

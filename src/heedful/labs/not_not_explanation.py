@@ -89,10 +89,15 @@ def not_not_explanation(run: LabRun) -> None:
     tell_adversary(run, here, flat, apart, moved)
     claim_adversary(run, apart, moved, best, size)
     led = guide(
-        here.one, here.train, here.test, range(numbers[0], numbers[0] + size.networks),
-        replace(BUDGET, steps=min(size.steps, BRIEFLY)), others={BASE: base, ADVERSARY: best.models[0]},
-        vectors=here.vectors, progress=_say(run, "guided networks"),
-    )  # fmt: skip
+        here.one,
+        here.train,
+        here.test,
+        range(numbers[0], numbers[0] + size.networks),
+        replace(BUDGET, steps=min(size.steps, BRIEFLY)),
+        others={BASE: base, ADVERSARY: best.models[0]},
+        vectors=here.vectors,
+        progress=_say(run, "guided networks"),
+    )
     tell_guides(run, led)
     tell_one_layer(run, here, size)
 
@@ -122,8 +127,12 @@ def tell_uniform(run: LabRun, flat: Frozen, little: float) -> None:
     gap, reach = flat.free.over(flat.uniform, F1)
     run.claim(
         f"Trained with uniform attention, a BiLSTM loses little: less than {100 * little:.0f} points of F1",
-        value=gap, interval=reach, holds=reach[1] < little, against=0.009, control=f"loss, {RECALLED}",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[1] < little,
+        against=0.009,
+        control=f"loss, {RECALLED}",
+    )
 
 
 # --- another model that looks elsewhere --------------------------------------------------------------------
@@ -133,9 +142,16 @@ def adversaries(run: LabRun, here: AttentionSetup, model: Any, size: Size, apart
     """One fit a lambda, from drawn weights."""
     config = replace(here.budget, weight_decay=0.0, steps=int(here.budget.steps * size.longer))
     return trained_adversary(
-        model, here.train, here.test, size.weights, (run.seed,), config, start="fresh", beside=apart,
+        model,
+        here.train,
+        here.test,
+        size.weights,
+        (run.seed,),
+        config,
+        start="fresh",
+        beside=apart,
         progress=_say(run, "training adversaries"),
-    )  # fmt: skip
+    )
 
 
 def chosen(moved: TrainedAdversary, kept: float) -> LambdaPoint:
@@ -189,21 +205,32 @@ def claim_adversary(
     cost, reach = mean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
         "Looking elsewhere has its price: with the largest lambda answers move farther than with none",
-        value=cost, interval=reach, holds=reach[0] > 0, against=0.0, control="as far as with none, TVD",
-    )  # fmt: skip
+        value=cost,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="as far as with none, TVD",
+    )
     gap, reach = mean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
         "A model trained to look elsewhere moves attention farther than another seed does, and its answers"
         f" by at most {size.kept:g} (TVD)",
-        value=gap, interval=reach, holds=reach[0] > 0 and kept, against=0.0, control="as far as a seed, JSD",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > 0 and kept,
+        against=0.0,
+        control="as far as a seed, JSD",
+    )
     gap, reach = mean_of(best.right.mean(0) - moved.own_right)
     run.claim(
         f"It stays as accurate, within {100 * size.little:.0f} points",
-        value=gap, interval=reach, holds=reach[0] > -size.little,
-        against=0.0, control="as accurate as the first",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > -size.little,
+        against=0.0,
+        control="as accurate as the first",
+    )
 
 
 # --- guides ------------------------------------------------------------------------------------------------
@@ -297,8 +324,12 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     gap, reach = own.over(even, F1)
     run.claim(
         "zoo:one-layer needs the attention it has learnt: made uniform afterwards, it loses F1",
-        value=gap, interval=reach, holds=reach[0] > 0, against=0.0, control="a map that does not matter",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > 0,
+        against=0.0,
+        control="a map that does not matter",
+    )
     if moved is not None:
         claim_one_layer(run, moved, size.little)
 
@@ -310,9 +341,14 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedA
     numbers = (1000 * run.seed, 1000 * run.seed + 1)
     again = frozen(here.one, here.train, here.test, numbers, config, progress=_say(run, "zoo:one-layer"))
     moved = trained_adversary(
-        here.one, here.train, here.test, (0.0, 0.001, 0.03, 0.3), (run.seed,),
-        replace(config, lr=1e-3, weight_decay=0.0), progress=_say(run, "adversaries of zoo:one-layer"),
-    )  # fmt: skip
+        here.one,
+        here.train,
+        here.test,
+        (0.0, 0.001, 0.03, 0.3),
+        (run.seed,),
+        replace(config, lr=1e-3, weight_decay=0.0),
+        progress=_say(run, "adversaries of zoo:one-layer"),
+    )
     return again, moved
 
 
@@ -324,6 +360,9 @@ def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None
     run.claim(
         "A copy of it that looks elsewhere, by more than a fifth of the farthest there is, stays as accurate,"
         f" within {100 * little:.0f} points",
-        value=gap, interval=reach, holds=reach[0] > -little and far > LN2 / 5,
-        against=0.0, control="as accurate as the first",
-    )  # fmt: skip
+        value=gap,
+        interval=reach,
+        holds=reach[0] > -little and far > LN2 / 5,
+        against=0.0,
+        control="as accurate as the first",
+    )

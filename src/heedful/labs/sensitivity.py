@@ -93,14 +93,20 @@ def the_case(run: LabRun) -> None:
     rise = float(ends[1] - ends[0])
     run.claim(
         "Every score read off the gradient at x is zero, though x changes the output.",
-        value=max(abs(scores[name]) for name in SLOPES), exact=True, against=rise, control="the change",
+        value=max(abs(scores[name]) for name in SLOPES),
+        exact=True,
+        against=rise,
+        control="the change",
         holds=all(abs(scores[name]) < 1e-9 for name in SLOPES) and rise > 0.5,
-    )  # fmt: skip
+    )
     run.claim(
         "Integrated gradients, occlusion and Shapley values give x the whole change of the output.",
-        value=scores["integrated-gradients"], exact=True, against=rise, control="the change",
+        value=scores["integrated-gradients"],
+        exact=True,
+        against=rise,
+        control="the change",
         holds=all(abs(scores[name] - rise) < 1e-4 for name in WHOLE),
-    )  # fmt: skip
+    )
 
 
 def the_way(run: LabRun) -> None:
@@ -150,15 +156,23 @@ def drawn_units(run: LabRun, count: int) -> None:
     value, span = mean_of(shares, UNIT)
     run.claim(
         "Of features that change the output of a drawn unit, many have gradient zero.",
-        value=value, interval=span, holds=span[0] > 0.1, against=0.0, control="integrated gradients",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.1,
+        against=0.0,
+        control="integrated gradients",
+    )
     value, span = mean_of(off, POSITIVE)
     run.claim(
         "Integrated gradients score each such feature with the very change of the output.",
-        value=value, interval=span, holds=max(off) < 1e-4,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(off) < 1e-4,
+    )
     value, span = mean_of(gap, POSITIVE)
     run.claim(
         "From zero, the scores of all features together sum to the change of the output.",
-        value=value, interval=span, holds=max(gap) < 1e-4,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=max(gap) < 1e-4,
+    )

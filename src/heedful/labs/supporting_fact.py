@@ -126,20 +126,27 @@ def tell_answers(
         value, span = over(shares[encoder, False])
         run.claim(
             f"With attention of its own, the reader {encoder!r} answers nearly every question right.",
-            value=value, interval=span, holds=span[0] > 0.9,
-        )  # fmt: skip
+            value=value,
+            interval=span,
+            holds=span[0] > 0.9,
+        )
     value, span = over(shares["asked", True])
     alone = over(shares["alone", True])
     run.claim(
         "With uniform attention, the reader whose states have read the question still answers most right.",
-        value=value, interval=span, holds=span[0] > MOSTLY,
-        against=alone[0], control="sentences read alone, uniform attention",
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > MOSTLY,
+        against=alone[0],
+        control="sentences read alone, uniform attention",
+    )
     run.claim(
         "With uniform attention over sentences read alone the question cannot reach the answer: less than"
         " two thirds are right.",
-        value=alone[0], interval=alone[1], holds=alone[1][1] < 2 / 3,
-    )  # fmt: skip
+        value=alone[0],
+        interval=alone[1],
+        holds=alone[1][1] < 2 / 3,
+    )
 
 
 # --- where attention points --------------------------------------------------------------------------------
@@ -158,9 +165,12 @@ def tell_pointed(
         if not kind[1]:
             run.claim(
                 f"The largest weight of the reader {kind[0]!r} is on the supporting fact in most stories.",
-                value=value, interval=span, holds=span[0] > MOSTLY,
-                against=float(last.mean()), control="the last sentence",
-            )  # fmt: skip
+                value=value,
+                interval=span,
+                holds=span[0] > MOSTLY,
+                against=float(last.mean()),
+                control="the last sentence",
+            )
     rows.append(("always the last sentence", *_flat(over([last])), float(last.mean())))
     chance = (1 / many).double().numpy()
     rows.append(("a random sentence", *_flat(over([chance])), float(chance.mean())))
@@ -194,19 +204,27 @@ def tell_other(
     run.claim(
         "Sentences read alone: the answer follows the weights. In a random order of them it is mostly the"
         " place of the sentence that now weighs most.",
-        value=alone["follows"][0], interval=alone["follows"][1], holds=alone["follows"][1][0] > 0.75,
-        against=1 - alone["changed"][0], control="the answer stays what it was",
-    )  # fmt: skip
+        value=alone["follows"][0],
+        interval=alone["follows"][1],
+        holds=alone["follows"][1][0] > 0.75,
+        against=1 - alone["changed"][0],
+        control="the answer stays what it was",
+    )
     run.claim(
         "Sentences read alone: all weight on another sentence keeps the answer where that sentence names the"
         " same place.",
-        value=alone["same"][0], interval=alone["same"][1], holds=alone["same"][1][0] > MOSTLY,
-        against=alone["different"][0], control="where it names another place",
-    )  # fmt: skip
+        value=alone["same"][0],
+        interval=alone["same"][1],
+        holds=alone["same"][1][0] > MOSTLY,
+        against=alone["different"][0],
+        control="where it names another place",
+    )
     run.claim(
         "Sentences read alone: where it names another place, the answer is lost.",
-        value=alone["different"][0], interval=alone["different"][1], holds=alone["different"][1][1] < SELDOM,
-    )  # fmt: skip
+        value=alone["different"][0],
+        interval=alone["different"][1],
+        holds=alone["different"][1][1] < SELDOM,
+    )
     run.say(
         """So attention that is far from the reader's own and gives the same answer does exist, but not
         anywhere: it has to land on a sentence with the same place. That other attention keeps an answer shows
@@ -239,9 +257,12 @@ def tell_removed(
         run.claim(
             f"Removal, {named(kind)}: the sentence whose removal costs the answer most is the supporting"
             " fact, in most stories.",
-            value=value, interval=span, holds=span[0] > 0.7,
-            against=float((1 / test.real.sum(1)).mean()), control="a random sentence",
-        )  # fmt: skip
+            value=value,
+            interval=span,
+            holds=span[0] > 0.7,
+            against=float((1 / test.real.sum(1)).mean()),
+            control="a random sentence",
+        )
     columns = ("reader", "largest fall is the fact's", "at least", "at most", "fall without the fact")
     run.table("Does removal point to the supporting fact?", (*columns, "largest fall without another"), rows)
     run.say(

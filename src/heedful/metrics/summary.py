@@ -48,9 +48,13 @@ def _mean(scores: Sequence[Score]) -> Score:
         return float(np.mean([getattr(score, name) for score in scores]))
 
     return replace(
-        scores[0], value=mean("value"), control=mean("control"), low=mean("low"), high=mean("high"),
+        scores[0],
+        value=mean("value"),
+        control=mean("control"),
+        low=mean("low"),
+        high=mean("high"),
         best=mean("best"),
-    )  # fmt: skip
+    )
 
 
 def _key(score: Score) -> tuple[str, str, str]:
@@ -73,9 +77,19 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
     names = ("value", "control", "best", "low", "high")
     value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
     return Evidence(
-        *key, value, control, best, skill, interval, len(scores), (band[0], band[1]), scores[0].circular,
-        scores[0].orders if len(scores) == 1 else (), registry.get_metric(key[0]).better, _family(key[0]),
-    )  # fmt: skip
+        *key,
+        value,
+        control,
+        best,
+        skill,
+        interval,
+        len(scores),
+        (band[0], band[1]),
+        scores[0].circular,
+        scores[0].orders if len(scores) == 1 else (),
+        registry.get_metric(key[0]).better,
+        _family(key[0]),
+    )
 
 
 def _ratio(gain: float, room: float) -> float:

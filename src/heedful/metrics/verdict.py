@@ -180,10 +180,20 @@ def judge(
     use = _use(ordered, compared)
     seen = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
     return Verdict(
-        n=n, methods=tuple(ordered), use=use.method if use else "", certified=bool(use and use.certified),
-        cells=pools.cells, draws=pools.orders.shape[1], common=len(z), compared=compared,
-        looked_always=always, left_out=facts.left_out, flat=flat, visible_share=seen[0], visible_gap=seen[1],
-    )  # fmt: skip
+        n=n,
+        methods=tuple(ordered),
+        use=use.method if use else "",
+        certified=bool(use and use.certified),
+        cells=pools.cells,
+        draws=pools.orders.shape[1],
+        common=len(z),
+        compared=compared,
+        looked_always=always,
+        left_out=facts.left_out,
+        flat=flat,
+        visible_share=seen[0],
+        visible_gap=seen[1],
+    )
 
 
 def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
@@ -231,23 +241,37 @@ def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
 
 
 def _method(
-    name: str, place: int, pools: Pools, shares: Floats, w: Floats, z: Floats, p: float, better: bool,
-    best: BestComparison | None, facts: Facts,
-) -> MethodVerdict:  # fmt: skip
+    name: str,
+    place: int,
+    pools: Pools,
+    shares: Floats,
+    w: Floats,
+    z: Floats,
+    p: float,
+    better: bool,
+    best: BestComparison | None,
+    facts: Facts,
+) -> MethodVerdict:
     there = np.isfinite(w[:, place])
     mine = shares[there, place]
     shown = best is not None and (bool(best.inside[place]) or better)
     gap = float(best.gap[place]) if best is not None and shown else math.nan
     return MethodVerdict(
-        method=name, texts=int(there.sum()), won=int((w[there, place] > 0.5).sum()),
-        share=_mean(w[there, place]), p=p, better=better, z=_mean(z[:, place]), gap=gap,
+        method=name,
+        texts=int(there.sum()),
+        won=int((w[there, place] > 0.5).sum()),
+        share=_mean(w[there, place]),
+        p=p,
+        better=better,
+        z=_mean(z[:, place]),
+        gap=gap,
         may_be_best=best is not None and bool(best.inside[place]),
         certified=better and best is not None and gap <= DELTA,
         inputs=float(facts.inputs.get(name, math.nan)),
         by_family=_parts(mine, [cell.family for cell in pools.cells]),
         by_operator=_operators(mine, pools.cells),
         fitted_by=facts.fitted_by.get(name, ()),
-    )  # fmt: skip
+    )
 
 
 def _mean(values: Floats) -> float:

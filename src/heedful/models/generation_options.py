@@ -16,8 +16,13 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "beam": {"do_sample": False, "num_beams": None, "length_penalty": 1.0, "early_stopping": False},
 }
 # What a model's own generation settings may bend a strategy with: switched off, so that greedy is the argmax
-PURE = {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0,
-        "encoder_no_repeat_ngram_size": 0, "min_length": 0}  # fmt: skip
+PURE = {
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+}
 PURE_SAMPLING = {"min_p": 0.0, "typical_p": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "num_beams": 1}
 PURE_SEARCH = {"temperature": 1.0, "top_k": 50, "top_p": 1.0}  # transformers' defaults, which search ignores
 

@@ -194,9 +194,15 @@ def _head(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
     if len(heads) > 1:
         lines = [Line2D([], [], color=_colour(n, len(heads)), label=str(h)) for n, h in enumerate(heads)]
         figure.legend(
-            handles=lines, loc="outside lower center", ncols=8, fontsize=6, title="head", title_fontsize=6,
-            frameon=False, handlelength=1,
-        )  # fmt: skip
+            handles=lines,
+            loc="outside lower center",
+            ncols=8,
+            fontsize=6,
+            title="head",
+            title_fontsize=6,
+            frameon=False,
+            handlelength=1,
+        )
     figure.supxlabel(found.told, fontsize=6, color="0.4")
     return figure
 

@@ -230,17 +230,27 @@ def remarks(comparison: Comparison, size: int) -> str:
         body = table(["method", "reason"], rows, "Methods not run")
         out += part("skipped", "Not run, and why", "", body, size)
     if comparison.attributions and notes(comparison):
-        rows = [f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
-                for who, text in notes(comparison)]  # fmt: skip
+        rows = [
+            f'<tr><th scope="row">{esc(who)}</th><td class="wrap">{esc(text)}</td></tr>'
+            for who, text in notes(comparison)
+        ]
         out += part("notes", "Notes", "", table(["from", "note"], rows, "Notes"), size)
     return out
 
 
 def made(comparison: Comparison, size: int) -> str:
     model, settings = comparison.model, comparison.settings
-    facts = [(name, model.get(key)) for name, key in (
-        ("model", "name"), ("kind", "kind"), ("class", "class"), ("parameters", "parameters"),
-        ("window", "window"), ("fingerprint", "fingerprint"))]  # fmt: skip
+    facts = [
+        (name, model.get(key))
+        for name, key in (
+            ("model", "name"),
+            ("kind", "kind"),
+            ("class", "class"),
+            ("parameters", "parameters"),
+            ("window", "window"),
+            ("fingerprint", "fingerprint"),
+        )
+    ]
     facts += [
         ("seed", settings.get("seed")),
         ("unit", settings.get("unit")),
@@ -250,8 +260,11 @@ def made(comparison: Comparison, size: int) -> str:
     facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
     seconds = settings.get("seconds")
     facts.append(("time", None if seconds is None else f"{seconds:.2f} seconds"))
-    shown = [(name, f"{value:,}" if isinstance(value, int) and name != "seed" else value)
-             for name, value in facts if value not in (None, "")]  # fmt: skip
+    shown = [
+        (name, f"{value:,}" if isinstance(value, int) and name != "seed" else value)
+        for name, value in facts
+        if value not in (None, "")
+    ]
     rows = "".join(f"<dt>{name}</dt><dd>{esc(value)}</dd>" for name, value in shown)
     code = again(reproduce.command(comparison), reproduce.python(comparison), "interrupted" in settings)
     return part("made", "How this was made", "", f'<dl class="facts-list">{rows}</dl>{code}', size)
@@ -262,8 +275,9 @@ def again(command: str | None, python: str | None = None, interrupted: bool = Fa
     blocks = [("Command line", command), ("Python", python)]
     code = "".join(
         f'<div class="code"><p class="bar">{name}</p><pre dir="ltr">{esc(text)}</pre></div>'
-        for name, text in blocks if text
-    )  # fmt: skip
+        for name, text in blocks
+        if text
+    )
     stopped = "This run was interrupted; what is below runs to the end." if interrupted and code else ""
     lead = f"Reproduce this. {stopped}".strip() if code else ""
     return f'<p class="lead">{lead}</p>{code}' if code else ""

@@ -37,8 +37,10 @@ def percent(value: float) -> str:
 
 def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
     """(label, value as shown, share of a bar from 0 to 1), highest first."""
-    rows = [(visible(str(label)).strip() or "␣", float("nan") if value is None else float(value))
-            for label, value in comparison.model.get("prediction") or ()]  # fmt: skip
+    rows = [
+        (visible(str(label)).strip() or "␣", float("nan") if value is None else float(value))
+        for label, value in comparison.model.get("prediction") or ()
+    ]
     values = [value for _, value in rows]
     chances = all(0 <= value <= 1 for value in values) and (
         comparison.model.get("kind") in PROBABILITIES or abs(sum(values) - 1) < 1e-3
@@ -82,8 +84,10 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def _ranked(comparison: Comparison) -> list[Column]:
     """Methods with a ranking; behind the words of the text stand those already written, where scored."""
-    found = [replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
-             for col in columns(comparison)]  # fmt: skip
+    found = [
+        replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
+        for col in columns(comparison)
+    ]
     return [col for col in found if col.method != CONTROL and _has_ranking(col)]
 
 
@@ -169,9 +173,11 @@ def _agreeing(comparison: Comparison) -> list[str]:
     if math.isnan(band):
         both = with_written(comparison)
         who = "The text and what was written have" if both else "The text has"
-        alone = "" if both or not comparison.target.given else (
-            ", and not every method scores what was written on the same scale"
-        )  # fmt: skip
+        alone = (
+            ""
+            if both or not comparison.target.given
+            else (", and not every method scores what was written on the same scale")
+        )
         few = "how far rankings of so few agree says nothing"
         return [f"{who} fewer than five {unit}s{alone}: {few}."]
     alike, against = sum(v > band for v in pairs), sum(v < -band for v in pairs)

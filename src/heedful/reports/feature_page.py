@@ -63,8 +63,9 @@ def _answer(pages: FeaturePages, size: int) -> str:
         f"Read on {r.settings['tokens']:,} tokens of {r.texts}; features {how}.",
         "The deeper the colour of a token, the greater its activation, in shares of the feature's greatest. "
         "The underlined token is the one an example was chosen for.",
-        *([f"{dead} of them never fired on these texts."] if dead else []), *r.notes,
-    ]  # fmt: skip
+        *([f"{dead} of them never fired on these texts."] if dead else []),
+        *r.notes,
+    ]
     sentences = "".join(f"<li>{esc(s)}</li>" for s in said)
     return f'<header>{heading}<ul class="sentences">{sentences}</ul></header>'
 
@@ -76,17 +77,27 @@ def _overview(pages: FeaturePages, size: int) -> str:
         scored = said.scores if said else None
         effect = one.effects.ablation
         cells = [
-            f"{100 * one.reading.rate:.3g} %", short(one.reading.greatest),
-            _scored(scored.detection) if scored else "–", _scored(scored.pearson) if scored else "–",
+            f"{100 * one.reading.rate:.3g} %",
+            short(one.reading.greatest),
+            _scored(scored.detection) if scored else "–",
+            _scored(scored.pearson) if scored else "–",
             f"{signed(effect.change)} <small>({signed(effect.control)})</small>" if effect else "–",
-        ]  # fmt: skip
+        ]
         text = esc(said.explanation.text) if said and said.scores else "–"
         rows.append(
             f'<tr><th scope="row"><a href="#feature-{one.feature}">{one.feature}</a></th>'
-            + "".join(f"<td>{c}</td>" for c in cells) + f'<td class="said">{text}</td></tr>'
-        )  # fmt: skip
-    heads = ["feature", "fires on", "greatest", "balanced accuracy<small>0.5 is chance</small>", "Pearson r",
-             "loss without it<small>(a random active one)</small>", "said to fire on"]  # fmt: skip
+            + "".join(f"<td>{c}</td>" for c in cells)
+            + f'<td class="said">{text}</td></tr>'
+        )
+    heads = [
+        "feature",
+        "fires on",
+        "greatest",
+        "balanced accuracy<small>0.5 is chance</small>",
+        "Pearson r",
+        "loss without it<small>(a random active one)</small>",
+        "said to fire on",
+    ]
     lead = f"Scores of explanations are from texts they were not made from. {_means(pages)}"
     return part("overview", "At a glance", lead, table(heads, rows, "All features", "overview"), size)
 
@@ -123,13 +134,22 @@ def feature(one: Page, size: int, linked: Container[int] = ()) -> str:
         f"fires on {100 * r.rate:.3g} % of tokens ({r.fired:,} of {r.tokens:,}) · greatest activation "
         f"{short(r.greatest)} · decoder row of length {short(one.length)}"
     )
-    figures = [_bars(one, size + 1), _pushes(one.effects, size + 1), _ablation(one, size + 1),
-               _near(one, size + 1, linked), _scores(one.interpretation, size + 1)]  # fmt: skip
+    figures = [
+        _bars(one, size + 1),
+        _pushes(one.effects, size + 1),
+        _ablation(one, size + 1),
+        _near(one, size + 1, linked),
+        _scores(one.interpretation, size + 1),
+    ]
     drawn = [
-        name, f'<p class="about">{about}</p>', _meaning(one.interpretation),
-        f'<div class="figures">{"".join(figures)}</div>', examples.own(one, size + 1),
-        examples.tops(one, size + 1), examples.quantiles(one, size + 1),
-    ]  # fmt: skip
+        name,
+        f'<p class="about">{about}</p>',
+        _meaning(one.interpretation),
+        f'<div class="figures">{"".join(figures)}</div>',
+        examples.own(one, size + 1),
+        examples.tops(one, size + 1),
+        examples.quantiles(one, size + 1),
+    ]
     return _section(one, "".join(drawn))
 
 
@@ -232,9 +252,10 @@ def _scores(said: Interpretation | None, size: int) -> str:
     all_of_them: dict[str, Scores] = {"": said.scores, **said.controls}
     rows = [
         f'<tr><th scope="row">{"" if not who else "control: "}{WHO[who]}</th>'
-        + "".join(f"<td>{_scored(getattr(scores, name))}</td>" for name in MEASURES) + "</tr>"
+        + "".join(f"<td>{_scored(getattr(scores, name))}</td>" for name in MEASURES)
+        + "</tr>"
         for who, scores in all_of_them.items()
-    ]  # fmt: skip
+    ]
     by_chance = ", ".join(f"{told} {getattr(said.scores, name).p:.2g}" for name, told in MEASURES.items())
     lead = (
         "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals. "

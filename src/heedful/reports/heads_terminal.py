@@ -71,10 +71,15 @@ def show_syntax(found: Syntax, out: Console) -> None:
     for row in found.relations:
         name = f"{row.layer}-{row.head} {row.direction}" + ("" if row.agreed else " ?")
         table.add_row(
-            Text(visible(row.relation)), f"{row.n:,}", name, _percent(row.crossed.accuracy),
-            _percent(row.crossed.baseline), _gain(row.crossed), _percent(row.naive.accuracy),
+            Text(visible(row.relation)),
+            f"{row.n:,}",
+            name,
+            _percent(row.crossed.accuracy),
+            _percent(row.crossed.baseline),
+            _gain(row.crossed),
+            _percent(row.naive.accuracy),
             _percent(row.chance),
-        )  # fmt: skip
+        )
     out.print(table)
     sure = [row for row in found.relations if row.crossed.interval[0] > 0]
     out.print(

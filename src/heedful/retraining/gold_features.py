@@ -109,11 +109,9 @@ def gold_recall(
     chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
     gold = float(np.mean([len(made.deciding(frozenset(words))) for words in chosen]))
     return [
-        Recall(
-            name, box, float(own.mean()), interval(own, seed), chance, len(chosen), top, accuracy, gold
-        )
+        Recall(name, box, float(own.mean()), interval(own, seed), chance, len(chosen), top, accuracy, gold)
         for name, own in zip(methods, found.T, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def words_of(text: str) -> list[str]:

@@ -68,9 +68,13 @@ def house(models: Sequence[Any], wish: ServerConfig) -> ServerState:
 def application(inside: ServerState, wish: ServerConfig) -> Any:
     """The ASGI application behind its guard."""
     app = FastAPI(
-        title="heedful", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        title="heedful",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
         lifespan=_closing,
-    )  # fmt: skip
+    )
     app.state.house = inside
     app.include_router(explain.router)
     app.include_router(jobs.router)
@@ -155,9 +159,15 @@ def serve(
     dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
     """
     wish = ServerConfig(
-        host, port, Path(runs), None, allow_load, secure.new_token(host), dictionaries=dictionaries or {},
+        host,
+        port,
+        Path(runs),
+        None,
+        allow_load,
+        secure.new_token(host),
+        dictionaries=dictionaries or {},
         texts=texts or {},
-    )  # fmt: skip
+    )
     at = ready(models or ("zoo:sentiment", "zoo:lm"), wish)
     if not block:
         return Serving(at)
@@ -192,11 +202,18 @@ def answering(inside: ServerState, wish: ServerConfig, **more: Any) -> Any:
 
     return uvicorn.Server(
         uvicorn.Config(
-            application(inside, wish), log_level="warning", access_log=False, server_header=False,
-            limit_concurrency=CONNECTIONS, timeout_keep_alive=20, timeout_graceful_shutdown=2, ws="none",
-            http=Doorstep, **more,
+            application(inside, wish),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=20,
+            timeout_graceful_shutdown=2,
+            ws="none",
+            http=Doorstep,
+            **more,
         )
-    )  # fmt: skip
+    )
 
 
 def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:

@@ -90,14 +90,24 @@ def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress:
         begin, count = begin + len(flat), count + len(place)
         if count > MOST:
             raise HeedfulError(
-                f"features fire more than {MOST:,} times on these texts", "so many are not kept in memory",
+                f"features fire more than {MOST:,} times on these texts",
+                "so many are not kept in memory",
                 f"Read fewer tokens: --rows {max(1, rows // 4)}",
-            )  # fmt: skip
+            )
     if not seen:
         raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
     place, feature, value = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(feature, kind="stable")  # within a feature, places stay in order
     starts = np.concatenate([[0], np.bincount(feature, minlength=sae.config.width).cumsum()])
     numbers, kept = zip(*seen, strict=True)
-    return Codes(kept, numbers, starts, place[order], value[order], firing, stream.cut.context, stream.told,
-                 stream.notes)  # fmt: skip
+    return Codes(
+        kept,
+        numbers,
+        starts,
+        place[order],
+        value[order],
+        firing,
+        stream.cut.context,
+        stream.told,
+        stream.notes,
+    )

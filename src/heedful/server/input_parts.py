@@ -66,6 +66,7 @@ def replaced(
 def overlapping(x: Encoded, contents: Sequence[str], places: Sequence[Place]) -> list[int]:
     """Words that share characters with the places."""
     return [
-        word for word, (part, start, end) in enumerate(placed(x, contents))
+        word
+        for word, (part, start, end) in enumerate(placed(x, contents))
         if any(part == p and start < stop and begin < end for p, begin, stop in places)
-    ]  # fmt: skip
+    ]

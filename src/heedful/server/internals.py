@@ -142,14 +142,21 @@ def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.F
         shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
         out.append(
             responses.ActiveFeature(
-                feature=feature, most=float(own.max()), share=None if top is None else float(own.max() / top),
-                token=pieces[at], at=at, html=_shaded(pieces, shades, at),
+                feature=feature,
+                most=float(own.max()),
+                share=None if top is None else float(own.max() / top),
+                token=pieces[at],
+                at=at,
+                html=_shaded(pieces, shades, at),
             )
-        )  # fmt: skip
+        )
     return responses.FeatureActivity(
-        features=out, site=site, width=sae.config.width, active=float((values[text] > 0).sum(1).mean()),
+        features=out,
+        site=site,
+        width=sae.config.width,
+        active=float((values[text] > 0).sum(1).mean()),
         notes=[*sae.config.notes],
-    )  # fmt: skip
+    )
 
 
 def _shaded(pieces: Any, shades: list[int], here: int) -> str:
@@ -205,9 +212,11 @@ def nexts(model: Any, ask: requests.Steer, dictionary: Dictionary) -> responses.
     with steer(model, dictionary.sae, {ask.feature: how}) as applied:
         steered = model.predict(x, 8)
     return responses.Next(
-        base=_next(model, base), steered=_next(model, steered),
-        greatest=dictionary.greatest(ask.feature), moved=applied.size,
-    )  # fmt: skip
+        base=_next(model, base),
+        steered=_next(model, steered),
+        greatest=dictionary.greatest(ask.feature),
+        moved=applied.size,
+    )
 
 
 def _next(model: Any, found: Any) -> list[responses.Prediction]:

@@ -92,9 +92,16 @@ def planned(
     names, skipped = chosen(model, ask.methods)
     weigh = weigh and "rows" in model.capabilities
     made = plan(
-        model, ask.given(), names or [CONTROL], ask.spec, ask.unit, ask.seed, long=ask.long,
-        evidence=weigh, timed=False,
-    )  # fmt: skip
+        model,
+        ask.given(),
+        names or [CONTROL],
+        ask.spec,
+        ask.unit,
+        ask.seed,
+        long=ask.long,
+        evidence=weigh,
+        timed=False,
+    )
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
     pace = memory.pace(ask.model)
     a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
@@ -186,10 +193,15 @@ def compared(made: Plan, have: Mapping[str, Attribution], skipped: Mapping[str, 
 def parts(comparison: Comparison, agreement: bool = True) -> Parts:
     """Sections of the report, drawn by the report's own code."""
     drawn = {
-        "methods": comparison_sections.methods, "numbers": comparison_sections.numbers, "evidence": weighed,
-        "what-if": internals_sections.what_if, "agreement": _agreement, "cost": comparison_sections.cost,
-        "remarks": comparison_sections.remarks, "made": comparison_sections.made,
-    }  # fmt: skip
+        "methods": comparison_sections.methods,
+        "numbers": comparison_sections.numbers,
+        "evidence": weighed,
+        "what-if": internals_sections.what_if,
+        "agreement": _agreement,
+        "cost": comparison_sections.cost,
+        "remarks": comparison_sections.remarks,
+        "made": comparison_sections.made,
+    }
     found = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
     return found | {"verdict": comparison_sections.verdict(comparison)}
 
@@ -219,10 +231,15 @@ def costs(
             state = "done"
         out.append(
             responses.MethodCost(
-                method=entry.name, state=state, rows=most, least=least,  # type: ignore[arg-type]
-                seconds=made.seconds_of(entry), why=skipped.get(entry.name, ""), summary=entry.summary,
+                method=entry.name,
+                state=state,
+                rows=most,
+                least=least,  # type: ignore[arg-type]
+                seconds=made.seconds_of(entry),
+                why=skipped.get(entry.name, ""),
+                summary=entry.summary,
             )
-        )  # fmt: skip
+        )
     names = {cost.method for cost in out}
     out += [
         responses.MethodCost(method=name, state="skipped", rows=0, least=0, seconds=0.0, why=why)

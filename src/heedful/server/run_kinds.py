@@ -15,10 +15,14 @@ from heedful.core.errors import HeedfulError
 from heedful.server.drawn import Drawn
 
 KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
-    ("audit", "shards", "manifest.json"), ("trial", "trial.json", ""), ("lab", "lab.json", ""),
-    ("steer", "steer.json", ""), ("attention", "atlas.json", "maps.safetensors"),
-    ("feature", "feature.json", ""), ("explanation", "comparison.json", "manifest.json"),
-)  # fmt: skip
+    ("audit", "shards", "manifest.json"),
+    ("trial", "trial.json", ""),
+    ("lab", "lab.json", ""),
+    ("steer", "steer.json", ""),
+    ("attention", "atlas.json", "maps.safetensors"),
+    ("feature", "feature.json", ""),
+    ("explanation", "comparison.json", "manifest.json"),
+)
 
 
 PAGE = ("steer", "attention", "feature")
@@ -50,9 +54,10 @@ def drawn(kind: str, folder: Path) -> Drawn:
         from heedful.server import saved_results
     except ImportError as error:
         raise HeedfulError(
-            f"what the page stored ({kind}) needs packages that are not installed", str(error),
+            f"what the page stored ({kind}) needs packages that are not installed",
+            str(error),
             "Type: pip install 'heedful[serve]'",
-        ) from None  # fmt: skip
+        ) from None
     return saved_results.DRAWN[kind](folder)
 
 
@@ -66,9 +71,15 @@ def _explanation(path: Path) -> Drawn:
     ask = None
     if text is not None and isinstance(settings.get("source"), str):
         wish = settings.get("target") or {}
-        ask = {"model": settings["source"], **text, "methods": [m for m in found if m != "random"],
-               "target": wish.get("label"), "contrast": wish.get("contrast"),
-               "unit": settings.get("unit", "word"), "seed": settings.get("seed", 0)}  # fmt: skip
+        ask = {
+            "model": settings["source"],
+            **text,
+            "methods": [m for m in found if m != "random"],
+            "target": wish.get("label"),
+            "contrast": wish.get("contrast"),
+            "unit": settings.get("unit", "word"),
+            "seed": settings.get("seed", 0),
+        }
     return Drawn(
         lambda: comparison_page.body(found, 2), lambda: comparison_page.page(found), found.to_dict, ask
     )
@@ -114,5 +125,8 @@ def _lab(path: Path) -> Drawn:
 
 
 _OWN: dict[str, Callable[[Path], Drawn]] = {
-    "explanation": _explanation, "audit": _audit, "trial": _trial, "lab": _lab,
-}  # fmt: skip
+    "explanation": _explanation,
+    "audit": _audit,
+    "trial": _trial,
+    "lab": _lab,
+}

@@ -109,11 +109,20 @@ def save_atlas(atlas: Atlas, ask: Mapping[str, Any], folder: Path) -> None:
         raise HeedfulError("this atlas is too large to be stored")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(held, folder / "maps.safetensors")
-    _write(folder, "atlas.json", {
-        "x": asdict(atlas.x), "stacks": stacks, "model": dict(atlas.model), "ask": dict(ask),
-        "target": None if atlas.target is None else asdict(atlas.target), "readout": atlas.readout,
-        "unit": atlas.unit, "notes": atlas.notes,
-    })  # fmt: skip
+    _write(
+        folder,
+        "atlas.json",
+        {
+            "x": asdict(atlas.x),
+            "stacks": stacks,
+            "model": dict(atlas.model),
+            "ask": dict(ask),
+            "target": None if atlas.target is None else asdict(atlas.target),
+            "readout": atlas.readout,
+            "unit": atlas.unit,
+            "notes": atlas.notes,
+        },
+    )
 
 
 def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
@@ -129,11 +138,14 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     held_of: Any = held.get
     stacks = tuple(
         Maps(
-            str(one["stack"]), queries=_as(MapAxis, one["queries"]), keys=_as(MapAxis, one["keys"]),
-            causal=bool(one["causal"]), **{name: held_of(f"{at}.{name}") for name in MAPS},
+            str(one["stack"]),
+            queries=_as(MapAxis, one["queries"]),
+            keys=_as(MapAxis, one["keys"]),
+            causal=bool(one["causal"]),
+            **{name: held_of(f"{at}.{name}") for name in MAPS},
         )
         for at, one in enumerate(data["stacks"])
-    )  # fmt: skip
+    )
     target = None if data["target"] is None else _as(Target, data["target"])
     readout, notes = tuple(map(float, data["readout"])), tuple(map(str, data["notes"]))
     atlas = Atlas(_as(Encoded, data["x"]), stacks, data["model"], target, readout, data["unit"], notes)

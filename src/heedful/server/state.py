@@ -19,12 +19,18 @@ Number = Annotated[str, InPath(pattern=r"^[0-9a-z-]{1,64}$", description="as the
 REFUSALS: dict[int | str, dict[str, Any]] = {
     code: {"model": responses.Problem, "description": told}
     for code, told in (
-        (400, "it cannot be done, and why"), (401, "a token is needed"), (403, "another site asked"),
-        (404, "there is no such thing"), (408, "the request did not end"), (413, "too large"),
-        (415, "not JSON"), (421, "another name"), (422, "a field is not as it should be"),
+        (400, "it cannot be done, and why"),
+        (401, "a token is needed"),
+        (403, "another site asked"),
+        (404, "there is no such thing"),
+        (408, "the request did not end"),
+        (413, "too large"),
+        (415, "not JSON"),
+        (421, "another name"),
+        (422, "a field is not as it should be"),
         (429, "too many are waiting"),
     )
-}  # fmt: skip
+}
 
 
 class NotThere(Exception):

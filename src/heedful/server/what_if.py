@@ -62,11 +62,15 @@ def tried(model: Any, ask: requests.Try, memory: ExplanationCache) -> responses.
             for word in input_parts.overlapping(after, contents, [place])
         }
     return responses.Tried(
-        before=_value(model, x, target, {}), after=_value(model, after, target, removed),
-        text=_shown(after, removed), prediction=_predicted(model, after, removed),
+        before=_value(model, x, target, {}),
+        after=_value(model, after, target, removed),
+        text=_shown(after, removed),
+        prediction=_predicted(model, after, removed),
         claims=[_claim(item, {*gone, *new}) for item in have.values() if _wanted(item, ask.methods)],
-        target=target.name, operators=sorted({*gone.values()}), notes=_notes(new, gone),
-    )  # fmt: skip
+        target=target.name,
+        operators=sorted({*gone.values()}),
+        notes=_notes(new, gone),
+    )
 
 
 def _usual(model: Any, have: Mapping[str, Attribution]) -> str:
@@ -106,8 +110,11 @@ def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Enco
     if not hasattr(model, "backend") or len({*left.values()}) > 1:
         ways = " and ".join(sorted({*gone.values()}))
         raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")
-    fill = {way: model.backend.special_id(checked_operator(way, model.operators)) for way in STAND_INS
-            if way in gone.values()}  # fmt: skip
+    fill = {
+        way: model.backend.special_id(checked_operator(way, model.operators))
+        for way in STAND_INS
+        if way in gone.values()
+    }
     ids = tuple(fill.get(gone.get(word, ""), own) for word, own in zip(x.words, x.ids, strict=True))
     kept = [t for t, word in enumerate(x.words) if gone.get(word) != "delete"]
     words = sorted({x.words[t] for t in kept if x.words[t] >= 0})
@@ -173,9 +180,12 @@ def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
     return responses.MethodClaim(
-        method=item.method, signed=item.signed, stderr=stderr, operator=item.params.get("operator"),
+        method=item.method,
+        signed=item.signed,
+        stderr=stderr,
+        operator=item.params.get("operator"),
         claimed=said if math.isfinite(said) else None,
-    )  # fmt: skip
+    )
 
 
 def _notes(new: Mapping[int, str], gone: Ways) -> list[str]:

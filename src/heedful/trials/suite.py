@@ -165,9 +165,14 @@ class TrialSuite:
         config = None if self.options.steps is None else self._gentle
         told = self._told("training adversaries")
         return trained_adversary(
-            self.cases.model, self.train, self.test, seeds=self._numbers, config=config, beside=self.seeds,
+            self.cases.model,
+            self.train,
+            self.test,
+            seeds=self._numbers,
+            config=config,
+            beside=self.seeds,
             progress=told,
-        )  # fmt: skip
+        )
 
     def _guide(self) -> Any:
         from heedful.trials.tests.guided_classifier import guide
@@ -188,9 +193,16 @@ class TrialSuite:
             train, marked = with_marks(self.cases.model, self.given, self.options.length)
         told = self._told("training with terms")
         return improve(
-            self.cases.model, train, self.test, marked, terms, seeds=self._numbers, config=config,
-            measures=self._short_trial, progress=told,
-        )  # fmt: skip
+            self.cases.model,
+            train,
+            self.test,
+            marked,
+            terms,
+            seeds=self._numbers,
+            config=config,
+            measures=self._short_trial,
+            progress=told,
+        )
 
     def _short_trial(self, model: Any) -> dict[str, Floats]:
         """One number a text, of the first few: the tests that need no training, on another model."""

@@ -124,10 +124,18 @@ def audit(
             source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
             fit_threads(source)
             chosen: dict[str, Any] = {
-                "methods": methods, "metrics": _names(metric), "operators": _names(operators), "unit": unit,
-                "seed": seed, "draws": draws, "long": long, "scores": scores,
-                "columns": columns, "limit": limit, "until_decided": until_decided,
-            }  # fmt: skip
+                "methods": methods,
+                "metrics": _names(metric),
+                "operators": _names(operators),
+                "unit": unit,
+                "seed": seed,
+                "draws": draws,
+                "long": long,
+                "scores": scores,
+                "columns": columns,
+                "limit": limit,
+                "until_decided": until_decided,
+            }
             shown = None if quiet else texts.count()
             if dry_run:
                 from heedful.audits.estimate import foretell
@@ -135,9 +143,17 @@ def audit(
                 foretold = foretell(source, file, **chosen)
             else:
                 found = heedful.audit(
-                    source, file, out=out, engine=engine, shard=shard, address=address, workers=workers,
-                    command=typed(), progress=_with_note(_progress(say), shown), **chosen,
-                )  # fmt: skip
+                    source,
+                    file,
+                    out=out,
+                    engine=engine,
+                    shard=shard,
+                    address=address,
+                    workers=workers,
+                    command=typed(),
+                    progress=_with_note(_progress(say), shown),
+                    **chosen,
+                )
     except KeyboardInterrupt:  # when the bar is gone
         if out is not None:
             print_stderr("stopped: run the same command again to resume")

@@ -107,9 +107,18 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
         names = names or ([] if every else [name for name in DEFAULT_METHODS if name in able])
         params = _params(wish, names or able)
         made = plan(
-            model, wish.text, names or None, target or None, wish.unit, wish.seed, wish.budget,
-            long=wish.long, params=params, evidence=wish.evidence, draws=wish.draws,
-        )  # fmt: skip
+            model,
+            wish.text,
+            names or None,
+            target or None,
+            wish.unit,
+            wish.seed,
+            wish.budget,
+            long=wish.long,
+            params=params,
+            evidence=wish.evidence,
+            draws=wish.draws,
+        )
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
     given |= {"command": wish.command} if wish.command else {}

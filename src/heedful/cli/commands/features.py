@@ -101,10 +101,24 @@ def harvest(
         source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
         started = time.monotonic()
         acts = heedful.harvest(
-            source, file, site, out, rows=rows, context=context, pack=pack, batch_tokens=batch_tokens,
-            dtype=dtype, shard_rows=shard_rows, seed=seed, skip_special=not special, text_column=text_column,
-            engine=engine, address=address, workers=workers, progress=_told(say),
-        )  # fmt: skip
+            source,
+            file,
+            site,
+            out,
+            rows=rows,
+            context=context,
+            pack=pack,
+            batch_tokens=batch_tokens,
+            dtype=dtype,
+            shard_rows=shard_rows,
+            seed=seed,
+            skip_special=not special,
+            text_column=text_column,
+            engine=engine,
+            address=address,
+            workers=workers,
+            progress=_told(say),
+        )
     if as_json:
         put_json({"folder": str(out), **acts.manifest})
         return
@@ -137,10 +151,15 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
         found = find(heedful.load(model, allow_pickle=allow_pickle))
     if as_json:
         places = [
-            {"site": p.site, "width": p.width, "module": p.path, "end": "input" if p.taken else "output",
-             "normed": p.normed}
+            {
+                "site": p.site,
+                "width": p.width,
+                "module": p.path,
+                "end": "input" if p.taken else "output",
+                "normed": p.normed,
+            }
             for p in found.places.values()
-        ]  # fmt: skip
+        ]
         put_json({"model": model, "sites": places, "missing": found.missing})
         return
     from rich.table import Table

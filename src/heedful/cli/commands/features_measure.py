@@ -196,9 +196,18 @@ def compare(
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else None
         found = run(
-            first, second, loaded, file, other=beside, neurons=units, seed=seed, progress=say,
-            context=context, rows=rows, text_column=text_column,
-        )  # fmt: skip
+            first,
+            second,
+            loaded,
+            file,
+            other=beside,
+            neurons=units,
+            seed=seed,
+            progress=say,
+            context=context,
+            rows=rows,
+            text_column=text_column,
+        )
     if as_json:
         put_json({"saes": [str(sae), str(other)], **found.to_dict()})
         return

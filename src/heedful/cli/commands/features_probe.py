@@ -49,9 +49,17 @@ def probe(
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         say("reading texts", 0, 0)
         found = run(
-            loaded_sae, loaded, texts, site=site, ks=counts, seed=seed,
-            rows=rows, context=context, text_column=text_column, label_column=label_column,
-        )  # fmt: skip
+            loaded_sae,
+            loaded,
+            texts,
+            site=site,
+            ks=counts,
+            seed=seed,
+            rows=rows,
+            context=context,
+            text_column=text_column,
+            label_column=label_column,
+        )
     if as_json:
         put_json({"sae": str(sae), **found.to_dict()})
     else:

@@ -83,9 +83,20 @@ def page(
     with progress_bar(f"loading {model}", quiet) as say:
         file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         found = feature_pages(
-            loaded, dictionary, file, numbers, own=text or (), choose=choose, examples=examples,
-            quantiles=quantiles, rows=rows, site=site, text_column=text_column, seed=seed, progress=say,
-        )  # fmt: skip
+            loaded,
+            dictionary,
+            file,
+            numbers,
+            own=text or (),
+            choose=choose,
+            examples=examples,
+            quantiles=quantiles,
+            rows=rows,
+            site=site,
+            text_column=text_column,
+            seed=seed,
+            progress=say,
+        )
     write(html, found.page())
     if as_json:
         put_json({"page": str(html), **found.to_dict()})
@@ -134,14 +145,27 @@ def interpret(
     with progress_bar(f"loading {model}", quiet) as say:
         file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
         readings = read_features(
-            loaded, dictionary, file, numbers, choose=f"random:{features}", rows=rows, site=site,
-            text_column=text_column, seed=seed, progress=say,
-        )  # fmt: skip
+            loaded,
+            dictionary,
+            file,
+            numbers,
+            choose=f"random:{features}",
+            rows=rows,
+            site=site,
+            text_column=text_column,
+            seed=seed,
+            progress=say,
+        )
         controls = ("shuffled",) if llm else ("shuffled", "permuted")
         found = run(
-            list(readings), mind, mind, controls=controls, held=held or (1 if llm else HELD), seed=seed,
+            list(readings),
+            mind,
+            mind,
+            controls=controls,
+            held=held or (1 if llm else HELD),
+            seed=seed,
             progress=say,
-        )  # fmt: skip
+        )
     if dry_run:
         _rehearsed(chat, as_json)
         return
@@ -231,10 +255,16 @@ def _document(readings: Any, found: Any, chat: Any) -> dict[str, Any]:
         for who, scores in together(found).items()
     }
     return {
-        "model": readings.model, "site": readings.site, "texts": readings.texts, "chosen": readings.chosen,
-        "settings": readings.settings, "notes": list(readings.notes), "means": means,
-        "features": [one.to_dict() for one in found], "cost": chat.cost.to_dict() if chat else None,
-    }  # fmt: skip
+        "model": readings.model,
+        "site": readings.site,
+        "texts": readings.texts,
+        "chosen": readings.chosen,
+        "settings": readings.settings,
+        "notes": list(readings.notes),
+        "means": means,
+        "features": [one.to_dict() for one in found],
+        "cost": chat.cost.to_dict() if chat else None,
+    }
 
 
 def show(found: list[Any], rates: dict[int, float]) -> None:

@@ -106,10 +106,20 @@ def train(
                 print_stderr(f"{choice.width:,} features; k = {choice.k}: {choice.why}{_by_k(choice)}")
 
         sae = train_sae(
-            store, width, kind, steps=steps, out=out, resume=resume, every=10, keep=keep, progress=progress,
-            look=_looking(store, look, model, seed) if workers.rank == 0 else None, crew=workers,
-            tell=chose, **given,
-        )  # fmt: skip
+            store,
+            width,
+            kind,
+            steps=steps,
+            out=out,
+            resume=resume,
+            every=10,
+            keep=keep,
+            progress=progress,
+            look=_looking(store, look, model, seed) if workers.rank == 0 else None,
+            crew=workers,
+            tell=chose,
+            **given,
+        )
         speaks = workers.rank == 0
     if speaks:
         _put(sae, told, out, time.monotonic() - started, as_json)
@@ -187,9 +197,14 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
         "kind", "features", "active", "explained", "dead", "loss", "steps", box=None, pad_edge=False
     )
     table.add_row(
-        sae.config.kind, f"{sae.config.width:,}", f"{last['l0']:.1f}", f"{last['explained']:.1%}",
-        f"{last['dead']:.1%}", f"{last['loss']:.4g}", f"{last['step']:,}",
-    )  # fmt: skip
+        sae.config.kind,
+        f"{sae.config.width:,}",
+        f"{last['l0']:.1f}",
+        f"{last['explained']:.1%}",
+        f"{last['dead']:.1%}",
+        f"{last['loss']:.4g}",
+        f"{last['step']:,}",
+    )
     console().print(table)
     seen = sae.config.source["maxima_rows"]
     print_stderr(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")

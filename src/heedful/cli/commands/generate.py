@@ -110,9 +110,16 @@ def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) ->
             say(step.label, step.done, step.total)
 
         return heedful.explain_each(
-            model, x, why.methods, why.unit, wish.seed, why.budget,
-            continuation=ids, params=params, progress=progress,
-        )  # fmt: skip
+            model,
+            x,
+            why.methods,
+            why.unit,
+            wish.seed,
+            why.budget,
+            continuation=ids,
+            params=params,
+            progress=progress,
+        )
 
 
 def show_why(found: list[Comparison]) -> None:

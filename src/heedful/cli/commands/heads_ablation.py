@@ -72,9 +72,18 @@ def importance(
 
     def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
         return head_importance(
-            loaded, texts, labels, how, metric,
-            level=level, means=means, gradient=gradient, seed=seed, long=long, progress=progress,
-        )  # fmt: skip
+            loaded,
+            texts,
+            labels,
+            how,
+            metric,
+            level=level,
+            means=means,
+            gradient=gradient,
+            seed=seed,
+            long=long,
+            progress=progress,
+        )
 
     found = _measured(model, texts, how, run, quiet, allow_pickle)
     _put(found, shape, show_importance, left, quiet)
@@ -117,9 +126,20 @@ def prune(
 
     def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
         return prune_heads(
-            loaded, texts, labels, how, metric, level=level, shortlist=shortlist or None, steps=steps,
-            draws=draws, means=means, seed=seed, long=long, progress=progress,
-        )  # fmt: skip
+            loaded,
+            texts,
+            labels,
+            how,
+            metric,
+            level=level,
+            shortlist=shortlist or None,
+            steps=steps,
+            draws=draws,
+            means=means,
+            seed=seed,
+            long=long,
+            progress=progress,
+        )
 
     found = _measured(model, texts, how, run, quiet, allow_pickle)
     _put(found, shape, show_pruning, left, quiet)

@@ -73,9 +73,17 @@ def serve(
         ) from None
     given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
     wish = app.ServerConfig(
-        host, port, runs, root, allow_load, _token(token) or new_token(host), tuple(name or ()),
-        paired(sae or [], given, "--sae"), paired(texts or [], given, "--texts"), allow_pickle,
-    )  # fmt: skip
+        host,
+        port,
+        runs,
+        root,
+        allow_load,
+        _token(token) or new_token(host),
+        tuple(name or ()),
+        paired(sae or [], given, "--sae"),
+        paired(texts or [], given, "--texts"),
+        allow_pickle,
+    )
     with progress_bar(f"loading {', '.join(given)}"):
         ready = app.ready(given, wish)
     print_stderr(f"results and runs: {runs}")

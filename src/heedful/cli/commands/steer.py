@@ -86,12 +86,24 @@ def steer(
         if not quiet:
             print_stderr(f"no --sae: features of the dictionary that comes with {OWN}")
     wish: dict[str, Any] = {
-        "model": model, "sae": sae, "features": _features(feature), "positions": _positions(positions),
-        "texts": texts, "sweep": sweep, "more": prompts, "prompts": [said, *_lines(prompts)],
-        "towards": towards, "away": away,
-        "strength": strength, "site": site, "threshold": threshold, "max_new_tokens": max_new_tokens,
-        "strategy": strategy, "seed": seed, "command": typed(prompt=said),
-    }  # fmt: skip
+        "model": model,
+        "sae": sae,
+        "features": _features(feature),
+        "positions": _positions(positions),
+        "texts": texts,
+        "sweep": sweep,
+        "more": prompts,
+        "prompts": [said, *_lines(prompts)],
+        "towards": towards,
+        "away": away,
+        "strength": strength,
+        "site": site,
+        "threshold": threshold,
+        "max_new_tokens": max_new_tokens,
+        "strategy": strategy,
+        "seed": seed,
+        "command": typed(prompt=said),
+    }
     _check(wish)
     silence_libraries()
     import heedful
@@ -204,9 +216,15 @@ def _written(model: Any, wish: dict[str, Any]) -> Any:
     writing = {name: wish[name] for name in ("max_new_tokens", "strategy", "seed")}
     if sae is not None:
         return before_after(
-            model, sae, wish["features"], wish["prompts"][0], steering=steering, baseline=vector,
-            texts=maxima or _held_out(wish["sae"]), **writing,
-        )  # fmt: skip
+            model,
+            sae,
+            wish["features"],
+            wish["prompts"][0],
+            steering=steering,
+            baseline=vector,
+            texts=maxima or _held_out(wish["sae"]),
+            **writing,
+        )
     found = before_after(model, vector, wish["strength"], wish["prompts"][0], steering=steering, **writing)
     told = (
         f"The difference of means has length {vector.length:.3g}; {vector.chance:.3g} with shuffled labels.",
@@ -246,8 +264,17 @@ def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:
     strengths = [part.strip() for part in wish["sweep"].split(",") if part.strip()]
     made = Writing(wish["max_new_tokens"], wish["strategy"], (wish["seed"],), wish["positions"])
     return sweep(
-        model, sae, wish["prompts"], feature=next(iter(wish["features"])), strengths=strengths,
-        baseline=vector, texts=maxima or _held_out(wish["sae"]), threshold=wish["threshold"], writing=made,
-        site=wish["site"], maxima=maxima,
-        seed=wish["seed"], progress=say,
-    )  # fmt: skip
+        model,
+        sae,
+        wish["prompts"],
+        feature=next(iter(wish["features"])),
+        strengths=strengths,
+        baseline=vector,
+        texts=maxima or _held_out(wish["sae"]),
+        threshold=wish["threshold"],
+        writing=made,
+        site=wish["site"],
+        maxima=maxima,
+        seed=wish["seed"],
+        progress=say,
+    )

@@ -105,10 +105,23 @@ def trial(
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         found = heedful.trial(
-            loaded, given.texts, given.labels, train=learnt, tests=names or None, improve=terms,
-            permutations=permutations, epsilon=epsilon, starts=starts, climb=climb, seeds=seeds, steps=steps,
-            length=length, long=long, seed=seed, progress=say,
-        )  # fmt: skip
+            loaded,
+            given.texts,
+            given.labels,
+            train=learnt,
+            tests=names or None,
+            improve=terms,
+            permutations=permutations,
+            epsilon=epsilon,
+            starts=starts,
+            climb=climb,
+            seeds=seeds,
+            steps=steps,
+            length=length,
+            long=long,
+            seed=seed,
+            progress=say,
+        )
     command = typed()
     found = replace(found, settings={**found.settings, "command": command})
     if html:

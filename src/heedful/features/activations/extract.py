@@ -32,10 +32,14 @@ class HarvestSettings:
     def to_dict(self) -> dict[str, Any]:
         cut, shape = self.cut, self.shape
         return {
-            "context": cut.context, "pack": cut.pack, "skip_special": cut.skip_special,
-            "batch_tokens": self.batch_tokens, "rows": shape.rows, "shard_rows": shape.shard_rows,
+            "context": cut.context,
+            "pack": cut.pack,
+            "skip_special": cut.skip_special,
+            "batch_tokens": self.batch_tokens,
+            "rows": shape.rows,
+            "shard_rows": shape.shard_rows,
             "seed": shape.seed,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False)

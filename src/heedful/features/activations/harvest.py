@@ -97,9 +97,16 @@ def harvest(
     loaded: Any = load(model)
     width(loaded, site)  # what has no such site is refused first
     settings = _settled(
-        loaded, site, dtype, cut_for(loaded, context, pack, skip_special),
-        batch_tokens=batch_tokens, rows=rows, shard_rows=shard_rows, seed=seed, engine=engine,
-    )  # fmt: skip
+        loaded,
+        site,
+        dtype,
+        cut_for(loaded, context, pack, skip_special),
+        batch_tokens=batch_tokens,
+        rows=rows,
+        shard_rows=shard_rows,
+        seed=seed,
+        engine=engine,
+    )
     source = TextSource(open_texts(texts, text_column))
     folder = Path(out)
     with place.opened(folder, _made(loaded, settings, source)) as manifest:
@@ -154,10 +161,18 @@ def _made(model: Any, settings: HarvestSettings, texts: TextSource) -> dict[str,
     facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares prefixes")}
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
-        "heedful": software.pop("heedful"), "format": FORMAT, "kind": KIND, "name": model.name,
-        "model": facts, "site": settings.site, "width": settings.shape.d, "dtype": settings.dtype,
-        "settings": settings.to_dict(), "texts": texts.source.facts(), "versions": software,
-    }  # fmt: skip
+        "heedful": software.pop("heedful"),
+        "format": FORMAT,
+        "kind": KIND,
+        "name": model.name,
+        "model": facts,
+        "site": settings.site,
+        "width": settings.shape.d,
+        "dtype": settings.dtype,
+        "settings": settings.to_dict(),
+        "texts": texts.source.facts(),
+        "versions": software,
+    }
 
 
 class HarvestWork:
@@ -238,8 +253,12 @@ class HarvestWork:
             told = "; ".join(f"{why} ({count:,} times)" for why, count in self.texts.skipped.items())
             raise HeedfulError("there are no texts", told, "Give at least one that is not empty")
         return {
-            "rows": state.rows, "batches": state.batches, "padding": self.padding / self.cells,
-            "skipped": self.texts.skipped, "read": state.digest,
+            "rows": state.rows,
+            "batches": state.batches,
+            "padding": self.padding / self.cells,
+            "skipped": self.texts.skipped,
+            "read": state.digest,
             "mean": [value / state.rows for value in state.total],
-            "mean_square_norm": state.squares / state.rows, "shards": state.shards,
-        }  # fmt: skip
+            "mean_square_norm": state.squares / state.rows,
+            "shards": state.shards,
+        }

@@ -89,12 +89,14 @@ class Interpretation(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "feature": self.feature, "explanation": self.explanation.text, "by": self.explanation.by,
+            "feature": self.feature,
+            "explanation": self.explanation.text,
+            "by": self.explanation.by,
             "scores": self.scores.to_dict() if self.scores else None,
             "controls": {name: scores.to_dict() for name, scores in self.controls.items()},
             "examples": {"training": self.examples[0], "held out": self.examples[1]},
             "notes": list(self.notes),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,12 @@ class Endpoint:
 
     def ask(self, messages: Messages, most: int) -> str:
         asked = {
-            "model": self.model, "messages": list(messages), "temperature": 0, "max_tokens": most, "seed": 0,
-        }  # fmt: skip
+            "model": self.model,
+            "messages": list(messages),
+            "temperature": 0,
+            "max_tokens": most,
+            "seed": 0,
+        }
         body = json.dumps(asked, sort_keys=True).encode()
         path = self._path(body)
         self.cost.requests += 1

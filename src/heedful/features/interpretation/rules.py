@@ -36,11 +36,18 @@ BROAD = ("class", "after class", "begins", "ends", "within")
 WITHIN = (1, 2, 4, 8, 16)
 MOST, LEAST = 8, 0.01
 TOLD = {
-    "token": "the token {}", "word": "the word {}", "begins": "words that begin with {}",
-    "ends": "words that end in {}", "class": "{}", "pair": "{}", "after": "whatever follows the token {}",
-    "after word": "whatever follows the word {}", "after two": "whatever follows {}",
-    "after class": "whatever follows {}", "within": "the first {} tokens of a window",
-}  # fmt: skip
+    "token": "the token {}",
+    "word": "the word {}",
+    "begins": "words that begin with {}",
+    "ends": "words that end in {}",
+    "class": "{}",
+    "pair": "{}",
+    "after": "whatever follows the token {}",
+    "after word": "whatever follows the word {}",
+    "after two": "whatever follows {}",
+    "after class": "whatever follows {}",
+    "within": "the first {} tokens of a window",
+}
 
 
 @dataclass(frozen=True)

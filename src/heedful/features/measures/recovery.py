@@ -112,11 +112,15 @@ def recovery(
     chosen = called[:, matched.latent.clamp(min=0)] & (matched.latent >= 0)
     f1, mcc = firing(chosen, codes > 0)
     return Recovery(
-        matched.latent, matched.cosine.numpy(), f1, mcc,
-        l0=float(called.sum(1).double().mean()), true_l0=float((codes > 0).sum(1).double().mean()),
+        matched.latent,
+        matched.cosine.numpy(),
+        f1,
+        mcc,
+        l0=float(called.sum(1).double().mean()),
+        true_l0=float((codes > 0).sum(1).double().mean()),
         explained=1 - float(left / (x - x.mean(0)).square().sum()),
         dead=float((~called.any(0)).double().mean()),
-    )  # fmt: skip
+    )
 
 
 # --- controls --------------------------------------------------------------------------------------

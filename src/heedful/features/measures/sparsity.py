@@ -82,9 +82,11 @@ class WindowSums:
     def figures(self, seed: int | None) -> dict[str, MeasuredValue]:
         """With intervals if a seed is given."""
         ratios = {
-            "l0": (self.active, self.n), "left": (self.left, self.spread()),
-            "activation": (self.weighted, self.active), "size": (self.weighted, self.lengths),
-        }  # fmt: skip
+            "l0": (self.active, self.n),
+            "left": (self.left, self.spread()),
+            "activation": (self.weighted, self.active),
+            "size": (self.weighted, self.lengths),
+        }
         found = {name: ratio(np.array(over), np.array(under), seed) for name, (over, under) in ratios.items()}
         left = found.pop("left")
         fired = np.array(self.fired)

@@ -108,9 +108,12 @@ class Splitting(NotebookRepr):
                 }
             )
         return {
-            "widths": list(self.widths), "alike": self.alike, "seed": self.seed, "steps": steps,
+            "widths": list(self.widths),
+            "alike": self.alike,
+            "seed": self.seed,
+            "steps": steps,
             "trees": self.trees(most),
-        }  # fmt: skip
+        }
 
 
 def split(saes: Sequence[SAE], alike: float = ALIKE, seed: int = 0) -> Splitting:

@@ -187,8 +187,9 @@ class _Run:
         with torch.no_grad():
             if self.random is None:
                 self.random = (
-                    random_dictionary(self.a, x[0], self.seed), random_dictionary(self.b, y[0], self.seed + 1)
-                )  # fmt: skip
+                    random_dictionary(self.a, x[0], self.seed),
+                    random_dictionary(self.b, y[0], self.seed + 1),
+                )
             one, two = self.a.encode(x[0]), self.b.encode(y[0])
             self.sums["features"].add(one, two)
             self.sums["shuffled"].add(one, two[torch.randperm(len(two), generator=self.draw)])

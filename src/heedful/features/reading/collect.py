@@ -60,10 +60,15 @@ class Reading:
             for q in self.quantiles
         ]
         return {
-            "feature": self.feature, "fired": self.fired, "tokens": self.tokens, "rate": self.rate,
-            "max": self.greatest, "histogram": {"counts": list(self.counts), "edges": list(self.edges)},
-            "top": [s.to_dict() for s in self.top], "quantiles": parts,
-        }  # fmt: skip
+            "feature": self.feature,
+            "fired": self.fired,
+            "tokens": self.tokens,
+            "rate": self.rate,
+            "max": self.greatest,
+            "histogram": {"counts": list(self.counts), "edges": list(self.edges)},
+            "top": [s.to_dict() for s in self.top],
+            "quantiles": parts,
+        }
 
 
 class Keeper:
@@ -112,9 +117,16 @@ class Keeper:
         counts, edges = self.histograms.counts[at], self.histograms.edges(at)
         used = int(np.flatnonzero(counts).max(initial=0)) + 1
         return Reading(
-            self.wanted[at], int(self.fired[at]), self.tokens, made["top"], parts, made["sample"],
-            made["silent"], tuple(counts[:used].tolist()), tuple(edges[: used + 1].tolist()),
-        )  # fmt: skip
+            self.wanted[at],
+            int(self.fired[at]),
+            self.tokens,
+            made["top"],
+            parts,
+            made["sample"],
+            made["silent"],
+            tuple(counts[:used].tolist()),
+            tuple(edges[: used + 1].tolist()),
+        )
 
 
 def cut_in(sample: Sequence[Snippet], quantiles: int, examples: int) -> tuple[Quantile, ...]:

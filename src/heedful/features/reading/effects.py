@@ -67,15 +67,24 @@ class Effects:
 
     def to_dict(self) -> dict[str, Any]:
         a = self.ablation
-        told = None if a is None else {
-            "change": a.change, "interval": _finite(a.interval), "control": a.control,
-            "control_interval": _finite(a.control_interval), "windows": a.windows,
-        }  # fmt: skip
+        told = (
+            None
+            if a is None
+            else {
+                "change": a.change,
+                "interval": _finite(a.interval),
+                "control": a.control,
+                "control_interval": _finite(a.control_interval),
+                "windows": a.windows,
+            }
+        )
         named = {
-            side: [{"name": p.name, "change": p.change, "error": p.error if p.error == p.error else None}
-                   for p in getattr(self, side)]
+            side: [
+                {"name": p.name, "change": p.change, "error": p.error if p.error == p.error else None}
+                for p in getattr(self, side)
+            ]
             for side in ("promoted", "suppressed")
-        }  # fmt: skip
+        }
         return {"outputs": self.outputs, **named, "ablation": told, "notes": list(self.notes)}
 
 

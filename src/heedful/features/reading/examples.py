@@ -50,8 +50,13 @@ class Snippet:
 
     def to_dict(self) -> dict[str, Any]:
         pieces, values = list(self.context.pieces), [round(v, 6) for v in self.values]
-        return {"tokens": pieces, "activations": values, "at": self.at, "window": self.window,
-                "position": self.position}  # fmt: skip
+        return {
+            "tokens": pieces,
+            "activations": values,
+            "at": self.at,
+            "window": self.window,
+            "position": self.position,
+        }
 
 
 def pieces_of(tokenizer: Any, ids: Sequence[int], known: dict[int, str] | None = None) -> tuple[str, ...]:

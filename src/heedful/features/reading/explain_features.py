@@ -189,11 +189,21 @@ def explain_features(
     special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
     few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
     return FeatureExplanation(
-        x, aim, output, features, float(together), float(everything), len(firing), others,
+        x,
+        aim,
+        output,
+        features,
+        float(together),
+        float(everything),
+        len(firing),
+        others,
         tuple(rest.tolist()),
-        _spread(share[:, chosen], codes[:, chosen], own, len(x)), place, by, special,
+        _spread(share[:, chosen], codes[:, chosen], own, len(x)),
+        place,
+        by,
+        special,
         (*few, *([special.note()] if apart else [])),
-    )  # fmt: skip
+    )
 
 
 def _of_text(codes: Tensor, x: Encoded) -> tuple[Tensor, Tensor]:

@@ -47,10 +47,13 @@ class Page(NotebookRepr):
     def to_dict(self) -> dict[str, Any]:
         said = self.interpretation
         return {
-            **self.reading.to_dict(), "length": self.length, "effects": self.effects.to_dict(),
-            "neighbours": self.neighbours.to_dict(), "own": [s.to_dict() for s in self.own],
+            **self.reading.to_dict(),
+            "length": self.length,
+            "effects": self.effects.to_dict(),
+            "neighbours": self.neighbours.to_dict(),
+            "own": [s.to_dict() for s in self.own],
             "interpretation": said.to_dict() if said else None,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,15 @@ class FeaturePages(Result):
     def to_dict(self) -> dict[str, Any]:
         r = self.readings
         return {
-            "model": r.model, "site": r.site, "texts": r.texts, "chosen": r.chosen, "settings": r.settings,
-            "notes": list(r.notes), "autoencoder": self.facts, "features": [p.to_dict() for p in self.pages],
-        }  # fmt: skip
+            "model": r.model,
+            "site": r.site,
+            "texts": r.texts,
+            "chosen": r.chosen,
+            "settings": r.settings,
+            "notes": list(r.notes),
+            "autoencoder": self.facts,
+            "features": [p.to_dict() for p in self.pages],
+        }
 
 
 def feature_pages(
@@ -110,8 +119,13 @@ def feature_pages(
         one = page_of(loaded, sae, readings.site, found, said[at], seed)
         pages.append(replace(one, own=shown[found.feature]))
     last = sae.config.source.get("last", {})
-    facts = {"kind": sae.config.kind, "features": sae.config.width, "k": sae.config.k,
-             "active a token": last.get("l0"), "variance explained": last.get("explained")}  # fmt: skip
+    facts = {
+        "kind": sae.config.kind,
+        "features": sae.config.width,
+        "k": sae.config.k,
+        "active a token": last.get("l0"),
+        "variance explained": last.get("explained"),
+    }
     return FeaturePages(tuple(pages), readings, facts)
 
 

@@ -108,8 +108,13 @@ def read_features(
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
     kept = Kept(examples, quantiles, a_quantile, seed)
     found = kept.of(stream.passes(wanted, "reading"), wanted, loaded.tokenizer)
-    settings = {"tokens": found[0].tokens, "context": stream.cut.context, "examples": examples,
-                "quantiles": quantiles, "seed": seed}  # fmt: skip
+    settings = {
+        "tokens": found[0].tokens,
+        "context": stream.cut.context,
+        "examples": examples,
+        "quantiles": quantiles,
+        "seed": seed,
+    }
     return Readings(found, stream.site, loaded.name, stream.told, chosen, settings, stream.notes)
 
 

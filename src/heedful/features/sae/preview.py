@@ -32,9 +32,17 @@ def looking(
     def look(sae: SAE, step: int) -> None:
         try:
             found = read_features(
-                model, sae, texts, chosen or None, choose=f"random:{count}", examples=2, quantiles=1,
-                site=site, rows=TOKENS, seed=seed,
-            )  # fmt: skip
+                model,
+                sae,
+                texts,
+                chosen or None,
+                choose=f"random:{count}",
+                examples=2,
+                quantiles=1,
+                site=site,
+                rows=TOKENS,
+                seed=seed,
+            )
         except HeedfulError as error:  # nothing fires yet: training goes on
             tell(step, [str(error)])
             return

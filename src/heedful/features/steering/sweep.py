@@ -242,11 +242,15 @@ def _result(
     if task.writing.strategy == "greedy" and len(task.writing.seeds) > 1:
         notes.append("Greedy texts do not depend on the seed.")
     settings = {
-        "site": task.site, "feature": feature, "threshold": None if own else threshold,
+        "site": task.site,
+        "feature": feature,
+        "threshold": None if own else threshold,
         "presence": "your function" if own else "share of written tokens on which the feature fires",
-        "max_new_tokens": task.writing.max_new_tokens, "strategy": task.writing.strategy,
-        "seeds": list(task.writing.seeds), "positions": task.writing.positions,
-    }  # fmt: skip
+        "max_new_tokens": task.writing.max_new_tokens,
+        "strategy": task.writing.strategy,
+        "seeds": list(task.writing.seeds),
+        "positions": task.writing.positions,
+    }
     if not isinstance(settings["positions"], str):
         settings["positions"] = list(task.writing.positions)
     compared = tuple(replace(point, ratio=paired(points[0], point)) for point in points)

@@ -76,7 +76,15 @@ def head_importance(
     slopes = estimates(task, sets, shape, how, means) if gradient and has_slope(task) else None
     drops = drops_of(gaps[:, : len(sets)], names, seed)
     return Importance(
-        door.name, door.kind, how, level, chosen, names, task.about, len(task.cases), values[..., 0].size,
+        door.name,
+        door.kind,
+        how,
+        level,
+        chosen,
+        names,
+        task.about,
+        len(task.cases),
+        values[..., 0].size,
         seed=seed,
         base=dict(zip(names, values[:, 0].mean(0).tolist(), strict=True)),
         chance={name: sign_flips(gaps[:, : len(sets), m], seed).largest for m, name in enumerate(names)},
@@ -84,7 +92,7 @@ def head_importance(
         references=_references(more, gaps[:, len(sets) :], names),
         agreement=None if slopes is None else _rank_agreement(slopes, gaps[:, : len(sets), 0]),
         notes=task.notes,
-    )  # fmt: skip
+    )
 
 
 def checked_metric(metric: str | None, names: Sequence[str]) -> str:

@@ -137,11 +137,22 @@ def prune_heads(
     curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
     told.end()
     return Pruning(
-        door.name, how, level, task.metrics[at], task.about, len(groups),
-        texts=(len(halves[0].cases), len(halves[1].cases)), draws=draws, seed=seed, shortlist=shortlist,
-        base=float(curves[0, :, 0].mean()), base_chosen=values[0], one_shot=tuple(order),
-        steps=_steps(chosen, values[1:], curves, door, seed), notes=task.notes,
-    )  # fmt: skip
+        door.name,
+        how,
+        level,
+        task.metrics[at],
+        task.about,
+        len(groups),
+        texts=(len(halves[0].cases), len(halves[1].cases)),
+        draws=draws,
+        seed=seed,
+        shortlist=shortlist,
+        base=float(curves[0, :, 0].mean()),
+        base_chosen=values[0],
+        one_shot=tuple(order),
+        steps=_steps(chosen, values[1:], curves, door, seed),
+        notes=task.notes,
+    )
 
 
 def split(task: Task, seed: int) -> tuple[Task, Task]:

@@ -26,9 +26,17 @@ PAD, START, END = 0, 1, 2
 MARKS = ("<pad>", "<s>", "</s>")
 THE = "the"
 NOUNS = {
-    "dog": "dogs", "cat": "cats", "fox": "foxes", "horse": "horses", "goose": "geese", "child": "children",
-    "king": "kings", "farmer": "farmers", "sister": "sisters", "teacher": "teachers",
-}  # fmt: skip
+    "dog": "dogs",
+    "cat": "cats",
+    "fox": "foxes",
+    "horse": "horses",
+    "goose": "geese",
+    "child": "children",
+    "king": "kings",
+    "farmer": "farmers",
+    "sister": "sisters",
+    "teacher": "teachers",
+}
 ADJECTIVES = ("red", "old", "small", "happy", "quiet", "strong")
 VERBS = ("saw", "followed", "heard", "found", "met", "called")
 PREPOSITIONS = ("near", "behind", "without")

@@ -88,8 +88,11 @@ def e21_decoder_norm(seed: int, n: int) -> Misprint:
         settings, params, x = drawn_dictionary(1000 * seed + i)
         s = float(rng.uniform(2, 10))
         stretched = {
-            **params, "enc": params["enc"] / s, "b_enc": params["b_enc"] / s, "dec": params["dec"] * s,
-        }  # fmt: skip
+            **params,
+            "enc": params["enc"] / s,
+            "b_enc": params["b_enc"] / s,
+            "dec": params["dec"] * s,
+        }
         before, after = parts_of(settings, params, x), parts_of(settings, stretched, x)
         wrong.append(abs(1 - after["printed"] / before["printed"]))
         ours = abs(1 - after["sparsity"] / before["sparsity"])

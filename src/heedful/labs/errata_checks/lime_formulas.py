@@ -218,6 +218,12 @@ def ok_subset_sums(seed: int, n: int) -> Misprint:
 
 
 CHECKS = (
-    e1_equal_scores, e1_diffuse, e1_removed, e2_corollary, e16_intercept, e16_masks, e17_ratio_lemma,
+    e1_equal_scores,
+    e1_diffuse,
+    e1_removed,
+    e2_corollary,
+    e16_intercept,
+    e16_masks,
+    e17_ratio_lemma,
     ok_subset_sums,
-)  # fmt: skip
+)

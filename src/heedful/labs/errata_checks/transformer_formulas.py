@@ -241,6 +241,14 @@ def ok_solu(seed: int, n: int) -> Misprint:
 
 
 CHECKS = (
-    e4_gelu, e5_multiplied, e5_diagonal, e5_scale, e6_scale, e10_parameters, e10_vocabulary, e10_norms,
-    e10_loss, ok_solu,
-)  # fmt: skip
+    e4_gelu,
+    e5_multiplied,
+    e5_diagonal,
+    e5_scale,
+    e6_scale,
+    e10_parameters,
+    e10_vocabulary,
+    e10_norms,
+    e10_loss,
+    ok_solu,
+)

@@ -97,13 +97,20 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
         own, dec, cross = (slice(i * layers, (i + 1) * layers) for i in range(3))
         found.append(
             Trace(
-                _encoded(source[0]), Target("token", int(given[0, j + 1])), float(asked[j].detach()),
-                torch.zeros(1), torch.zeros(1), tuple(a[own]), tuple(g[own]),
+                _encoded(source[0]),
+                Target("token", int(given[0, j + 1])),
+                float(asked[j].detach()),
+                torch.zeros(1),
+                torch.zeros(1),
+                tuple(a[own]),
+                tuple(g[own]),
                 tuple(float(i == j) for i in range(many)),
-                cross=tuple(a[cross]), grad_cross=tuple(g[cross]),
-                decoder_attentions=tuple(a[dec]), grad_decoder_attentions=tuple(g[dec]),
+                cross=tuple(a[cross]),
+                grad_cross=tuple(g[cross]),
+                decoder_attentions=tuple(a[dec]),
+                grad_decoder_attentions=tuple(g[dec]),
             )
-        )  # fmt: skip
+        )
     return found
 
 

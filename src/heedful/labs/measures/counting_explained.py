@@ -160,16 +160,21 @@ def who_notices(
     still = max(moves(scores["positional"][name]) for name in ATTENTION)
     run.claim(
         "On the positional model, methods that read attention alone give every sequence the same scores.",
-        value=still, exact=True, holds=still == 0.0,
-        against=min(moves(scores["semantic"][name]) for name in ATTENTION), control="on the semantic model",
-    )  # fmt: skip
+        value=still,
+        exact=True,
+        holds=still == 0.0,
+        against=min(moves(scores["semantic"][name]) for name in ATTENTION),
+        control="on the semantic model",
+    )
     rows = zip(*(scores["positional"][name] for name in ("grad-l2", "attention-avg")), strict=True)
     uneven = [float(np.ptp(norms / seen) / (norms / seen).max()) for norms, seen in rows]
     run.claim(
         "On the positional model the norm of the gradient is attention times one number a sequence: it"
         " knows no more about the letters.",
-        value=max(uneven), exact=True, holds=max(uneven) < 1e-4,
-    )  # fmt: skip
+        value=max(uneven),
+        exact=True,
+        holds=max(uneven) < 1e-4,
+    )
     run.say(
         "Where attention does not depend on the input, every place after the first sends its value through"
         " the same matrix: df/de_j = A_0j V'g, with one g for all. So the gradient alone cannot tell a copy"
@@ -183,8 +188,10 @@ def who_notices(
     run.claim(
         "Attention finds the copies better in the semantic model than in the positional one, which counts as"
         " well.",
-        value=value, interval=span, holds=span[0] > 0.25,
-    )  # fmt: skip
+        value=value,
+        interval=span,
+        holds=span[0] > 0.25,
+    )
     for kind in KINDS:
         weakest = min(
             (aucs[kind][:, names.index(name)] for name in REMOVAL), key=lambda values: values.mean()
@@ -193,6 +200,9 @@ def who_notices(
         run.claim(
             f"Methods that remove letters find the copies in the {kind} model: for most sequences every copy"
             " scores above every other letter, by the weakest of them.",
-            value=value, interval=span, holds=span[0] > 0.75,
-            against=float((aucs[kind][:, names.index("random")] == 1).mean()), control="random scores",
-        )  # fmt: skip
+            value=value,
+            interval=span,
+            holds=span[0] > 0.75,
+            against=float((aucs[kind][:, names.index("random")] == 1).mean()),
+            control="random scores",
+        )

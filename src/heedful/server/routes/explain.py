@@ -36,10 +36,16 @@ def here(house: In) -> responses.Here:
     ]
     stocks = [*house.seats.stocks.values()]  # another may be loaded meanwhile
     return responses.Here(
-        version=__version__, models=[_model(stock, house) for stock in stocks], offered=house.seats.offered(),
-        allow_load=house.seats.allow_load, methods=methods, few=list(DEFAULT_METHODS), limit=requests.TEXT,
-        runs=house.runs.root.is_dir(), waiting={s.name: s.worker.queue.qsize() for s in stocks},
-    )  # fmt: skip
+        version=__version__,
+        models=[_model(stock, house) for stock in stocks],
+        offered=house.seats.offered(),
+        allow_load=house.seats.allow_load,
+        methods=methods,
+        few=list(DEFAULT_METHODS),
+        limit=requests.TEXT,
+        runs=house.runs.root.is_dir(),
+        waiting={s.name: s.worker.queue.qsize() for s in stocks},
+    )
 
 
 def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
@@ -47,12 +53,18 @@ def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
     facts = {k: v for k, v in live_explain.facts_of(model).items() if isinstance(v, str | int | float | bool)}
     has = house.dictionary(stock)
     return responses.ServedModelInfo(
-        name=stock.name, kind=model.kind, labels=list(model.labels)[:1000], window=model.window,
-        pairs=_reads_pairs(model), chat=_has_template(model), operators=list(model.operators),
+        name=stock.name,
+        kind=model.kind,
+        labels=list(model.labels)[:1000],
+        window=model.window,
+        pairs=_reads_pairs(model),
+        chat=_has_template(model),
+        operators=list(model.operators),
         capabilities=sorted(model.capabilities),
-        features=has.sae.config.width if has.there else 0, facts=facts,
+        features=has.sae.config.width if has.there else 0,
+        facts=facts,
         skipped={s.method: s.why for s in registry.support(model) if not s.ok},
-    )  # fmt: skip
+    )
 
 
 def _reads_pairs(model: Any) -> bool:

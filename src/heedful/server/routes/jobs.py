@@ -99,9 +99,20 @@ def job(number: Number, house: In) -> responses.JobState:
     if stored is None:
         raise NotThere("This job is not known here: the server was restarted or the job has expired.")
     return responses.JobState(
-        id=number, kind=stored.kind, state="done", label="", done=0, total=0, seconds=0.0, left=None,
-        error="", run=stored.id, ask={}, result=None, shown=0,
-    )  # fmt: skip
+        id=number,
+        kind=stored.kind,
+        state="done",
+        label="",
+        done=0,
+        total=0,
+        seconds=0.0,
+        left=None,
+        error="",
+        run=stored.id,
+        ask={},
+        result=None,
+        shown=0,
+    )
 
 
 @router.post("/{number}/cancel")
@@ -156,8 +167,17 @@ def _job(house: ServerState, number: str) -> Job:
 
 def state_of(found: Job, result: bool = True) -> responses.JobState:
     return responses.JobState(
-        id=found.id, kind=found.kind, state=found.state,  # type: ignore[arg-type]
-        label=found.label, done=found.done, total=found.total, seconds=found.seconds, left=found.left,
-        error=found.error, run=found.run, ask=found.ask, result=found.result if result else None,
+        id=found.id,
+        kind=found.kind,
+        state=found.state,  # type: ignore[arg-type]
+        label=found.label,
+        done=found.done,
+        total=found.total,
+        seconds=found.seconds,
+        left=found.left,
+        error=found.error,
+        run=found.run,
+        ask=found.ask,
+        result=found.result if result else None,
         shown=found.shown,
-    )  # fmt: skip
+    )

@@ -35,7 +35,7 @@ from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked
 from heedful.trials.rows import TrialRow
 from heedful.trials.tests.seeds import majority, over_both
 from heedful.trials.tests.trained_adversary import GENTLE
-from heedful.trials.training import (  # fmt: skip
+from heedful.trials.training import (
     Loss,
     Passed,
     copied,
@@ -107,9 +107,15 @@ class Improved:
             if kind != "none" and "none" in self.after
         }
         after = {kind: told(own) for kind, own in self.after.items()}
-        return {"start": self.start, "seeds": list(self.seeds), "weights": dict(self.weights),
-                "majority": self.majority, "before": told(self.before), "after": after,
-                "more than none": gaps}  # fmt: skip
+        return {
+            "start": self.start,
+            "seeds": list(self.seeds),
+            "weights": dict(self.weights),
+            "majority": self.majority,
+            "before": told(self.before),
+            "after": after,
+            "more than none": gaps,
+        }
 
 
 def over_told(values: Floats) -> tuple[float, Interval]:
@@ -207,8 +213,12 @@ def measure(
         labels = test.labels[done : done + len(passed.logits)]
         done += len(labels)
         logp = passed.logits.double().log_softmax(-1)
-        found = {"accuracy": (logp.argmax(-1) == labels), "log-loss": -logp.gather(1, labels[:, None])[:, 0],
-                 "entropy of heads": entropy(passed), "diversity of heads": diversity(passed)}  # fmt: skip
+        found = {
+            "accuracy": (logp.argmax(-1) == labels),
+            "log-loss": -logp.gather(1, labels[:, None])[:, 0],
+            "entropy of heads": entropy(passed),
+            "diversity of heads": diversity(passed),
+        }
         for name, values in found.items():
             parts.setdefault(name, []).append(np.asarray(values.double().numpy()))
     told = {name: np.concatenate(values) for name, values in parts.items()}

@@ -111,17 +111,44 @@ class Frozen:
                 ("trained with uniform attention", self.uniform),
             ):
                 value, reach = judged.value(score)
-                found.append(TrialRow("frozen", f"{score}, {name}", value, reach, least, "majority class",
-                                     len(self.seeds), score, extra))  # fmt: skip
+                found.append(
+                    TrialRow(
+                        "frozen",
+                        f"{score}, {name}",
+                        value,
+                        reach,
+                        least,
+                        "majority class",
+                        len(self.seeds),
+                        score,
+                        extra,
+                    )
+                )
             gap, reach = self.free.over(self.uniform, score)
             extra = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
-            found.append(TrialRow("frozen", f"{score}, lost without attention", gap, reach, 0.0,
-                                 "a task that needs none", len(self.seeds), score, extra))  # fmt: skip
+            found.append(
+                TrialRow(
+                    "frozen",
+                    f"{score}, lost without attention",
+                    gap,
+                    reach,
+                    0.0,
+                    "a task that needs none",
+                    len(self.seeds),
+                    score,
+                    extra,
+                )
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        parts = {"free": self.free, "uniform": self.uniform, "majority": self.majority,
-                 "this model": self.own, "this model, uniform": self.own_uniform}  # fmt: skip
+        parts = {
+            "free": self.free,
+            "uniform": self.uniform,
+            "majority": self.majority,
+            "this model": self.own,
+            "this model, uniform": self.own_uniform,
+        }
         scores = {name: {s: judged.scores(s).tolist() for s in SCORES} for name, judged in parts.items()}
         return {"seeds": list(self.seeds), "scores": scores}
 

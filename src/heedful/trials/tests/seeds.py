@@ -130,15 +130,38 @@ class Seeds:
         unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
         extra = {"median": float(np.median(self.medians()))}
         return [
-            TrialRow("seeds", "accuracy of models trained again", accuracy, reach, self.majority,
-                    "majority class", k, "accuracy",
-                    {"spread over seeds": spread, "this model": float(self.own_right.mean())}),
+            TrialRow(
+                "seeds",
+                "accuracy of models trained again",
+                accuracy,
+                reach,
+                self.majority,
+                "majority class",
+                k,
+                "accuracy",
+                {"spread over seeds": spread, "this model": float(self.own_right.mean())},
+            ),
             TrialRow("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
-            TrialRow("seeds", "attention of a seed and this model apart", *own, flat, scale, k, unit,
-                    {"median": float(np.median(self.own))}),
-            TrialRow("seeds", "answers of two seeds apart", *output, float(self.own_output.mean()),
-                    "a seed and this model", k, "TVD"),
-        ]  # fmt: skip
+            TrialRow(
+                "seeds",
+                "attention of a seed and this model apart",
+                *own,
+                flat,
+                scale,
+                k,
+                unit,
+                {"median": float(np.median(self.own))},
+            ),
+            TrialRow(
+                "seeds",
+                "answers of two seeds apart",
+                *output,
+                float(self.own_output.mean()),
+                "a seed and this model",
+                k,
+                "TVD",
+            ),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -190,8 +213,19 @@ def seeds(
             among[i, j, here] = among[j, i, here] = as_array(apart(others[i], others[j], jsd))
             among_output[i, j, here] = among_output[j, i, here] = answers_apart(others[i], others[j])
     share = majority(train, test)
-    return Seeds(tuple(seeds), tuple(grown), right, among, among_output, own, own_output, flat, largest,
-                 own_right, share)  # fmt: skip
+    return Seeds(
+        tuple(seeds),
+        tuple(grown),
+        right,
+        among,
+        among_output,
+        own,
+        own_output,
+        flat,
+        largest,
+        own_right,
+        share,
+    )
 
 
 def majority(train: PaddedTexts, test: PaddedTexts) -> float:

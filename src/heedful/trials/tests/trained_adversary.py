@@ -103,11 +103,27 @@ class TrainedAdversary:
         extra = {"lambda": point.weight, "TVD": output[0], "accuracy": right, "accuracy of this model": own}
         what, seeds = f"lambda {point.weight:g}", "two seeds"
         return [
-            TrialRow("trained adversary", f"attention moved, {what}", *moved, self.control_moved, seeds, n,
-                    "JSD, at most 0.693", extra),
-            TrialRow("trained adversary", f"answers moved, {what}", *output, self.control_output, seeds, n,
-                    "TVD", extra),
-        ]  # fmt: skip
+            TrialRow(
+                "trained adversary",
+                f"attention moved, {what}",
+                *moved,
+                self.control_moved,
+                seeds,
+                n,
+                "JSD, at most 0.693",
+                extra,
+            ),
+            TrialRow(
+                "trained adversary",
+                f"answers moved, {what}",
+                *output,
+                self.control_output,
+                seeds,
+                n,
+                "TVD",
+                extra,
+            ),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -137,9 +137,19 @@ def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None 
     words = [[t for unit in case.x.units("word") for t in unit] for case in cases.cases]
     empty = without(cases, list(enumerate(words)))
     return Levelled(
-        places, change, agrees, correct[:, :-1], logp[:, :-1], correct[:, -1], logp[:, -1],
-        labels, prediction, empty, shuffled, cases.model.spent - before,
-    )  # fmt: skip
+        places,
+        change,
+        agrees,
+        correct[:, :-1],
+        logp[:, :-1],
+        correct[:, -1],
+        logp[:, -1],
+        labels,
+        prediction,
+        empty,
+        shuffled,
+        cases.model.spent - before,
+    )
 
 
 def _uniform(stack: str, layers: int, copies: int) -> Change:
