@@ -9,10 +9,10 @@ from torch import Tensor
 
 from bench.models import classifier, question
 from bench.timing import Ratio, Rivals, compare_all
-from heedful.core import registry
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
 from heedful.explainers.integrated_gradients import baseline_embeds
+from heedful.modalities.text import TextInput
 
 TITLE = "Integrated gradients to a 1e-3 completeness gap, 128 tokens"
 GAP = 1e-3
@@ -24,13 +24,13 @@ def run() -> list[Ratio]:
     model, x, target = question()
     captum = _Captum(model, x, target)
     before = model.spent.backwards
-    ours = registry.get("integrated-gradients")(model, x, target, baseline="mask", tolerance=GAP)
+    ours = run_explainer("integrated-gradients", model, x, target, baseline="mask", tolerance=GAP)
     passes = model.spent.backwards - before
     gap_at_50 = captum.gap(50)
     steps = next((tried for tried in TRIED if captum.gap(tried) <= GAP), TRIED[-1])
 
     def work() -> None:
-        registry.get("integrated-gradients")(model, x, target, baseline="mask", tolerance=GAP)
+        run_explainer("integrated-gradients", model, x, target, baseline="mask", tolerance=GAP)
 
     note = f"ours: {ours.notes[0]}; on {classifier()[1]}"
     needed = f"captum at the {steps} steps it needs, known beforehand"
@@ -49,7 +49,7 @@ def run() -> list[Ratio]:
 class _Captum:
     """captum's IntegratedGradients on the embeddings, from the same baseline."""
 
-    def __init__(self, model: Any, x: Encoded, target: Target) -> None:
+    def __init__(self, model: Any, x: TextInput, target: Target) -> None:
         from captum.attr import IntegratedGradients
 
         self.index, self.module = target.index, model.module

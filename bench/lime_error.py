@@ -14,6 +14,7 @@ from bench.models import classifier, question, word_scores
 from bench.rivals import captum_rows, lime_text
 from bench.timing import Ratio
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 
 TITLE = "LIME to equal standard error, 128 tokens"
 ROWS, SEEDS = 640, 5
@@ -44,7 +45,7 @@ def _ours(operator: str) -> Explain:
 
     def explain(seed: int) -> np.ndarray:
         lime = registry.get("lime")
-        found = lime(model, x, target, samples=ROWS, precision=0, operator=operator, seed=seed)
+        found = run_explainer(lime, model, x, target, samples=ROWS, precision=0, operator=operator, seed=seed)
         return word_scores(x, found.scores)
 
     return explain

@@ -8,6 +8,7 @@ from bench.models import classifier, question
 from bench.rivals import captum_rows, lime_text
 from bench.timing import Ratio, compare
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 
 TITLE = "LIME, 1,000 samples, 128 tokens"
 SAMPLES, PAIRS = 1000, 3
@@ -23,7 +24,7 @@ def _ours(operator: str) -> Any:
 
     def explain() -> None:
         lime = registry.get("lime")
-        lime(model, x, target, variant="published", samples=SAMPLES, operator=operator)
+        run_explainer(lime, model, x, target, variant="published", samples=SAMPLES, operator=operator)
 
     return explain
 

@@ -74,9 +74,9 @@ def measure(work: str) -> None:
 
 
 def _lime(model: Any, x: Any) -> None:
-    from heedful.core import registry
+    from heedful.engine.question import run_explainer
 
-    registry.get("lime")(model, x, model.target(x), samples=ROWS, operator="delete", variant="published")
+    run_explainer("lime", model, x, model.target(x), samples=ROWS, operator="delete", variant="published")
 
 
 def _forward(module: Any, x: Any, options: dict[str, int]) -> None:

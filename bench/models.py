@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import heedful
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 from heedful.models.zoo import resolve
 
 # No word occurs twice and none has punctuation: the lime package takes equal words for one.
@@ -76,7 +76,7 @@ def text_of(model: Any, tokens: int) -> str:
 
 
 @cache
-def question(tokens: int = 128) -> tuple[Any, Encoded, Target]:
+def question(tokens: int = 128) -> tuple[Any, TextInput, Target]:
     """(classifier, text, target): what most workloads explain."""
     model = classifier()[0]
     x = model.encode(text_of(model, tokens))
@@ -95,6 +95,6 @@ def one_forward(tokens: int = 128) -> Any:
     return run
 
 
-def word_scores(x: Encoded, scores: Any) -> Any:
+def word_scores(x: TextInput, scores: Any) -> Any:
     """(d,): token scores summed over the words."""
     return np.array([sum(scores[t] for t in group) for group in x.units("word")])

@@ -26,7 +26,7 @@ def run() -> list[Ratio]:
     ]
 
     def ours() -> None:
-        model.rows(x, target, keep, "delete")
+        model.values(x, target, keep, "delete")
 
     def one_by_one() -> None:
         with torch.inference_mode():

@@ -13,6 +13,7 @@ from bench.models import classifier, question, word_scores
 from bench.rivals import captum_rows
 from bench.timing import Ratio
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 
 TITLE = "KernelSHAP to equal standard error, 128 tokens"
 ROWS, SEEDS = 640, 5
@@ -24,7 +25,9 @@ def run() -> list[Ratio]:
 
     def ours(seed: int) -> np.ndarray:
         kernel_shap = registry.get("kernel-shap")
-        found = kernel_shap(model, x, target, samples=ROWS, precision=0, operator="mask", seed=seed)
+        found = run_explainer(
+            kernel_shap, model, x, target, samples=ROWS, precision=0, operator="mask", seed=seed
+        )
         return word_scores(x, found.scores)
 
     def captum(seed: int) -> np.ndarray:

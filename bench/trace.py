@@ -11,7 +11,7 @@ from bench.models import classifier, question
 from bench.rivals import by_hand
 from bench.timing import Ratio, Work, compare
 from heedful.core import registry
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 
 TITLE = "All trace methods together, 128 tokens"
 
@@ -35,7 +35,7 @@ def run() -> list[Ratio]:
     methods = [registry.get(name) for name in PURE]
 
     def ours() -> None:
-        shared = CachedModel(model)
+        shared = Session(model)
         for method in methods:
             method(shared, x, target)
 

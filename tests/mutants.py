@@ -1184,10 +1184,10 @@ MUTANTS = (
     ),
     Mutant(
         "copies: functions still read the original",
-        "metrics/model_copies.py",
+        "models/model_copies.py",
         "CellType(redirected(cell.cell_contents, memo))",
         "CellType(cell.cell_contents)",
-        "metrics/test_model_copies.py::test_functions_are_led_to_the_copy",
+        "models/test_model_copies.py::test_functions_are_led_to_the_copy",
     ),
     Mutant(
         "check_metric: chance is never held to the truth",

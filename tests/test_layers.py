@@ -19,9 +19,9 @@ SOURCE = Path(heedful.__file__).parent
 LAYERS = [
     "core",
     "stats",
+    "modalities",
     "io",
     "nn",
-    "modalities",
     "models",
     "engine",
     "explainers",

@@ -27,7 +27,8 @@ from heedful.checks.metrics import TEXT as LONGER
 from heedful.checks.metrics import Bench
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.core.model import Model, missing
+from heedful.core.model import Model
+from heedful.engine.question import run_explainer
 from heedful.explainers import lime as limes
 from heedful.metrics.score import score_explanations
 from heedful.nn.one_layer import OneLayerClassifier
@@ -141,7 +142,7 @@ CASES = [
     (name, kind)
     for name, entry in registry.explainers().items()
     for kind, model in PLAIN.items()
-    if not missing(model, entry.needs) and not (name == "anchors" and len(model.labels) < 2)
+    if not model.lacks(entry.needs) and not (name == "anchors" and len(model.labels) < 2)
 ]
 FIRST = dict(reversed(CASES))
 QUICK = [
@@ -157,7 +158,7 @@ def explained(name: str, kind: str, scale: float = 1.0, shift: float = 0.0, **pa
     plain = PLAIN[kind]
     x = plain.encode(TEXTS[kind])
     given = {"samples": CHEAP_PARAMS["samples"], **params} if name == "anchors" else params
-    return entry(model, x, plain.target(x), **given)
+    return run_explainer(entry, model, x, plain.target(x), **given)
 
 
 @cache
@@ -261,12 +262,12 @@ def test_sampled_methods_know_their_error_in_every_unit(name: str, words: int, s
     text, entry = " ".join(f"w{j}" for j in range(words)), registry.get(name)
     plain = game(1.0, 0.0, words, seed)
     x = plain.encode(text)
-    wanted = entry(plain, x, plain.target(x), seed=seed)
+    wanted = run_explainer(entry, plain, x, plain.target(x), seed=seed)
     assert wanted.stderr is not None
     assert wanted.stderr.any()
     for factor in (1e-12, 2.0**-31, 1e10):
         model = game(factor, 0.0, words, seed)
-        found = entry(model, x, plain.target(x), seed=seed)
+        found = run_explainer(entry, model, x, plain.target(x), seed=seed)
         scales(found, wanted, factor, factor == 2.0**-31)
         assert found.notes == wanted.notes
         assert model.spent.forwards == plain.spent.forwards
@@ -296,7 +297,7 @@ def metric_value(name: str, scale: float, share: float, noisy: bool = False) -> 
     plain = make(1.0, 0.0)
     x = plain.encode(LONGER)
     target = plain.target(x)
-    size = scale * abs(float(plain.rows(x, target, np.ones((1, len(x.units("word"))), dtype=bool))[0]))
+    size = scale * abs(float(plain.values(x, target, np.ones((1, len(x.units("word"))), dtype=bool))[0]))
     bench = Bench(registry.get_metric(name), make(scale, share * size), x, target)
     return bench.value("noise" if noisy else "truth")
 
@@ -336,7 +337,7 @@ def test_controls_and_bests_have_the_unit_of_the_metric() -> None:
     def table(scale: float, shift: float) -> dict[str, Any]:
         model, plain = MODELS["stack"](scale, shift), PLAIN["stack"]
         x = plain.encode(LONGER)
-        item = registry.get("occlusion")(model, x, plain.target(x))
+        item = run_explainer("occlusion", model, x, plain.target(x))
         return {score.metric: score for score in score_explanations(model, [item], names, ["mask"], draws=5)}
 
     plain = table(1.0, 0.0)
@@ -358,7 +359,7 @@ def test_the_control_of_completeness_has_a_size_of_its_own() -> None:
     def control(scale: float) -> float:
         model, plain = MODELS["stack"](scale, 0.0), PLAIN["stack"]
         x = plain.encode(LONGER)
-        item = registry.get("kernel-shap")(model, x, plain.target(x))
+        item = run_explainer("kernel-shap", model, x, plain.target(x))
         (score,) = score_explanations(model, [item], ["completeness"])
         return score.control
 

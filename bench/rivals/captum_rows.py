@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 from heedful.stats.lime_limit import PUBLISHED
 
 BATCH = 64
@@ -21,7 +21,7 @@ BATCH = 64
 class MaskedWords:
     """forward (n, T - specials) -> (n,): the explained logit of rows of content ids."""
 
-    def __init__(self, model: Any, x: Encoded, target: Target) -> None:
+    def __init__(self, model: Any, x: TextInput, target: Target) -> None:
         self.module, self.index, self.rows = model.module, target.index, 0
         self.before, self.after = x.ids[:1], x.ids[-1:]  # [CLS], [SEP]
         self.ids = torch.tensor([x.ids[1:-1]])

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "zoo"))
 import data
 import heedful
 from heedful.io.rationales import passages, read, telling
-from heedful.modalities.text import fit as shortened
+from heedful.modalities.encode import fit as shortened
 from heedful.trials.adversary_search import Search
 from heedful.trials.batches import PaddedTexts, joined, marked, rows
 from heedful.trials.examples import prepare

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from heedful.comparisons.explain_tokens import explain_each
     from heedful.comparisons.planning import plan
     from heedful.comparisons.result import Comparison
-    from heedful.core.attribution import Attribution, Cost, UnitScore, Written
+    from heedful.core.attribution import Attribution, UnitScore, Written
+    from heedful.core.cost import Cost
     from heedful.core.evidence import Evidence
-    from heedful.core.input import Encoded
+    from heedful.core.input import Input, Units
     from heedful.core.lab_report import LabReport
     from heedful.core.target import Target
     from heedful.core.trace import Trace
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from heedful.heads.atlas import Atlas, attention
     from heedful.labs.base.registry import run_lab
     from heedful.metrics.verdict import Verdict
+    from heedful.modalities.text import TextInput
     from heedful.models.load import load
     from heedful.server.app import serve
     from heedful.trials.api import trial
@@ -74,8 +76,10 @@ _HOME = {
     "Audit": "heedful.audits",
     "Attribution": "heedful.core.attribution",
     "Comparison": "heedful.comparisons.result",
-    "Cost": "heedful.core.attribution",
-    "Encoded": "heedful.core.input",
+    "Cost": "heedful.core.cost",
+    "Input": "heedful.core.input",
+    "TextInput": "heedful.modalities.text",
+    "Units": "heedful.core.input",
     "Evidence": "heedful.core.evidence",
     "Verdict": "heedful.metrics.verdict",
     "Target": "heedful.core.target",
@@ -94,15 +98,17 @@ __all__ = [
     "Audit",
     "Comparison",
     "Cost",
-    "Encoded",
     "Evidence",
     "FeaturePages",
     "HeedfulError",
+    "Input",
     "LabReport",
     "Target",
+    "TextInput",
     "Trace",
     "Trial",
     "UnitScore",
+    "Units",
     "Verdict",
     "Written",
     "__version__",

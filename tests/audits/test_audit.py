@@ -21,7 +21,7 @@ from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard
 from heedful.core import registry
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
 from heedful.metrics.score import Score, score_explanations
 from heedful.metrics.summary import pools_of, summarise
@@ -75,7 +75,7 @@ def done(model: Any, tmp_path_factory: pytest.TempPathFactory) -> heedful.Audit:
 def by_hand(model: Any, row: int) -> list[Score]:
     """One text without the audit."""
     seed = int(np.random.SeedSequence([4, row]).generate_state(1)[0])
-    remembers: Any = CachedModel(model)
+    remembers: Any = Session(model)
     found = heedful.explain(remembers, TEXTS[row], METHODS, seed=seed)  # fitted by delete, the first operator
     items = [found[name] for name in METHODS]
     with swap_words(words_of(TEXTS_IN_ORDER, seed=4)):

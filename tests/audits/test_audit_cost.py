@@ -11,7 +11,7 @@ import pytest
 import heedful
 from heedful.audits.api import PROBES
 from heedful.audits.settings import METRICS, AuditSettings
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.metrics.score import score_explanations
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
@@ -48,7 +48,7 @@ def apart(model: Any, text: str, seed: int) -> int:
     """Every method by itself; every metric, for each method and operator, with its own random orders."""
     asked = 0
     for method in METHODS:
-        alone: Any = CachedModel(model)
+        alone: Any = Session(model)
         before = alone.spent
         item = heedful.explain(alone, text, [method], seed=seed)[method]
         asked += (alone.spent - before).forwards

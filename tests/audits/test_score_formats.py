@@ -27,8 +27,8 @@ from heedful.audits import scores_file
 from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given, read_given
 from heedful.audits.scores_file import read_scores_file
-from heedful.core.input import Encoded
-from heedful.core.windows import select
+from heedful.modalities.text import TextInput
+from heedful.modalities.text_windows import select
 
 DATA = Path(__file__).parents[1] / "data"
 PROMPT = "The café 😀 was not bad"  # what the files in DATA explain
@@ -39,8 +39,8 @@ def model(name: str) -> Any:
     return heedful.load(f"zoo:{name}")
 
 
-def encoded(text: str, name: str = "sentiment") -> Encoded:
-    x: Encoded = model(name).encode(text)
+def encoded(text: str, name: str = "sentiment") -> TextInput:
+    x: TextInput = model(name).encode(text)
     return x
 
 

@@ -22,7 +22,6 @@ from heedful.checks import conventions, properties
 from heedful.checks import known_models as known
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.core.model import missing
 from heedful.models.zoo import catalog
 
 NAMES = list(registry.explainers())
@@ -76,7 +75,7 @@ REFUSED = {
 def hold(name: str, kind: str, model: Any) -> None:
     """Every check, unless this model is known not to suit the method."""
     entry = registry.get(name)
-    why = missing(model, entry.needs)
+    why = model.lacks(entry.needs)
     assert bool(why) == bool(entry.needs & LACKS[kind]), f"{name} on {kind}: {why or 'it has all it needs'}"
     if why:
         pytest.skip(why)
@@ -143,7 +142,7 @@ def test_this_family_is_not_left_out(family: Any) -> None:
 def test_every_explainer_is_held_to_something_on_some_quick_model(bag: Any, shared: Any) -> None:
     models = [bag, *(loaded(k) if k.startswith("zoo:") else shared(k).model for k in QUICK)]
     for name in NAMES:
-        assert any(not missing(model, registry.get(name).needs) for model in models), name
+        assert any(not model.lacks(registry.get(name).needs) for model in models), name
 
 
 # --- the models whose answer is known are what they claim to be ------------------------------------------
@@ -165,7 +164,7 @@ def test_nothing_at_the_deaf_position_reaches_the_output(make: Callable[[], Any]
     values, _ = model.gradients(x, target, torch.stack([embeds, embeds + noise]))
     assert values[0] == values[1]
     keep = ~np.eye(size, dtype=bool)
-    drops = abs(model.rows(x, target, np.ones((1, size), dtype=bool)) - model.rows(x, target, keep))
+    drops = abs(model.values(x, target, np.ones((1, size), dtype=bool)) - model.values(x, target, keep))
     assert drops[known.DEAF] == 0
     assert np.delete(drops, known.DEAF).min() > 1e-4  # every other word matters
 
@@ -177,7 +176,7 @@ def test_equal_words_can_be_swapped(make: Callable[[], Any]) -> None:
     first, second = (i for i, word in enumerate(known.TEXT.split()) if word == known.TWIN)
     keep = np.ones((2, size), dtype=bool)
     keep[0, first] = keep[1, second] = False
-    values = model.rows(x, target, keep)
+    values = model.values(x, target, keep)
     assert values[0] == pytest.approx(values[1], rel=1e-12)  # float64
 
 
@@ -339,7 +338,7 @@ def test_a_method_that_counts_its_chunks_is_caught(bag: Any) -> None:
     def counted(model: Any, x: Any, target: Any) -> Any:
         chunks: list[int] = []
         keep = ~np.eye(len(x), dtype=bool)
-        model.rows(x, target, keep, "delete", "token", progress=lambda done, rows: chunks.append(done))
+        model.values(x, target, keep, "delete", "token", progress=lambda done, rows: chunks.append(done))
         return np.full(len(x), float(len(chunks)))
 
     with pytest.raises(AssertionError, match="what its rows were run with"):

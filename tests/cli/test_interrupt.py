@@ -15,7 +15,7 @@ import pytest
 import heedful
 from heedful.comparisons.result import Comparison
 from heedful.core.progress import Step
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 
 TEXT = "the cat sat on the mat. hello world! don't stop, a dog ran"
 METHODS = ["grad-l2", "occlusion", "lime", "kernel-shap"]
@@ -62,7 +62,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     assert 64 <= rows < 256
     assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
     assert found.skipped == {"kernel-shap": "interrupted before its turn"}
-    again = CachedModel(model)
+    again = Session(model)
     again.intended = 256  # so few rows would else be drawn in another way
     wanted = heedful.explain(again, TEXT, "lime", params={"lime": {"samples": rows, "precision": 0.0}})
     np.testing.assert_allclose(found["lime"].scores, wanted["lime"].scores, atol=1e-5)
@@ -71,7 +71,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
 
 def test_rows_that_were_run_are_not_run_again(fresh: Any) -> None:
     model = fresh("bert").model
-    run = CachedModel(model)
+    run = Session(model)
     with pytest.warns(UserWarning, match="interrupted"):
         heedful.explain(run, TEXT, METHODS, params=EXACT, progress=at("lime", 100))
     before = model.spent.unique
@@ -204,7 +204,7 @@ from heedful.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
-@registry.explainer("slow", needs={"rows"}, cite="nobody", rows=lambda x, target, p: 10**6)
+@registry.explainer("slow", needs={"values"}, cite="nobody", rows=lambda x, target, p: 10**6)
 def slow(model, x, target):
     "Waits."
     print("waiting", file=sys.stderr, flush=True)

@@ -17,15 +17,15 @@ from heedful.comparisons.agreement import MEASURES, chance, chance_band
 from heedful.comparisons.result import Comparison, matrix
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 
 
 def compare(*methods: tuple[list[float], bool]) -> Comparison:
     """One token a word, no special tokens; methods m0, m1, ... with their scores and signedness."""
     n = len(methods[0][0])
     spans = tuple((2 * i, 2 * i + 1) for i in range(n))
-    x = Encoded(
+    x = TextInput(
         text="w " * n,
         ids=tuple(range(n)),
         tokens=("w",) * n,

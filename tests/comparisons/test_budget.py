@@ -7,7 +7,7 @@ import pytest
 
 from heedful.checks import linear_model
 from heedful.checks.conventions import question
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.models.passes import BudgetSpentError
 
 
@@ -16,15 +16,15 @@ def test_rows_are_taken_off_until_nothing_is_left() -> None:
     x, target = question(model)
     size = len(x.units("word"))
     without_one = ~np.eye(size, dtype=bool)
-    run = CachedModel(model, budget=5)
+    run = Session(model, budget=5)
     assert run.budget == 5  # not what the model ran to tell its target
-    run.rows(x, target, without_one[:3], "delete")
+    run.values(x, target, without_one[:3], "delete")
     assert run.budget == 2
-    run.rows(x, target, without_one[:3], "delete")  # remembered, so free
+    run.values(x, target, without_one[:3], "delete")  # remembered, so free
     assert run.budget == 2
     with pytest.raises(BudgetSpentError, match="has 2 rows left and this method asks for 3"):
-        run.rows(x, target, without_one[3:], "delete")
-    run.rows(x, target, without_one[3:5], "delete")
+        run.values(x, target, without_one[3:], "delete")
+    run.values(x, target, without_one[3:5], "delete")
     assert run.budget == 0
     with pytest.raises(BudgetSpentError):
         run.trace(x, target)

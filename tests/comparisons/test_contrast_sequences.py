@@ -14,7 +14,6 @@ import torch
 
 import heedful
 from heedful.core import registry
-from heedful.core.model import missing
 from heedful.core.target import Target
 
 TEXT = "the cat sat on the mat. hello world!"
@@ -69,7 +68,7 @@ def test_rows_are_differences(kind: str, text: str, double: Any) -> None:
     size = len(x.units("word"))
     keep = np.concatenate([np.ones((1, size), dtype=bool), ~np.eye(size, dtype=bool)])
     for operator in ("delete", "pad", "mean"):
-        both, this, that = (model.rows(x, target, keep, operator) for target in wanted)
+        both, this, that = (model.values(x, target, keep, operator) for target in wanted)
         np.testing.assert_allclose(both, this - that, **CLOSE)
         assert np.ptp(both) > 1e-4
 
@@ -135,7 +134,7 @@ def test_linear_methods_subtract(kind: str, double: Any) -> None:
 @pytest.mark.parametrize("kind", ["gpt2", "t5"])
 def test_every_method_that_suits_the_model_answers(kind: str, name: str, shared: Any) -> None:
     model = shared(kind).model
-    if why := missing(model, registry.get(name).needs):
+    if why := model.lacks(registry.get(name).needs):
         pytest.skip(why)
     x, target, this, that = three(model, "the cat sat on a mat")
     if name == "anchors" and model.trace(x, target).output < 0:  # it holds the likelier one in place

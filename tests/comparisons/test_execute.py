@@ -9,10 +9,12 @@ import pytest
 
 import heedful
 from heedful.comparisons.execute import BudgetSpentError
-from heedful.core import registry, windows
+from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
+from heedful.modalities import text_windows
 from heedful.models.load import load
 
 TRACED = ["grad-avg", "grad-l1", "grad-l2", "grad-x-input", "attention-avg", "attention-max"]
@@ -88,9 +90,9 @@ def test_all_trace_methods_together_cost_one_forward(fresh: Any, text: str) -> N
     target = family.model.target(x)
     assert family.model.capabilities  # probed once, before counting
     calls = count_forwards(family.hf)
-    run = CachedModel(family.model)
+    run = Session(family.model)
     for name in TRACED:
-        registry.get(name)(run, x, target)
+        run_explainer(name, run, x, target)
     assert calls == [1]
     assert run.spent.forwards - family.model.spent.forwards == len(TRACED) - 1
 
@@ -110,18 +112,18 @@ def test_cost_is_what_was_run(fresh: Any, text: str) -> None:
 def test_rows_are_remembered_for_their_own_target_only(fresh: Any, text: str) -> None:
     family = fresh("bert")
     x = family.model.encode(text)
-    run = CachedModel(family.model)
+    run = Session(family.model)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
     first, second = (family.model.target(x, i) for i in (0, 1))
-    family.model.rows(x, first, keep[:1])  # what it can do is probed once, with passes of its own
+    family.model.values(x, first, keep[:1])  # what it can do is probed once, with passes of its own
     calls = count_forwards(family.hf)
-    a = run.rows(x, first, keep)
+    a = run.values(x, first, keep)
     ran = sum(calls)
     assert ran == len(keep)
-    assert np.array_equal(run.rows(x, first, keep), a)
+    assert np.array_equal(run.values(x, first, keep), a)
     assert sum(calls) == ran
-    b = run.rows(x, second, keep)
-    np.testing.assert_allclose(b, family.model.rows(x, second, keep))
+    b = run.values(x, second, keep)
+    np.testing.assert_allclose(b, family.model.values(x, second, keep))
     assert not np.allclose(a, b)
     np.testing.assert_allclose(run.trace(x, second).output, family.model.trace(x, second).output)
     assert run.trace(x, first).output != run.trace(x, second).output
@@ -146,13 +148,13 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
     x = family.x()
     target = family.model.target(x)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
-    run = CachedModel(family.model, budget=len(keep) + 2)
-    run.rows(x, target, keep)
+    run = Session(family.model, budget=len(keep) + 2)
+    run.values(x, target, keep)
     assert run.budget == 2
-    run.rows(x, target, keep[:2])  # remembered: free
+    run.values(x, target, keep[:2])  # remembered: free
     assert run.budget == 2
     with pytest.raises(BudgetSpentError, match="2 rows left"):
-        run.rows(x, target, ~keep)
+        run.values(x, target, ~keep)
 
 
 def test_progress_tells_method_part_and_rows(shared: Any, text: str) -> None:
@@ -222,7 +224,7 @@ def test_windows_are_the_mean_of_their_pieces(shared: Any) -> None:
     cmp = heedful.explain(
         model, LONG, ["grad-x-input", "occlusion", "attention-avg"], target=0, long="window"
     )
-    pieces = windows.windows(model.encode(LONG, "window"), 64)
+    pieces = text_windows.windows(model.encode(LONG, "window"), 64)
     assert len(pieces) >= 3
     target = model.target(pieces[0][0], 0)
     gradient, removal = np.zeros(len(cmp.x)), np.zeros(len(cmp.x))
@@ -231,7 +233,7 @@ def test_windows_are_the_mean_of_their_pieces(shared: Any) -> None:
         trace = model.trace(piece, target)
         outputs.append(trace.output)
         units = piece.units("word")
-        drops = trace.output - model.rows(piece, target, ~np.eye(len(units), dtype=bool))
+        drops = trace.output - model.values(piece, target, ~np.eye(len(units), dtype=bool))
         for i, position in enumerate(positions):
             gradient[position] += float(trace.grad_embeds[i] @ trace.embeds[i]) / len(pieces)
         for unit, drop in zip(units, drops, strict=True):
@@ -247,7 +249,7 @@ def test_windows_are_the_mean_of_their_pieces(shared: Any) -> None:
 def test_the_default_target_of_windows_is_the_label_with_the_highest_mean(shared: Any) -> None:
     model = shared("mean-pool").model
     cmp = heedful.explain(model, LONG, "grad-l2", long="window")
-    pieces = [piece for piece, _ in windows.windows(model.encode(LONG, "window"), 64)]
+    pieces = [piece for piece, _ in text_windows.windows(model.encode(LONG, "window"), 64)]
     mean = np.mean([model.logits(piece).softmax(-1).numpy() for piece in pieces], axis=0)
     assert cmp.target.index == int(mean.argmax())
     assert dict(map(tuple, cmp.model["prediction"]))[cmp.target.label] == pytest.approx(mean.max(), abs=1e-6)
@@ -302,9 +304,9 @@ def test_windows_keep_standard_errors(shared: Any) -> None:
     model = shared("roberta").model
     text = " ".join(["the cat sat on the mat."] * 30)
     found = heedful.explain(model, text, ["smoothgrad"], long="window", params={"smoothgrad": {"samples": 4}})
-    pieces = windows.windows(model.encode(text, "window"), model.window)
+    pieces = text_windows.windows(model.encode(text, "window"), model.window)
     target = found.target
-    parts = [registry.get("smoothgrad")(model, piece, target, samples=4, seed=0) for piece, _ in pieces]
+    parts = [run_explainer("smoothgrad", model, piece, target, samples=4, seed=0) for piece, _ in pieces]
     first = pieces[0][1][3]
     assert found["smoothgrad"].stderr is not None
     np.testing.assert_allclose(found["smoothgrad"].stderr[first], parts[0].stderr[3] / len(parts), rtol=1e-4)
@@ -319,7 +321,7 @@ def test_windows_keep_the_base_and_what_each_part_says(shared: Any) -> None:
     assert found.base is not None
     rise = found.output - found.base
     assert abs(found.scores.sum() - rise) <= 3e-2 * np.abs(found.scores).sum()  # a part may not converge
-    parts = len(windows.windows(model.encode(text, "window"), model.window))
+    parts = len(text_windows.windows(model.encode(text, "window"), model.window))
     assert parts > 1
     for number in range(1, parts + 1):
         assert any(f"part {number}: " in note and "completeness gap" in note for note in found.notes)

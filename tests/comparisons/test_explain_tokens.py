@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.core import windows
 from heedful.core.target import Target
+from heedful.modalities import text_windows
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.written_text import extended
 
@@ -83,7 +83,7 @@ def test_given_tokens_are_read_and_not_explained(kind: str, shared: Any) -> None
     assert target == Target("token", 11, target.label, given=(12, 13))
     trace = model.trace(x, target)
     assert len(trace.grad_embeds) == len(x)
-    rows = model.rows(x, target, np.ones((1, len(x.units("word"))), dtype=bool))
+    rows = model.values(x, target, np.ones((1, len(x.units("word"))), dtype=bool))
     np.testing.assert_allclose(rows[0], trace.output, rtol=1e-5)
     whole = model.target(x, {"sequence": [12, 13, 11]})
     logp = model._picked_logits([_row(x)], whole)[0].log_softmax(-1)
@@ -119,7 +119,7 @@ def test_the_extended_text_reads_as_it_was_written(tokenizer: str, shared: Any) 
     assert whole.ids == (*x.ids, *more)
     assert whole.text.endswith("sat on 你 mat")
     assert [whole.word_text(w) for w in range(len(whole.word_spans))][-3:] == ["on", "你", "mat"]
-    assert windows.select(whole, range(len(x))).ids == x.ids
+    assert text_windows.select(whole, range(len(x))).ids == x.ids
 
 
 def test_a_classifier_is_refused(shared: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import heedful
 from heedful.comparisons.result import Comparison
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.reports.charts.sparkline import sparkline
 from heedful.reports.comparison_page import page
 from heedful.reports.comparison_terminal import render
@@ -41,7 +41,7 @@ def test_what_words_did_alone_is_what_the_model_does(model: Any, seen: Compariso
     found = {removal.operator: removal for removal in seen.internals.removals}
     assert {"delete", seen["occlusion"].params["operator"]} <= set(found)
     for operator, removal in found.items():
-        truth = model.rows(x, target, whole, operator) - model.rows(x, target, one_out, operator)
+        truth = model.values(x, target, whole, operator) - model.values(x, target, one_out, operator)
         known = np.isfinite(removal.alone)
         assert known.any()
         assert np.asarray(removal.alone)[known] == pytest.approx(truth[known], abs=1e-5)
@@ -60,7 +60,7 @@ def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Compar
         for share, value in points:
             keep = np.ones((1, d), bool)
             keep[0, order[: round(share * d)]] = False
-            assert value == pytest.approx(model.rows(seen.x, seen.target, keep, "delete")[0], abs=1e-5)
+            assert value == pytest.approx(model.values(seen.x, seen.target, keep, "delete")[0], abs=1e-5)
     shares = [share for share, _, _ in removal.band]
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert all(low <= high for _, low, high in removal.band)
@@ -69,7 +69,7 @@ def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Compar
 def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     spent = []
     for blind in (True, False):
-        run = CachedModel(model)
+        run = Session(model)
         with monkeypatch.context() as patch:
             if blind:
                 patch.setattr(

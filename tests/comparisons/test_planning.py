@@ -12,8 +12,7 @@ from heedful.comparisons import planning
 from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.core.model import missing
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.metrics.faithfulness import bin_counts
 
 TEXTS = ("cat", "the cat sat", "the cat sat on the mat. hello world! don't stop, a dog ran")
@@ -26,7 +25,7 @@ def model_for(method: str, shared: Any) -> Any:
     models = [shared(name).model for name in ("bert", "t5", "gpt2")]
     if "one-layer" in entry.needs:
         models.append(heedful.load("zoo:one-layer"))
-    return next(model for model in models if not missing(model, entry.needs))
+    return next(model for model in models if not model.lacks(entry.needs))
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=["1 word", "3 words", "16 words"])
@@ -151,7 +150,7 @@ def test_no_budget_is_exceeded_by_all_methods_together(budget: int, long: bool, 
     assert family.model.spent.unique <= budget
     assert sum(a.cost.unique for a in found.values()) <= budget
     for name, why in found.skipped.items():
-        if registry.get(name).expensive or missing(family.model, registry.get(name).needs):
+        if registry.get(name).expensive or family.model.lacks(registry.get(name).needs):
             continue
         assert "rows left and this method asks for" in why, name
     assert "random" in found
@@ -187,7 +186,7 @@ def test_a_window_gets_its_share_too(fresh: Any) -> None:
 
 def test_a_run_is_taken_in_place_of_a_model_and_remembers(fresh: Any) -> None:
     family = fresh("bert")
-    run = CachedModel(family.model)
+    run = Session(family.model)
     first = heedful.explain(run, TEXTS[2], ["lime", "grad-l2"])
     ran = family.model.spent.unique
     again = heedful.explain(run, TEXTS[2], ["lime", "grad-l2"])
@@ -198,7 +197,7 @@ def test_a_run_is_taken_in_place_of_a_model_and_remembers(fresh: Any) -> None:
 def test_a_method_without_a_count_counts_as_one_pass(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
 
-    @registry.explainer("plain", needs={"rows"}, cite="nobody")
+    @registry.explainer("plain", needs={"values"}, cite="nobody")
     def plain(model: Any, x: Any, target: Any) -> Attribution:
         """Zeros."""
         return Attribution(x, target, np.zeros(len(x)))

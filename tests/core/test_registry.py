@@ -13,7 +13,7 @@ import pytest
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.model import require
+from heedful.engine.question import run_explainer
 from heedful.models.load import load
 
 
@@ -64,7 +64,7 @@ def test_a_method_can_be_taken_out_again() -> None:
 
 @pytest.mark.usefixtures("own_registry")
 def test_a_function_becomes_a_method(shared: Any) -> None:
-    @registry.explainer("length", needs={"rows"}, cite="nobody", signed=False)
+    @registry.explainer("length", needs={"values"}, cite="nobody", signed=False)
     def length(model: Any, x: Any, target: Any, *, power: int = 1) -> Attribution:
         """Longer words count more.
 
@@ -79,13 +79,13 @@ def test_a_function_becomes_a_method(shared: Any) -> None:
     assert {name: p.default for name, p in entry.params.items()} == {"power": 1}
     family = shared("bert")
     x = family.x("the cat sat")
-    found = entry(family.model, x, family.model.target(x), power=2)
+    found = run_explainer(entry, family.model, x, family.model.target(x), power=2)
     assert found.scores.tolist() == [0, 9, 9, 9, 0]
     assert (found.method, found.params, found.signed) == ("length", {"power": 2, "used": 2}, False)
     with pytest.raises(
         HeedfulError, match=r"length has no parameter powr.*Did you mean 'power'\? It takes: power"
     ):
-        entry(family.model, x, family.model.target(x), powr=2)
+        run_explainer(entry, family.model, x, family.model.target(x), powr=2)
 
 
 @pytest.mark.usefixtures("own_registry")
@@ -116,7 +116,7 @@ def test_support_says_what_is_missing(shared: Any) -> None:
     with pytest.raises(
         HeedfulError, match=r"^grad-l2 cannot explain mine: it needs gradients.*heedful doctor mine"
     ):
-        require(model, frozenset({"gradients"}), "grad-l2")
+        model.require(frozenset({"gradients"}), "grad-l2")
     assert {"grad-l2", "attention-avg", "occlusion"} <= {
         s.method for s in registry.support(shared("bert").model) if s.ok
     }
@@ -138,7 +138,7 @@ FITTED = {
 def explained(method: str, name: str = "zoo:sentiment", **params: Any) -> Attribution:
     model = load(name)
     x = model.encode("the service is not bad")
-    return registry.get(method)(model, x, model.target(x), **params)
+    return run_explainer(method, model, x, model.target(x), **params)
 
 
 @pytest.mark.parametrize("method", list(FITTED))
@@ -158,20 +158,20 @@ def test_parameters_decide_by_what_a_method_was_fitted() -> None:
 
 @pytest.mark.usefixtures("own_registry")
 def test_a_plugin_neither_forgets_nor_overrides_by_what_it_was_fitted() -> None:
-    @registry.explainer("silent", needs={"rows"}, cite="nobody")
+    @registry.explainer("silent", needs={"values"}, cite="nobody")
     def silent(model: Any, x: Any, target: Any) -> Attribution:
         """Says nothing of operators."""
         keep = ~np.eye(len(x.units("word")), dtype=bool)
-        model.rows(x, target, np.ones_like(keep), "unk")  # the text itself: nothing is removed
-        model.rows(x, target, keep, "delete")
+        model.values(x, target, np.ones_like(keep), "unk")  # the text itself: nothing is removed
+        model.values(x, target, keep, "delete")
         return Attribution(x, target, np.zeros(len(x)))
 
-    @registry.explainer("liar", needs={"rows"}, cite="nobody")
+    @registry.explainer("liar", needs={"values"}, cite="nobody")
     def liar(model: Any, x: Any, target: Any) -> Attribution:
         """Asks another, and removes sentences by itself; names an operator of its choice."""
-        inner = registry.get("silent")(model, x, target)
+        inner = run_explainer("silent", model, x, target)
         assert inner.fitted_by == ("delete",)
-        model.rows(x, target, np.zeros((1, 1), dtype=bool), "swap", "sentence")
+        model.values(x, target, np.zeros((1, 1), dtype=bool), "swap", "sentence")
         return Attribution(x, target, np.zeros(len(x)), fitted_by=("pad",))
 
     assert explained("silent").fitted_by == ("delete",)
@@ -193,7 +193,7 @@ def test_nonsense_parameters_are_refused_in_a_sentence_or_work(name: str, shared
     for parameter in entry.params:
         for value in NONSENSE:
             with contextlib.suppress(HeedfulError):
-                found = entry(model, x, target, **(few | {parameter: value}))
+                found = run_explainer(entry, model, x, target, **(few | {parameter: value}))
                 assert np.isfinite(found.scores).all(), f"{name}.{parameter}={value!r}"
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from heedful.core import removal_record
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.removal_record import recording
 from heedful.modalities import operators
 from heedful.modalities.operators import InputRow, checked, removed, swapped, unit_to_token_scores
+from heedful.modalities.text import TextInput
 from heedful.models.passes import BudgetSpentError, RowCache, chunks, evaluate
 
-X = Encoded(
+X = TextInput(
     "a b c",
     (1, 10, 11, 12, 2),
     ("[", "a", "b", "c", "]"),

@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.engine.question import run_explainer
 from heedful.explainers.attention_flow import flow
 from heedful.explainers.attention_rollout import roll, steps
 from heedful.stats.rollout_math import SCALE, max_flow, max_flows, network
@@ -144,7 +145,7 @@ def test_capacities_below_the_grain_of_the_integers() -> None:
 def test_every_family(family: Any) -> None:
     x = family.model.encode("the cat sat on the mat")
     target = family.model.target(x)
-    found = registry.get("attention-flow")(family.model, x, target)
+    found = run_explainer("attention-flow", family.model, x, target)
     assert found.scores.sum() == pytest.approx(1.0)
     assert (found.scores >= 0).all()
     trace = family.model.trace(x, target)
@@ -160,7 +161,7 @@ def test_every_family(family: Any) -> None:
 def test_an_earlier_position(shared: Any) -> None:
     model = shared("gpt2").model
     x = model.encode("the cat sat on the mat")
-    found = registry.get("attention-flow")(model, x, model.target(x, {"position": 3}))
+    found = run_explainer("attention-flow", model, x, model.target(x, {"position": 3}))
     assert found.scores[3:].tolist() == [0.0] * (len(x) - 3)
     assert found.scores.sum() == pytest.approx(1.0)
 
@@ -182,8 +183,8 @@ def test_long_texts_are_refused_in_a_sentence(shared: Any) -> None:
     target = model.target(x)
     method = registry.get("attention-flow")
     with pytest.raises(HeedfulError, match="limit=8"):
-        method(model, x, target, limit=7)
-    assert method(model, x, target, limit=8).params["limit"] == 8
+        run_explainer(method, model, x, target, limit=7)
+    assert run_explainer(method, model, x, target, limit=8).params["limit"] == 8
 
 
 @pytest.mark.slow

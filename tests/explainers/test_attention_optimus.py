@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.explainers.attention_optimus import CIRCULAR, configurations, rft, scaled
 
 TEXT = "the cat sat on the mat"
@@ -78,15 +78,15 @@ def test_the_chosen_one_is_the_best_of_all(shared: Any) -> None:
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
-    found = registry.get("attention-optimus")(model, x, target, operator="mask")
+    found = run_explainer("attention-optimus", model, x, target, operator="mask")
     places = [t for t in range(len(x)) if not x.special[t]]
     everything = np.ones((1, len(places)), dtype=bool)
-    full = model.rows(x, target, everything, "mask", "token")[0]
+    full = model.values(x, target, everything, "mask", "token")[0]
     deltas = []
     for j in range(len(places)):
         keep = everything.copy()
         keep[0, j] = False
-        deltas.append(full - model.rows(x, target, keep, "mask", "token")[0])
+        deltas.append(full - model.values(x, target, keep, "mask", "token")[0])
     merit = {}
     for way in configurations(model.trace(x, target)):
         weights = scaled(way.scores.numpy()[places])
@@ -102,7 +102,7 @@ def test_cost_and_notes(fresh: Any) -> None:
     x = model.encode(TEXT)
     target = model.target(x)
     before = model.spent
-    found = registry.get("attention-optimus")(model, x, target)
+    found = run_explainer("attention-optimus", model, x, target)
     spent = model.spent - before
     removable = len(x) - 2
     assert (spent.forwards, spent.backwards) == (removable + 1 + 1, 1)  # the rows, the text, the trace
@@ -113,7 +113,7 @@ def test_cost_and_notes(fresh: Any) -> None:
 
 def test_every_family(family: Any) -> None:
     x = family.model.encode(TEXT)
-    found = registry.get("attention-optimus")(family.model, x, family.model.target(x))
+    found = run_explainer("attention-optimus", family.model, x, family.model.target(x))
     judged = [t for t in range(len(x)) if not x.special[t]]
     assert found.scores[judged].min() >= 1e-7
     assert found.scores.max() == 1.0
@@ -129,14 +129,14 @@ def test_a_target_in_the_middle(shared: Any) -> None:
     model = shared("gpt2").model
     x = model.encode(TEXT)
     for spec in ({"position": 3}, {"sequence": " a dog"}):
-        found = registry.get("attention-optimus")(model, x, model.target(x, spec))
+        found = run_explainer("attention-optimus", model, x, model.target(x, spec))
         assert np.isfinite(found.scores).all()
 
 
 def test_nothing_to_remove(shared: Any) -> None:
     model = shared("bert").model
     x = replace(model.encode("cat"), special=(True,) * 3, words=(-1,) * 3, word_spans=())
-    found = registry.get("attention-optimus")(model, x, model.target(x))
+    found = run_explainer("attention-optimus", model, x, model.target(x))
     assert found.scores.tolist() == [0.0] * len(x)
 
 

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.engine.question import run_explainer
 from heedful.explainers.attention_rollout import roll, steps
+from heedful.modalities.text import TextInput
 
 
-def encoded(length: int) -> Encoded:
+def encoded(length: int) -> TextInput:
     spans = tuple((2 * i, 2 * i + 1) for i in range(length))
-    return Encoded(
+    return TextInput(
         text="a " * length,
         ids=tuple(range(length)),
         tokens=("a",) * length,
@@ -192,7 +193,7 @@ def test_symmetric_tokens_score_the_same() -> None:
 def test_every_family(family: Any) -> None:
     x = family.x()
     target = family.model.target(x)
-    found = registry.get("attention-rollout")(family.model, x, target)
+    found = run_explainer("attention-rollout", family.model, x, target)
     assert (found.scores >= 0).all()
     if family.model.kind == "causal-lm" or not family.hf.config.is_encoder_decoder:
         assert found.scores.sum() == pytest.approx(1.0, abs=1e-6)
@@ -216,7 +217,7 @@ def test_from_the_raw_model(shared: Any, name: str) -> None:
     for layer in maps:
         mean = layer[0].double().mean(0).numpy() + np.eye(len(x))
         joint = (mean / mean.sum(1, keepdims=True)) @ joint
-    found = registry.get("attention-rollout")(family.model, x, family.model.target(x))
+    found = run_explainer("attention-rollout", family.model, x, family.model.target(x))
     np.testing.assert_allclose(found.scores, joint[0 if name == "bert" else -1], atol=1e-6)
 
 
@@ -224,9 +225,9 @@ def test_a_continuation_and_an_earlier_position(shared: Any) -> None:
     model = shared("gpt2").model
     x = model.encode("the cat sat on the mat")
     rollout = registry.get("attention-rollout")
-    long = rollout(model, x, model.target(x, {"sequence": " a dog ran"}))
+    long = run_explainer(rollout, model, x, model.target(x, {"sequence": " a dog ran"}))
     assert 0 < long.scores.sum() < 1
     assert any("% of the rollout" in note for note in long.notes)
-    early = rollout(model, x, model.target(x, {"position": 3}))
+    early = run_explainer(rollout, model, x, model.target(x, {"position": 3}))
     assert early.scores[3:].tolist() == [0.0] * (len(x) - 3)
     assert early.scores.sum() == pytest.approx(1.0, abs=1e-6)

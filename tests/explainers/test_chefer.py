@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.explainers.chefer import normalised, relevance
 
 TEXT = "the cat sat on the mat"
@@ -82,7 +82,7 @@ def test_self_attention_rule(fresh: Any, name: str) -> None:
         r = r + positive_mean(pair) @ r
     position = 0 if name in ("bert", "roberta") else len(x) - 1
     expected = r[position] - np.eye(len(x))[position]
-    found = registry.get("chefer")(family.model, x, target)
+    found = run_explainer("chefer", family.model, x, target)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-4, atol=1e-7)
     assert expected.max() > 1e-3  # far above the tolerance
 
@@ -104,7 +104,7 @@ def test_encoder_decoder_rules(fresh: Any, name: str) -> None:
         r_at = r_at + left.T @ positive_mean(cross) @ row_normalised_apart_from_the_identity(r_tt)
     trace = family.model.trace(x, target)
     expected = np.array(trace.readout) @ r_at
-    found = registry.get("chefer")(family.model, x, target)
+    found = run_explainer("chefer", family.model, x, target)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-4, atol=1e-7)
     assert expected.max() > 1e-3
 
@@ -159,7 +159,7 @@ def test_no_gradient_no_relevance(shared: Any) -> None:
 @pytest.mark.parametrize("method", ["chefer"])
 def test_every_family(family: Any, method: str) -> None:
     x = family.model.encode(TEXT)
-    found = registry.get(method)(family.model, x, family.model.target(x))
+    found = run_explainer(method, family.model, x, family.model.target(x))
     assert np.isfinite(found.scores).all()
     assert (found.scores >= 0).all()
     assert found.scores.max() > 0
@@ -168,8 +168,8 @@ def test_every_family(family: Any, method: str) -> None:
 def test_an_earlier_position_and_a_continuation(shared: Any) -> None:
     model = shared("gpt2").model
     x = model.encode(TEXT)
-    early = registry.get("chefer")(model, x, model.target(x, {"position": 3}))
+    early = run_explainer("chefer", model, x, model.target(x, {"position": 3}))
     assert early.scores[3:].tolist() == [0.0] * (len(x) - 3)
-    long = registry.get("chefer")(model, x, model.target(x, {"sequence": " a dog ran"}))
+    long = run_explainer("chefer", model, x, model.target(x, {"sequence": " a dog ran"}))
     assert long.scores.shape == (len(x),)
     assert (long.scores > 0).any()

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.model import require
+from heedful.engine.question import run_explainer
 from heedful.explainers.chefer_lrp import attention_relevances, cam, rolled
 from heedful.models.relevance_rules import RelevanceRules, safe_divide
 
@@ -116,7 +116,7 @@ def test_by_hand_for_bert(wide_bert: Any) -> None:
         for grad, relevance in zip(trace.grad_attentions, expected, strict=True):
             positive = np.maximum((grad * relevance).numpy(), 0).mean(0)
             joint = (np.eye(len(x)) + positive) @ joint
-        scores = registry.get("chefer-lrp")(model, x, target).scores
+        scores = run_explainer("chefer-lrp", model, x, target).scores
         np.testing.assert_allclose(scores, joint[0] - np.eye(len(x))[0], rtol=1e-4, atol=1e-9)
         assert scores.max() > 1e-4
 
@@ -187,9 +187,9 @@ def test_offered_where_every_operation_has_a_rule(family: Any) -> None:
     method = registry.get("chefer-lrp")
     if family.name not in WITH_RULES:
         with pytest.raises(HeedfulError, match="relevance rules"):
-            require(family.model, method.needs, "chefer-lrp")
+            family.model.require(method.needs, "chefer-lrp")
         return
-    found = method(family.model, x, family.model.target(x))
+    found = run_explainer(method, family.model, x, family.model.target(x))
     assert np.isfinite(found.scores).all()
     assert (found.scores >= 0).all()
     assert found.scores.max() > 0
@@ -202,7 +202,7 @@ def test_the_model_is_left_as_it_was(fresh: Any) -> None:
         parameter.requires_grad_(False)
     x = family.model.encode(TEXT)
     with torch.inference_mode():
-        found = registry.get("chefer-lrp")(family.model, x, family.model.target(x))
+        found = run_explainer("chefer-lrp", family.model, x, family.model.target(x))
     assert found.scores.max() > 0
     assert family.hf.config._attn_implementation == "sdpa"
     assert all(m.training and not m._forward_hooks for m in family.hf.modules())

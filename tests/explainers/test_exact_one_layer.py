@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import heedful
-from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.windows import select
+from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import gradient
+from heedful.modalities.text_windows import select
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats.lime_limit import row_weights
 
@@ -42,13 +42,13 @@ def model(request: pytest.FixtureRequest, tokenizer_of: Callable[[str], Any]) ->
 
 def run(model: Any, name: str, text: str = TEXT, target: Any = None, **params: Any) -> Any:
     x = model.encode(text)
-    return registry.get(name)(model, x, model.target(x, target), **params)
+    return run_explainer(name, model, x, model.target(x, target), **params)
 
 
 def subsets(model: Any, found: Any, unit: str) -> tuple[np.ndarray, np.ndarray]:
     d = len(found.x.units(unit))
     keep = np.array(list(product([False, True], repeat=d)))
-    return keep, model.rows(found.x, found.target, keep, "unk", unit)
+    return keep, model.values(found.x, found.target, keep, "unk", unit)
 
 
 def by_unit(found: Any, unit: str) -> np.ndarray:
@@ -137,7 +137,7 @@ def test_single_precision_models_are_explained_in_double(tokenizer_of: Callable[
 def test_one_word_and_no_word(model: Any, name: str) -> None:
     one = run(model, name, "cat")
     special = select(one.x, [0, len(one.x) - 1])
-    none = registry.get(name)(model, special, one.target)
+    none = run_explainer(name, model, special, one.target)
     assert np.isfinite(one.scores).all()
     assert np.isfinite(none.scores).all()
     if name != "gradient-exact":

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.explainers.attention_flow import flow
+from heedful.modalities.text import TextInput
 
 
 def trace_of(maps: torch.Tensor, readout: list[float]) -> Trace:
@@ -19,7 +19,9 @@ def trace_of(maps: torch.Tensor, readout: list[float]) -> Trace:
     size = maps.shape[-1]
     spans = tuple((2 * i, 2 * i + 1) for i in range(size))
     plain = (False,) * size
-    x = Encoded("a " * size, (0,) * size, ("a",) * size, spans, plain, tuple(range(size)), spans, (0,) * size)
+    x = TextInput(
+        "a " * size, (0,) * size, ("a",) * size, spans, plain, tuple(range(size)), spans, (0,) * size
+    )
     zero = torch.zeros(size, 1)
     layers = tuple(layer[None] for layer in maps)
     return Trace(x, Target("class"), 0.0, zero, zero, attentions=layers, readout=tuple(readout))

@@ -10,8 +10,8 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful.core import registry
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.explainers.integrated_gradients import Path, baseline_embeds, integrated_gradients, smoothgrad
 
 TEXT = "the cat sat on the mat"
@@ -153,7 +153,7 @@ def test_gaps_that_cancel_are_not_taken_for_convergence() -> None:
 
 def test_a_budget_ends_the_path_and_says_so(bert: Any) -> None:
     model, x, target = setting(bert)
-    run = CachedModel(model)
+    run = Session(model)
     with run.at_most(12):
-        found = registry.get("integrated-gradients")(run, x, target, tolerance=1e-12)
+        found = run_explainer("integrated-gradients", run, x, target, tolerance=1e-12)
     assert found.notes[0].startswith("not converged")

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.engine.question import run_explainer
 from heedful.explainers.kernel_shap import estimate
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats import lime_limit, ratio_game
@@ -71,7 +71,7 @@ def model(request: pytest.FixtureRequest, tokenizer_of: Callable[[str], Any]) ->
 
 def run(model: Any, name: str = "kernel-shap", text: str = TEXT, **params: Any) -> Any:
     x = model.encode(text)
-    return registry.get(name)(model, x, model.target(x), **params)
+    return run_explainer(name, model, x, model.target(x), **params)
 
 
 def test_few_words_are_exact(model: Any) -> None:
@@ -100,7 +100,7 @@ def test_shap_package_agrees(model: Any) -> None:
         d = len(found.x.units("word"))
 
         def f(rows: np.ndarray) -> np.ndarray:
-            return np.asarray(model.rows(found.x, found.target, rows > 0.5))
+            return np.asarray(model.values(found.x, found.target, rows > 0.5))
 
         oracle = shap.KernelExplainer(f, np.zeros((1, d)), silent=True)
         want = oracle.shap_values(np.ones((1, d)), nsamples=2**d, l1_reg=False, silent=True)[0]

@@ -11,8 +11,8 @@ import torch
 from scipy import stats
 
 import heedful
-from heedful.core import registry
 from heedful.core.errors import HeedfulError
+from heedful.engine.question import run_explainer
 from heedful.explainers.lime import estimate, published_fit, published_masks
 from heedful.nn import OneLayerClassifier, OneLayerConfig
 from heedful.stats import lime_limit, ratio_game
@@ -61,7 +61,7 @@ def model(request: pytest.FixtureRequest, tokenizer_of: Callable[[str], Any]) ->
 
 def run(model: Any, name: str = "lime", text: str = TEXT, **params: Any) -> Any:
     x = model.encode(text)
-    return registry.get(name)(model, x, model.target(x), **params)
+    return run_explainer(name, model, x, model.target(x), **params)
 
 
 # --- published ------------------------------------------------------------------------------------------
@@ -155,7 +155,8 @@ def test_published_explainer_is_the_lime_package_on_repeated_words(
     model = heedful.load(counted)
     x = model.encode(REPEATED)
     assert len(x.units("word")) > len(words)
-    found = registry.get("lime")(
+    found = run_explainer(
+        "lime",
         model,
         x,
         model.target(x, 1),
@@ -175,7 +176,7 @@ def test_published_explainer_is_the_lime_package_on_repeated_words(
 def test_a_bag_removes_every_place_of_a_word() -> None:
     model = heedful.load(counted)
     x = model.encode(REPEATED)
-    found = registry.get("lime")(model, x, model.target(x, 1), bag=True, operator="delete", precision=0.01)
+    found = run_explainer("lime", model, x, model.target(x, 1), bag=True, operator="delete", precision=0.01)
     not_ = [word.score for word in found.words() if word.text == "not"]
     assert len(not_) == 4
     assert len(set(not_)) == 1  # shared alike
@@ -290,7 +291,7 @@ def test_short_texts(model: Any, text: str, variant: str) -> None:
     assert np.isfinite(found.scores).all()
     assert found.scores.any()
     if text == "cat" and variant == "adjusted":
-        drop = model.rows(found.x, found.target, np.array([[True], [False]]))
+        drop = model.values(found.x, found.target, np.array([[True], [False]]))
         assert found.scores.sum() == pytest.approx(drop[0] - drop[1])
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from scipy import stats
 
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 
 
 def test_pairs_are_the_same_noise_both_ways(shared: Any, text: str) -> None:
     model = shared("bert").model
     x = model.encode(text)
     target = model.target(x)
-    found = registry.get("smoothgrad")(model, x, target, samples=8, noise=0.3, seed=5)
+    found = run_explainer("smoothgrad", model, x, target, samples=8, noise=0.3, seed=5)
     embeds = model.lookup(x, target)
     scale = 0.3 * float(embeds.max() - embeds.min())
     noise = torch.randn(4, *embeds.shape, generator=torch.Generator().manual_seed(5)) * scale

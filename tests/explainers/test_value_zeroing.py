@@ -12,8 +12,8 @@ import torch
 from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.model import require
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.explainers.value_zeroing import mixing, shares
 from heedful.models.value_zeroing import NAME, value_maps
 
@@ -80,7 +80,7 @@ def test_whole_passes_agree(shared: Any, name: str) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-5)  # float32, sdpa against eager
         assert ours.max(1).values.min() > 1e-2
-    scores = registry.get("value-zeroing")(family.model, x, target).scores
+    scores = run_explainer("value-zeroing", family.model, x, target).scores
     readout = np.array(family.model.trace(x, target).readout)
     np.testing.assert_allclose(scores, readout @ expected[1] @ expected[0], atol=1e-5)
     assert scores.sum() == pytest.approx(1.0)
@@ -105,7 +105,7 @@ def test_small_chunks_and_little_memory_change_nothing(shared: Any, monkeypatch:
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
-    whole = registry.get("value-zeroing")(model, x, target).scores
+    whole = run_explainer("value-zeroing", model, x, target).scores
     plain = value_zeroing.moved
 
     def little_memory(call: Any, module: Any, tokens: torch.Tensor) -> torch.Tensor:
@@ -114,7 +114,7 @@ def test_small_chunks_and_little_memory_change_nothing(shared: Any, monkeypatch:
         return plain(call, module, tokens)
 
     monkeypatch.setattr(value_zeroing, "moved", little_memory)
-    np.testing.assert_allclose(registry.get("value-zeroing")(model, x, target).scores, whole, atol=1e-7)
+    np.testing.assert_allclose(run_explainer("value-zeroing", model, x, target).scores, whole, atol=1e-7)
 
 
 def test_the_model_is_left_as_it_was(fresh: Any) -> None:
@@ -125,7 +125,7 @@ def test_the_model_is_left_as_it_was(fresh: Any) -> None:
     x = family.model.encode(TEXT)
     target = family.model.target(x)
     before = [set(vars(m)) for m in family.hf.modules()]
-    registry.get("value-zeroing")(family.model, x, target)
+    run_explainer("value-zeroing", family.model, x, target)
     assert family.hf.config._attn_implementation == "sdpa"
     assert all(m.training for m in family.hf.modules())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in family.hf.modules())
@@ -150,7 +150,7 @@ def test_offered_where_it_works(family: Any) -> None:
 def test_refused_in_a_sentence(shared: Any) -> None:
     model = shared("bart-classifier").model
     with pytest.raises(HeedfulError, match="one stack of layers"):
-        require(model, registry.get("value-zeroing").needs, "value-zeroing")
+        model.require(registry.get("value-zeroing").needs, "value-zeroing")
 
 
 def test_cost(fresh: Any) -> None:
@@ -159,7 +159,7 @@ def test_cost(fresh: Any) -> None:
     target = model.target(x)
     assert "values" in model.capabilities
     before = model.spent
-    registry.get("value-zeroing")(model, x, target)
+    run_explainer("value-zeroing", model, x, target)
     assert (model.spent - before).forwards == 1 + 1 + len(x)
 
 
@@ -167,20 +167,20 @@ def test_the_budget_counts_its_rows(shared: Any) -> None:
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
-    run = CachedModel(model, budget=len(x) + 4)  # the trace is one of them
-    registry.get("value-zeroing")(run, x, target)  # type: ignore[arg-type]
+    run = Session(model, budget=len(x) + 4)  # the trace is one of them
+    run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
     assert run.budget == 2
     with pytest.raises(BudgetSpentError, match=f"2 rows left and this method asks for {len(x) + 1}"):
-        registry.get("value-zeroing")(run, x, target)  # type: ignore[arg-type]
+        run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
 
 
 def test_an_earlier_position_and_a_continuation(shared: Any) -> None:
     model = shared("gpt2").model
     x = model.encode(TEXT)
-    early = registry.get("value-zeroing")(model, x, model.target(x, {"position": 3}))
+    early = run_explainer("value-zeroing", model, x, model.target(x, {"position": 3}))
     assert early.scores[3:].tolist() == [0.0] * (len(x) - 3)
     assert early.scores.sum() == pytest.approx(1.0)
-    long = registry.get("value-zeroing")(model, x, model.target(x, {"sequence": " a dog ran"}))
+    long = run_explainer("value-zeroing", model, x, model.target(x, {"sequence": " a dog ran"}))
     assert 0 < long.scores.sum() < 1
 
 

@@ -14,9 +14,9 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
 from heedful.explainers.attention_rollout import rolled, written_columns
 from heedful.explainers.chefer import relevances
 from heedful.models.written_text import extended, written_text
@@ -81,7 +81,7 @@ def test_gradients_are_autograds(both: Any) -> None:
         "grad-x-input": (grads * embeds).sum(-1),
     }
     for name, scores in wanted.items():
-        found = registry.get(name)(model, x, target).written
+        found = run_explainer(name, model, x, target).written
         assert found is not None
         if name == "grad-avg" and np.abs(scores).max() < 1e-9:  # BART's LayerNorm: zero but for rounding
             assert not found.scores.any()
@@ -107,7 +107,7 @@ def test_gradients_are_finite_differences(fresh: Any) -> None:
         along = torch.zeros_like(embeds)
         along[0, t] = embeds[0, t]
         slopes.append((at(embeds + step * along) - at(embeds - step * along)) / (2 * step))
-    found = registry.get("grad-x-input")(model, x, target).written
+    found = run_explainer("grad-x-input", model, x, target).written
     np.testing.assert_allclose(found.scores, slopes, rtol=1e-6, atol=1e-8)
     assert np.abs(slopes).max() > 1e-3
 
@@ -116,7 +116,7 @@ def test_integrated_gradients_are_captums_of_two_inputs(fresh: Any) -> None:
     family = fresh("bart")
     family.hf.double()
     model, x, target = asked(family)
-    ours = registry.get("integrated-gradients")(model, x, target, baseline="mask", tolerance=1e-7)
+    ours = run_explainer("integrated-gradients", model, x, target, baseline="mask", tolerance=1e-7)
     tables = family.hf.get_encoder().get_input_embeddings(), decoder_table(family)
     mask = family.tokenizer.mask_token_id
     ids = torch.tensor([x.ids]), started(family)
@@ -140,7 +140,7 @@ def test_integrated_gradients_are_captums_of_two_inputs(fresh: Any) -> None:
 @pytest.mark.parametrize("baseline", ["zero", "mean", "pad"])
 def test_integrated_gradients_are_complete_over_text_and_written(both: Any, baseline: str) -> None:
     model, x, target = asked(both)
-    found = registry.get("integrated-gradients")(model, x, target, baseline=baseline)
+    found = run_explainer("integrated-gradients", model, x, target, baseline=baseline)
     rise = found.output - found.base
     total = found.scores.sum() + found.written.scores.sum()
     assert abs(total - rise) <= 1e-3 * abs(rise), "where the method says it stops"
@@ -155,7 +155,7 @@ def test_guided_backprop_without_relus_to_stop_at_is_the_gradient(fresh: Any) ->
             weight.data.zero_()
     model, x, target = asked(family)
     found, plain_ = (
-        registry.get(name)(model, x, target).written for name in ("guided-backprop", "grad-x-input")
+        run_explainer(name, model, x, target).written for name in ("guided-backprop", "grad-x-input")
     )
     np.testing.assert_allclose(found.scores, plain_.scores, rtol=1e-3, atol=1e-5)  # float32, sdpa and eager
 
@@ -189,7 +189,7 @@ def test_occlusion_really_removes_what_was_written(both: Any, operator: str) -> 
     model, x, target = asked(both)
     if operator not in model.operators:
         pytest.skip(f"{model.name} has no {operator} token")
-    found = registry.get("occlusion")(model, x, target, operator=operator, unit="token")
+    found = run_explainer("occlusion", model, x, target, operator=operator, unit="token")
     whole = plain(both, x.ids)
     drops = [whole - removed_by_hand(both, x, operator, place) for place in range(len(GIVEN))]
     np.testing.assert_allclose(found.written.scores, drops, **CLOSE)
@@ -199,7 +199,7 @@ def test_occlusion_really_removes_what_was_written(both: Any, operator: str) -> 
 
 def test_a_swapped_word_is_another_word(both: Any) -> None:
     model, x, target = asked(both)
-    found = registry.get("occlusion")(model, x, target, operator="swap", unit="token")
+    found = run_explainer("occlusion", model, x, target, operator="swap", unit="token")
     assert np.isfinite(found.written.scores).all()
     assert np.abs(found.written.scores).max() > 1e-3
 
@@ -212,7 +212,7 @@ def test_words_go_as_a_whole(shared: Any) -> None:
     x, written = model.encode(TEXT), model.written(target)
     groups = written.units("word")
     assert any(len(group) > 1 for group in groups)
-    scores = registry.get("occlusion")(model, x, target, operator="delete").written.scores
+    scores = run_explainer("occlusion", model, x, target, operator="delete").written.scores
     for group in groups:
         assert len(set(scores[group].tolist())) == 1
 
@@ -229,13 +229,13 @@ def test_shapley_values_over_text_and_written_are_enumerated(both: Any) -> None:
         ids = [i for t, i in enumerate(x.ids) if t not in gone]
         values.append(plain(both, ids, [i for i, kept in zip(given, keep[2:], strict=True) if kept]))
     phi = enumeration.shapley(np.array(values))
-    found = registry.get("kernel-shap")(model, x, target, operator="delete")
+    found = run_explainer("kernel-shap", model, x, target, operator="delete")
     np.testing.assert_allclose([word.score for word in found.words()], phi[:2], **CLOSE)
     np.testing.assert_allclose([w.score for w in found.of_written().words()], phi[2:], **CLOSE)
     total = found.scores.sum() + found.written.scores.sum()
     assert total == pytest.approx(found.output - found.base, abs=1e-9)
     beta = enumeration.lime(np.array(values))[1]
-    linear = registry.get("lime")(model, x, target, operator="delete", precision=0.0)
+    linear = run_explainer("lime", model, x, target, operator="delete", precision=0.0)
     np.testing.assert_allclose(linear.written.scores, beta[2:], rtol=1e-4, atol=1e-6)
 
 
@@ -243,7 +243,7 @@ def test_a_word_that_is_read_and_written_is_two_words_of_a_bag(shared: Any) -> N
     model = shared("t5").model
     given = tuple(model.tokenizer("cat cat", add_special_tokens=False)["input_ids"])
     x, target = model.encode("the cat"), Target("token", WANTED, given=given)
-    found = registry.get("lime")(model, x, target, bag=True, operator="delete", precision=0.0)
+    found = run_explainer("lime", model, x, target, bag=True, operator="delete", precision=0.0)
     first, second = found.of_written().words()
     assert first.score == second.score, "the two that were written go together"
     assert found.words()[1].score != first.score
@@ -259,7 +259,7 @@ def test_attention_is_the_decoders_own(both: Any) -> None:
         out = both.hf(torch.tensor([x.ids]), decoder_input_ids=started(both), output_attentions=True)
     row = out.decoder_attentions[-1][0, :, -1, 1:].numpy()  # (H, W)
     for name, wanted in (("attention-avg", row.mean(0)), ("attention-max", row.max(0))):
-        found = registry.get(name)(model, x, target).written
+        found = run_explainer(name, model, x, target).written
         np.testing.assert_allclose(found.scores, wanted, **CLOSE)
         assert not found.same_scale, "two distributions, each of which sums to one"
 
@@ -279,7 +279,7 @@ def test_chefers_rules_by_hand(both: Any) -> None:
             felt += np.maximum(weights * grad, 0)
         r = r + felt / len(layer[0]) @ r
     expected = (r - np.eye(len(r)))[-1, 1:]
-    found = registry.get("chefer")(model, x, target).written
+    found = run_explainer("chefer", model, x, target).written
     np.testing.assert_allclose(found.scores, expected, **CLOSE)
     assert expected.max() > 1e-4
 
@@ -325,7 +325,7 @@ def test_flow_of_what_was_written_is_at_least_its_rollout(shared: Any) -> None:
     """Rollout is a feasible flow; both are divided by the sum over the text, which is larger for flow."""
     model = shared("bart").model
     x, target = model.encode(TEXT), Target("token", WANTED, given=GIVEN)
-    flow, rollout = (registry.get(f"attention-{name}")(model, x, target) for name in ("flow", "rollout"))
+    flow, rollout = (run_explainer(f"attention-{name}", model, x, target) for name in ("flow", "rollout"))
     text = flow.scores.sum()
     assert text == pytest.approx(1.0)
     assert (flow.written.scores > 0).all()
@@ -386,21 +386,21 @@ def test_nothing_written_or_a_sequence_has_no_such_scores(shared: Any, name: str
     x = model.encode(TEXT)
     for target in (Target("token", WANTED), model.target(x, {"sequence": [5, 9, 7]})):
         for method in ("grad-l2", "occlusion", "attention-rollout", "smoothgrad", "random"):
-            assert registry.get(method)(model, x, target).written is None
+            assert run_explainer(method, model, x, target).written is None
 
 
 def test_what_the_method_does_not_remove_stays(shared: Any) -> None:
     model = shared("t5").model
     x, target = model.encode(TEXT), Target("token", WANTED, given=GIVEN)
     for method in ("search", "attention-optimus"):
-        assert registry.get(method)(model, x, target).written is None
+        assert run_explainer(method, model, x, target).written is None
 
 
 def test_the_control_scores_the_text_as_without_a_prefix(shared: Any) -> None:
     model = shared("t5").model
     x = model.encode(TEXT)
     alone, given = (
-        registry.get("random")(model, x, Target("token", WANTED, given=ids), seed=5) for ids in ((), GIVEN)
+        run_explainer("random", model, x, Target("token", WANTED, given=ids), seed=5) for ids in ((), GIVEN)
     )
     assert alone.scores.tolist() == given.scores.tolist()
     assert given.written.scores.all()
@@ -414,9 +414,9 @@ def test_special_tokens_that_were_written_are_no_words(shared: Any) -> None:
     assert written.special == (True,)
     assert written.word_spans == ()
     x, target = model.encode(TEXT), Target("token", WANTED, given=(start,))
-    found = registry.get("occlusion")(model, x, target)
+    found = run_explainer("occlusion", model, x, target)
     assert found.written.scores.tolist() == [0.0]
-    gradient: Attribution = registry.get("grad-l2")(model, x, target)
+    gradient: Attribution = run_explainer("grad-l2", model, x, target)
     assert gradient.written.scores[0] > 0
 
 
@@ -426,5 +426,5 @@ def test_rows_foretold_are_enough(shared: Any) -> None:
     for method in ("occlusion", "lime", "kernel-shap"):
         made = heedful.plan(model, x, method, target)
         before = model.spent.unique
-        registry.get(method)(model, x, target)
+        run_explainer(method, model, x, target)
         assert model.spent.unique - before <= made.rows[method][1]

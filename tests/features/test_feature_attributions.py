@@ -16,6 +16,7 @@ from heedful.comparisons.single_text import weighed
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.engine.question import run_explainer
 from heedful.features.reading.explain_features import DRAWS, explain_features, feature_attribution
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
@@ -40,7 +41,7 @@ def text_of(x: Any) -> list[int]:
 
 
 def output_of(model: Any, x: Any, target: Any) -> float:
-    return float(model.rows(x, target, np.ones((1, len(x.units("word"))), dtype=bool))[0])
+    return float(model.values(x, target, np.ones((1, len(x.units("word"))), dtype=bool))[0])
 
 
 @pytest.mark.parametrize("token", [None, " on"])
@@ -158,7 +159,7 @@ def test_it_is_weighed_like_any_explanation(shared: Callable[[str], Any]) -> Non
     assert isinstance(own, Attribution)
     assert own.cost.backwards == 1
     assert own.cost.forwards == 1 + 2 * 5 + 2 + DRAWS + 1, "one more for the special tokens"
-    other = registry.get("occlusion")(model, x, target)
+    other = run_explainer("occlusion", model, x, target)
     scores = score_explanations(model, [own, other], ["comprehensiveness", "sufficiency"], ["mask"])
     assert {s.method for s in scores} == {"features", "occlusion"}
     assert all(np.isfinite(s.value) for s in scores)
@@ -172,7 +173,7 @@ def test_registered_it_is_audited(shared: Callable[[str], Any], monkeypatch: pyt
     model, sae = shared("bert").model, random_sae(SITE)
     monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
 
-    @registry.explainer("my-features", needs={"rows", "gradients"}, cite="mine")
+    @registry.explainer("my-features", needs={"values", "gradients"}, cite="mine")
     def mine(model: Any, x: Any, target: Any, *, k: int = 5) -> Attribution:
         return feature_attribution(model, x, target, sae=sae, k=k)
 

@@ -122,7 +122,7 @@ class Toy:
     capabilities = frozenset({"attentions"})
 
     def __init__(self) -> None:
-        from heedful.models.backend import Meter
+        from heedful.core.cost import Meter
 
         self.backend, self.meter, self.tokenizer = Circuit(), Meter(), self
         self.all_special_ids = [0]
@@ -131,10 +131,10 @@ class Toy:
         return 60
 
     def encode(self, text: str) -> Any:
-        from heedful.core.input import Encoded
+        from heedful.modalities.text import TextInput
 
         spans = ((0, 0), (0, 1))
-        return Encoded("a", (0, 5), ("s", "a"), spans, (True, False), (-1, 0), ((0, 1),), (-1, 0))
+        return TextInput("a", (0, 5), ("s", "a"), spans, (True, False), (-1, 0), ((0, 1),), (-1, 0))
 
     def refuse_nan(self, logits: Any, inputs: Any) -> None:
         assert not logits.isnan().any()

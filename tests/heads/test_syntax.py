@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.heads.roles.conllu import Sentence, parse, read
 from heedful.heads.roles.syntax import (
     ALL,
@@ -24,6 +23,7 @@ from heedful.heads.roles.syntax import (
     summarise,
     syntax,
 )
+from heedful.modalities.text import TextInput
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
 
@@ -37,12 +37,12 @@ def sentence(*words: tuple[str, int, str], joined: tuple[int, ...] = ()) -> Sent
     return parse("\n".join(lines) + "\n\n")[0]
 
 
-def encoded(text: str, *offsets: tuple[int, int]) -> Encoded:
+def encoded(text: str, *offsets: tuple[int, int]) -> TextInput:
     """Tokens at these characters, between two special ones."""
     spans = ((0, 0), *offsets, (0, 0))
     special = tuple(start == end for start, end in spans)
     n = len(spans)
-    return Encoded(text, tuple(range(n)), ("t",) * n, spans, special, (-1,) * n, (), (0,) * n)
+    return TextInput(text, tuple(range(n)), ("t",) * n, spans, special, (-1,) * n, (), (0,) * n)
 
 
 CAT = sentence(("the", 2, "det"), ("cat", 3, "nsubj"), ("sat", 0, "root"), (".", 3, "punct"), joined=(3,))

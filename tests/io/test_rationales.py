@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import heedful
-from heedful.core import windows
 from heedful.core.errors import HeedfulError
 from heedful.io.rationales import Marked, by_unit, joined, marks_of, passages, read, spans_of, telling
+from heedful.modalities import text_windows
 
 TEXT = "the plot is dull . but , oh , what a wonderful cast ! see it"
 MARKS = [0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0]
@@ -128,7 +128,7 @@ def test_windows_keep_their_marks(shared: Any) -> None:
     x = shared("bert").model.encode(text)
     spans = [(k * 25 + 4, k * 25 + 11) for k in range(6)]
     whole = by_unit(x, spans)
-    pieces = [by_unit(piece, spans) for piece, _ in windows.windows(x, 12)]
+    pieces = [by_unit(piece, spans) for piece, _ in text_windows.windows(x, 12)]
     assert len(pieces) > 1
     assert tuple(mark for piece in pieces for mark in piece) == whole
 

@@ -26,10 +26,11 @@ from heedful.comparisons.run_folder import (
     load,
     save,
 )
-from heedful.core.attribution import Attribution, Cost
+from heedful.core.attribution import Attribution
+from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 
 # sums of a few of them stay finite: overflow is not what these tests are about
 floats = st.floats(-1e300, 1e300) | st.just(float("nan"))
@@ -73,7 +74,7 @@ def builders(draw: st.DrawFn) -> Callable[[], Comparison]:
     facts, seconds = {"name": draw(text), "prediction": [["a", 0.9]]}, draw(st.floats(0, 10))
 
     def build() -> Comparison:
-        x, goal, cost = Encoded(**encoded), Target("class", **target), Cost(1, 2, 3, 4, seconds)
+        x, goal, cost = TextInput(**encoded), Target("class", **target), Cost(1, 2, 3, 4, seconds)
         found = tuple(Attribution(x, goal, cost=cost, **item) for item in items)
         return Comparison(found, facts, {"seed": 0}, {"x": "why"})
 
@@ -125,7 +126,7 @@ def test_folder_round_trip_is_exact(tmp_path: Path, build: Callable[[], Comparis
 
 
 def example() -> Comparison:
-    x = Encoded(
+    x = TextInput(
         text="not bad",
         ids=(1, 5, 6, 7, 2),
         tokens=("[CLS]", "not", "ba", "##d", "[SEP]"),

@@ -49,7 +49,7 @@ def test_the_bag_learns_and_its_rule_is_what_it_says(bag: TfidfModel) -> None:
     made = anchor_cases.bag_case(bag, sentences[200].text)
     keep = np.random.default_rng(0).random((50, len(made.rule.weights))) < 0.5
     margin = replace(made.target, kind="margin")
-    said = made.model.rows(made.x, margin, keep, "delete", "word")
+    said = made.model.values(made.x, margin, keep, "delete", "word")
     np.testing.assert_allclose(said, made.rule(keep), atol=1e-9)
 
 

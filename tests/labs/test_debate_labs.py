@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost
 from heedful.core.lab_report import Claim
 from heedful.labs import not_explanation as first
 from heedful.labs import not_not_explanation as second

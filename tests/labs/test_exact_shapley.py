@@ -24,7 +24,7 @@ def test_double_precision_changes_no_answer(model: Any) -> None:
     x = single.encode(lab.SENTENCE)
     target = single.target(x, "positive")
     keep = np.ones((1, 7), dtype=bool)
-    assert model.rows(x, target, keep)[0] == pytest.approx(single.rows(x, target, keep)[0], abs=1e-4)
+    assert model.values(x, target, keep)[0] == pytest.approx(single.values(x, target, keep)[0], abs=1e-4)
 
 
 def test_kernel_shap_as_published_finds_a_line_at_once() -> None:

@@ -109,7 +109,7 @@ def test_the_explained_model_is_the_trained_one_at_its_first_place() -> None:
     trace = door.trace(x, target)
     assert trace.output == pytest.approx(float(logits[0, 0, 2] - logits[0, 0, 1]), abs=1e-5)
     torch.testing.assert_close(trace.attentions[0][0, 0], weights[0, 0])
-    removed = door.rows(x, target, np.array([[True, True, False, True, True]]))
+    removed = door.values(x, target, np.array([[True, True, False, True, True]]))
     assert removed[0] == pytest.approx(float(other[2] - other[1]), abs=1e-5)
 
 

@@ -43,7 +43,7 @@ def test_exact_is_the_weighted_least_squares_of_all_texts(diffuse: list[OneLayer
     one = diffuse[0]
     d = len(one.heads[0].g1)
     keep = np.array(list(product([False, True], repeat=d)))
-    values = one.model.rows(one.x, one.target, keep, "unk", "word")
+    values = one.model.values(one.x, one.target, keep, "unk", "word")
     chance = np.array([0.0 if k == d else 1 / comb(d, k) for k in keep.sum(1).tolist()])
     root = np.sqrt(chance * row_weights(keep))[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])

@@ -9,8 +9,8 @@ import pytest
 
 import heedful
 from heedful.comparisons.agreement import unit_scores
-from heedful.core import registry
 from heedful.core.lab_report import Claim
+from heedful.engine.question import run_explainer
 from heedful.labs.base.registry import LabRun
 from heedful.labs.measures import positive_scores as lab
 from heedful.models.zoo import resolve
@@ -26,7 +26,7 @@ def model() -> Any:
 def test_a_small_increase_has_the_slope_of_gradient_x_input(model: Any) -> None:
     x = model.encode(TEXT)
     target = model.target(x)
-    slope = unit_scores(registry.get("grad-x-input")(model, x, target), "word")
+    slope = unit_scores(run_explainer("grad-x-input", model, x, target), "word")
     up, down = (lab.more(model, x, target, step) for step in (0.01, -0.01))
     central = (up - down) / 0.02  # the curve of second order cancels
     assert np.abs(central - slope).max() < 0.01 * np.abs(slope).max()
@@ -36,11 +36,11 @@ def test_not_removed_is_occlusion_and_put_back_is_a_text_of_one_word(model: Any)
     x = model.encode(TEXT)
     target = model.target(x)
     found = lab.differences(model, x, target)
-    removed = unit_scores(registry.get("occlusion")(model, x, target, operator="delete"), "word")
+    removed = unit_scores(run_explainer("occlusion", model, x, target, operator="delete"), "word")
     np.testing.assert_allclose(found["not removed"], removed, atol=1e-5)  # float32, other batches
     keep = np.zeros((2, len(removed)), dtype=bool)
     keep[1, 4] = True
-    nothing, alone = model.rows(x, target, keep, "delete", "word")
+    nothing, alone = model.values(x, target, keep, "delete", "word")
     assert found["put back"][4] == pytest.approx(alone - nothing, abs=1e-5)
 
 

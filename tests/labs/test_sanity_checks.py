@@ -10,6 +10,7 @@ import pytest
 import heedful
 from heedful.core import registry
 from heedful.core.lab_report import Claim
+from heedful.engine.question import run_explainer
 from heedful.labs import sanity_checks as lab
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data.reviews import reviews
@@ -52,9 +53,9 @@ def test_the_cascade_is_the_librarys_curve(net: Any) -> None:
     assert names == ["top", "hidden", "second", "first", "token"]
     assert left.shape == (5, 1, 2)
     ask, x = registry.get("grad-x-input"), net.encode(TEXT)
-    item = ask(net, x, net.target(x))
+    item = run_explainer(ask, net, x, net.target(x))
     for draw in range(2):
-        subject = MetricInput(net, item, lambda model, x, target, seed: ask(model, x, target))
+        subject = MetricInput(net, item, lambda model, x, target, seed: run_explainer(ask, model, x, target))
         want = randomisation_curve(subject, seed=draw, most=None)
         assert left[:, 0, draw].tolist() == pytest.approx([stage.signed for stage in want])
 

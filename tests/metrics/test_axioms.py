@@ -13,6 +13,7 @@ import heedful
 from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
+from heedful.engine.question import run_explainer
 from heedful.metrics import axioms as a
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -24,7 +25,9 @@ def subject_of(model: Any, method: str, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(TEXT)
     return MetricInput(
-        model, entry(model, x, model.target(x), **params), lambda m, y, t, seed: entry(m, y, t)
+        model,
+        run_explainer(entry, model, x, model.target(x), **params),
+        lambda m, y, t, seed: run_explainer(entry, m, y, t),
     )
 
 
@@ -47,7 +50,7 @@ def test_the_function_is_the_papers() -> None:
     model = a.saturated_model()
     x = model.encode("two")
     target = model.target(x, "f")
-    values = model.rows(x, target, np.array([[True], [False]]), "pad")
+    values = model.values(x, target, np.array([[True], [False]]), "pad")
     assert values.tolist() == [1.0, 0.0]
     embeds = model.lookup(x, target)
     seen, _ = model.gradients(x, target, torch.tensor([0.0, 0.25, 1.0, 1.5, 2.0]).to(embeds)[:, None, None])
@@ -60,7 +63,7 @@ def test_the_metric_sees_the_case(method: str, wanted: float) -> None:
     entry = registry.get(method)
     x = model.encode("two")
     own = {"baseline": "zero"} if "baseline" in entry.params else {}
-    item = entry(model, x, model.target(x, "f"), **own)
+    item = run_explainer(entry, model, x, model.target(x, "f"), **own)
     assert a.sensitivity_axiom(MetricInput(model, item, lambda *_: item), np.random.default_rng(0)) == wanted
 
 
@@ -137,7 +140,7 @@ def test_what_was_written_is_part_of_the_sum(shared: Any, name: str) -> None:
         ("integrated-gradients", {"baseline": "zero", "tolerance": 0.01}),
         ("kernel-shap", {}),
     ):
-        item = registry.get(method)(model, x, target, **params)
+        item = run_explainer(method, model, x, target, **params)
         whole, rng = MetricInput(model, item, registry.get(method)), np.random.default_rng(0)
         assert a.completeness(whole, rng) < 0.011, "integrated gradients stop at 1 % of the rise"
         assert a.completeness(replace(whole, item=replace(item, written=None)), rng) > 0.05

@@ -12,7 +12,8 @@ import heedful
 from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.metrics import consistency as c
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -38,10 +39,10 @@ def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, *
 def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
-    item = entry(model, x, model.target(x), **params)
+    item = run_explainer(entry, model, x, model.target(x), **params)
 
     def again(m: Any, y: Any, t: Any, seed: int) -> Attribution:
-        return entry(m, y, t, **(params | ({"seed": seed} if "seed" in entry.params else {})))
+        return run_explainer(entry, m, y, t, **(params | ({"seed": seed} if "seed" in entry.params else {})))
 
     return MetricInput(model, item, again)
 
@@ -133,7 +134,7 @@ def test_how_many_are_chosen() -> None:
 
 
 def test_seeds_differ_and_rows_are_shared() -> None:
-    model = CachedModel(checks.linear_model())
+    model = Session(checks.linear_model())
     seen: list[int] = []
     subject = subject_of(model, "random")
 

@@ -13,6 +13,7 @@ from heedful import checks
 from heedful.checks.known_models import WEIGHTS, reader_model, textbook_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.metrics.embedding_noise import movable, nudged, token_table
 
 
@@ -35,7 +36,7 @@ def test_every_family_reads_the_moved_text(family: Any) -> None:
     kept = ~torch.tensor(x.special)[:, None]
     with nudged(model, x, target, shift) as (moved, distance):
         found = model.lookup(moved, target)
-        rows = model.rows(moved, target, np.ones((1, len(x.units("word"))), dtype=bool))
+        rows = model.values(moved, target, np.ones((1, len(x.units("word"))), dtype=bool))
         output = model.trace(moved, target).output
     torch.testing.assert_close(found, before + shift * kept)
     assert distance == pytest.approx(float((shift * kept).norm()), rel=1e-4)
@@ -57,11 +58,11 @@ def test_a_moved_word_keeps_its_move_when_others_go(operator: str) -> None:
     shift[:, 0] = torch.tensor([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
     keep = np.array([[True, False, True, False, True, True], [False, True, False, False, False, True]])
     with nudged(model, x, target, shift) as (moved, _):
-        found = model.rows(moved, target, keep, operator)
+        found = model.values(moved, target, keep, operator)
     weight = np.array([WEIGHTS[word] for word in x.tokens]) + shift[:, 0].numpy()
     sign = 1 if target.label == "up" else -1
-    base = model.rows(x, target, np.zeros((1, len(x)), dtype=bool), operator)[0]  # mean rows are not zero
-    plain = model.rows(x, target, keep, operator)
+    base = model.values(x, target, np.zeros((1, len(x)), dtype=bool), operator)[0]  # mean rows are not zero
+    plain = model.values(x, target, keep, operator)
     still = keep @ np.array([WEIGHTS[word] for word in x.tokens])
     np.testing.assert_allclose(found - plain, sign * (keep @ weight - still), atol=1e-12)
     assert np.isfinite(base)
@@ -75,7 +76,9 @@ def test_methods_that_are_exact_on_a_sum_are_so_at_a_moved_text(method: str) -> 
     entry = registry.get(method)
     wish = {"operator": "delete", "baseline": "zero", "seed": 0}
     with nudged(model, x, target, shift) as (moved, _):
-        found = entry(model, moved, target, **{k: v for k, v in wish.items() if k in entry.params})
+        found = run_explainer(
+            entry, model, moved, target, **{k: v for k, v in wish.items() if k in entry.params}
+        )
     sign = 1 if target.label == "up" else -1
     wanted = sign * (np.array([WEIGHTS[word] for word in x.tokens]) + shift[:, 0].numpy())
     np.testing.assert_allclose(found.scores, wanted, atol=1e-9)

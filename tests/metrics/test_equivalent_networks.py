@@ -15,6 +15,7 @@ from heedful import checks
 from heedful.checks.known_models import stack_model, textbook_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.metrics import equivalent_networks as e
 from heedful.metrics.metric_input import MetricInput
 from heedful.nn.attention import MultiHeadAttention
@@ -45,8 +46,8 @@ def subject_of(model: Any, method: str, **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(TEXT)
     target = model.target(x)
-    item = entry(model, x, target, **params)
-    return MetricInput(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
+    item = run_explainer(entry, model, x, target, **params)
+    return MetricInput(model, item, lambda m, y, t, seed: run_explainer(entry, m, y, t, **params))
 
 
 @pytest.mark.parametrize("name", RECOGNISED)
@@ -174,7 +175,7 @@ def test_by_hand() -> None:
     def first_head(m: Any, x: Any, target: Any, seed: int) -> Any:
         trace = m.trace(x, target)
         return replace(
-            registry.get("random")(m, x, target), scores=trace.attentions[0][0, 0].double().numpy()
+            run_explainer("random", m, x, target), scores=trace.attentions[0][0, 0].double().numpy()
         )
 
     x = model.encode(TEXT)

@@ -126,7 +126,7 @@ def test_what_is_stuck_is_spoilt_for_those_who_look(registered: Any) -> None:
     """A metric that explains an all-zero model: the truth goes to zero there, what is stuck does not."""
     import torch
 
-    from heedful.metrics.model_copies import copied
+    from heedful.models.model_copies import copied
 
     def moves(subject: Any, rng: np.random.Generator) -> float:
         copy = copied(subject.model)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import heedful
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.metrics import paraphrase_edits as e
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.paraphrase_edits import TextEdit
@@ -97,8 +98,8 @@ def function(texts: list[str]) -> list[float]:
 def subject_of(model: Any, text: str, method: str = "occlusion", **params: Any) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
-    item = entry(model, x, model.target(x), **params)
-    return MetricInput(model, item, lambda m, y, t, seed: entry(m, y, t, **params))
+    item = run_explainer(entry, model, x, model.target(x), **params)
+    return MetricInput(model, item, lambda m, y, t, seed: run_explainer(entry, m, y, t, **params))
 
 
 def test_the_trail_says_what_counts_and_why_not() -> None:
@@ -180,12 +181,16 @@ def test_pairs_and_positions_have_no_trail(shared: Any) -> None:
     model = shared("bert").model
     x = model.encode(("the cat", "sat on the mat"))
     entry = registry.get("grad-l2")
-    pair = MetricInput(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
+    pair = MetricInput(
+        model,
+        run_explainer(entry, model, x, model.target(x)),
+        lambda m, y, t, seed: run_explainer(entry, m, y, t),
+    )
     assert e.trail(pair) == []
     assert np.isnan(e.edit_sensitivity(pair, np.random.default_rng(0)))
     lm = shared("gpt2").model
     x = lm.encode("the cat sat on the mat")
-    item = entry(lm, x, lm.target(x, {"position": 2}))
+    item = run_explainer(entry, lm, x, lm.target(x, {"position": 2}))
     assert e.trail(MetricInput(lm, item, pair.again)) == []
 
 

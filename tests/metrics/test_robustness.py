@@ -14,7 +14,8 @@ import heedful
 from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.metrics import robustness as r
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -27,7 +28,9 @@ def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> Metr
     x = model.encode(text)
     target = model.target(x)
     return MetricInput(
-        model, entry(model, x, target, **params), lambda m, y, t, seed: entry(m, y, t, **params)
+        model,
+        run_explainer(entry, model, x, target, **params),
+        lambda m, y, t, seed: run_explainer(entry, m, y, t, **params),
     )
 
 
@@ -91,7 +94,7 @@ def test_nothing_is_said_without_scores_or_embeddings(metric: Any) -> None:
 def test_a_run_that_remembers_gives_the_same() -> None:
     """Its memory knows texts by their ids, and moved texts share theirs: it must not be asked."""
     model = checks.linear_model()
-    plain, through = (subject_of(m, "occlusion") for m in (model, CachedModel(model)))
+    plain, through = (subject_of(m, "occlusion") for m in (model, Session(model)))
     values = [r.max_sensitivity(s, np.random.default_rng(0)) for s in (plain, through, through)]
     assert values[0] == pytest.approx(values[1]) == pytest.approx(values[2])
     assert r.max_sensitivity(plain, np.random.default_rng(1)) != pytest.approx(values[0])

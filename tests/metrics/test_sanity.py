@@ -18,6 +18,7 @@ from heedful import checks
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.core.attribution import Attribution
+from heedful.engine.question import run_explainer
 from heedful.metrics import sanity as s
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -29,7 +30,11 @@ LONG = "the film is not bad at all, but the ending was a great disappointment an
 def subject_of(model: Any, method: str, text: str = TEXT) -> MetricInput:
     entry = registry.get(method)
     x = model.encode(text)
-    return MetricInput(model, entry(model, x, model.target(x)), lambda m, y, t, seed: entry(m, y, t))
+    return MetricInput(
+        model,
+        run_explainer(entry, model, x, model.target(x)),
+        lambda m, y, t, seed: run_explainer(entry, m, y, t),
+    )
 
 
 def of_the_text(model: Any, x: Any, target: Any, seed: int) -> Attribution:
@@ -215,7 +220,7 @@ def test_a_small_classifier_learns_what_it_is_told() -> None:
     model = s.one_layer_fit(texts, labels)
     said = [model.target(model.encode(text)).index for text in texts]
     assert said == labels
-    found = registry.get("occlusion")(model, model.encode(texts[0]), model.target(model.encode(texts[0])))
+    found = run_explainer("occlusion", model, model.encode(texts[0]), model.target(model.encode(texts[0])))
     assert found.top(1)[0].text in ("awful", "superb")
 
 

@@ -13,7 +13,7 @@ from heedful import checks
 from heedful.checks.known_models import WEIGHTS
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.metrics.score import Score, default_metrics, score_explanations
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
@@ -60,7 +60,7 @@ def test_the_truth_has_skill_one(metric: str, bag: Any) -> None:
 
 
 def test_each_row_is_run_once(bag: Any) -> None:
-    run = CachedModel(bag)
+    run = Session(bag)
     before = run.spent
     score_explanations(run, attributions(bag), operators=["delete"])
     once = run.spent - before

@@ -15,10 +15,10 @@ import pytest
 
 import heedful
 from heedful.cli.main import main
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.modalities.operators import InputRow
 from heedful.modalities.swap_words import WORDS, current_words, replacements, swap_words, words_of
+from heedful.modalities.text import TextInput
 from heedful.models.load import load
 from heedful.models.passes import RowCache
 
@@ -27,7 +27,9 @@ ZOO = ("zoo:sentiment", "zoo:one-layer", "zoo:lm")
 UNITS = ["good", "food", "at", "a", "low", "price", "here", "now"]
 
 
-def read(model: Any, x: Encoded, target: Target, gone: list[list[int]], unit: str = "word") -> list[InputRow]:
+def read(
+    model: Any, x: TextInput, target: Target, gone: list[list[int]], unit: str = "word"
+) -> list[InputRow]:
     """What the model is given when these units are swapped, one row each."""
     keep = np.ones((len(gone), len(x.units(unit))), dtype=bool)
     for row, out in zip(keep, gone, strict=True):
@@ -35,7 +37,7 @@ def read(model: Any, x: Encoded, target: Target, gone: list[list[int]], unit: st
     found = []
     for row in keep:
         memory = RowCache()
-        assert np.isfinite(model.rows(x, target, row[None], "swap", unit, memory=memory)).all()
+        assert np.isfinite(model.values(x, target, row[None], "swap", unit, memory=memory)).all()
         found += memory
     return found
 
@@ -167,10 +169,10 @@ def test_the_value_is_that_of_the_text_with_the_other_word(name: str) -> None:
     keep = np.ones((1, 7), dtype=bool)
     keep[0, 4] = False
     with swap_words(["house"]):
-        found = model.rows(x, target, keep, "swap")
-    expected = model.rows(other, target, np.ones((1, 7), dtype=bool))
+        found = model.values(x, target, keep, "swap")
+    expected = model.values(other, target, np.ones((1, 7), dtype=bool))
     assert found == pytest.approx(expected, abs=1e-5)
-    assert found != pytest.approx(model.rows(x, target, np.ones((1, 7), dtype=bool)), abs=1e-3)
+    assert found != pytest.approx(model.values(x, target, np.ones((1, 7), dtype=bool)), abs=1e-3)
 
 
 def test_tokens_from_the_targets_position_on_are_not_read() -> None:
@@ -290,7 +292,7 @@ def asked(text: str, gone: list[int], unit: str = "word") -> str:
     keep = np.ones((1, len(x.units(unit))), dtype=bool)
     keep[0, gone] = False
     seen.clear()
-    model.rows(x, Target("regression"), keep, "swap", unit)
+    model.values(x, Target("regression"), keep, "swap", unit)
     return seen[-1]
 
 
@@ -326,7 +328,7 @@ def test_methods_explain_with_it() -> None:
     params = {"operator": "swap"}
     found = heedful.explain(model, TEXT, ["occlusion"], params={"occlusion": params}, target="positive")
     x, target = found.x, found.target
-    values = model.rows(x, target, np.concatenate([np.ones((1, 7), bool), ~np.eye(7, dtype=bool)]), "swap")
+    values = model.values(x, target, np.concatenate([np.ones((1, 7), bool), ~np.eye(7, dtype=bool)]), "swap")
     scores = [word.score for word in found["occlusion"].words()]
     np.testing.assert_allclose(scores, values[0] - values[1:], atol=1e-5)
     assert found["occlusion"].fitted_by == ("swap",)

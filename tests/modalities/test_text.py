@@ -1,4 +1,4 @@
-"""From text to `Encoded`, for every kind of tokenizer and every kind of character."""
+"""From text to `TextInput`, for every kind of tokenizer and every kind of character."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.text import PAIR_SEPARATOR, encode, fit
+from heedful.modalities.encode import PAIR_SEPARATOR, encode, fit
 
 HARD = [
     *(
@@ -69,7 +69,7 @@ fixtures_are_constant = settings(
 
 
 def encoded_or_refused(tokenizer: Any, text: Any) -> Any:
-    """Encoded, or skip the example: texts of which nothing reaches the model are refused, tested below."""
+    """TextInput, or skip the example: texts of which nothing reaches the model are refused, tested below."""
     try:
         return encode(tokenizer, text)
     except HeedfulError as error:

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heedful.core import text_spans, windows
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.modalities import text_spans, text_windows
+from heedful.modalities.text import TextInput
 
 
 def encoded(
     text: str, spans: list[tuple[int, int]], special: list[bool] | None = None, segments=None
-) -> Encoded:
+) -> TextInput:
     special = special or [False] * len(spans)
     words, word_spans = text_spans.align_words(text, spans, special)
-    return Encoded(
+    return TextInput(
         text=text,
         ids=tuple(range(len(spans))),
         tokens=tuple(text[a:b] for a, b in spans),
@@ -125,7 +125,7 @@ def test_windows_read_every_token_once_and_fit(lengths: list[int], size: int) ->
     text = " ".join("x" * n for n in lengths)
     spans = [(i, i + 1) for i, c in enumerate(text) if c == "x"]
     x = encoded(text, [(0, 0), *spans, (0, 0)], [True, *[False] * len(spans), True])
-    pieces = windows.windows(x, size)
+    pieces = text_windows.windows(x, size)
     content = [p for _, positions in pieces for p in positions if not x.special[p]]
     assert content == list(range(1, len(x) - 1))
     for piece, positions in pieces:
@@ -148,6 +148,6 @@ def test_windows_read_every_token_once_and_fit(lengths: list[int], size: int) ->
 
 def test_windows_refuse_pairs_and_tiny_windows() -> None:
     with pytest.raises(HeedfulError, match="not on a pair"):
-        windows.windows(encoded("a b", [(0, 1), (2, 3)], segments=[0, 1]), 1)
+        text_windows.windows(encoded("a b", [(0, 1), (2, 3)], segments=[0, 1]), 1)
     with pytest.raises(HeedfulError, match="window of 1 tokens has no room beside 1"):
-        windows.windows(encoded("a b", [(0, 0), (0, 1), (2, 3)], [True, False, False]), 1)
+        text_windows.windows(encoded("a b", [(0, 0), (0, 1), (2, 3)], [True, False, False]), 1)

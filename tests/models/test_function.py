@@ -26,7 +26,7 @@ def seen_texts(text: str, gone: list[int], operator: str, unit: str = "word") ->
     asked.clear()
     keep = np.ones((1, len(x.units(unit))), dtype=bool)
     keep[0, gone] = False
-    model.rows(x, target, keep, operator, unit)
+    model.values(x, target, keep, operator, unit)
     assert len(asked) == 1
     return asked[0]
 
@@ -67,7 +67,7 @@ def test_one_column_or_several() -> None:
     assert many.predict(many.encode("the cat")) == [("t", 2.0), ("a", 1.0)]
     assert many.target(x).label == "t"
     contrast = many.target(x, {"label": "t", "contrast": "a"})
-    assert many.rows(x, contrast, np.ones((1, 2), dtype=bool)).tolist() == [1.0]
+    assert many.values(x, contrast, np.ones((1, 2), dtype=bool)).tolist() == [1.0]
 
 
 def test_occlusion_by_hand() -> None:
@@ -112,9 +112,9 @@ def test_operators_masks_and_traces_are_refused() -> None:
     x = model.encode("a b")
     target = model.target(x)
     with pytest.raises(HeedfulError, match="cannot be removed by 'pad': this model does not offer it"):
-        model.rows(x, target, np.ones((1, 2), dtype=bool), "pad")
+        model.values(x, target, np.ones((1, 2), dtype=bool), "pad")
     with pytest.raises(HeedfulError, match=r"shape \(1, 3\)"):
-        model.rows(x, target, np.ones((1, 3), dtype=bool))
+        model.values(x, target, np.ones((1, 3), dtype=bool))
     with pytest.raises(HeedfulError, match="neither gradients nor attention"):
         model.trace(x, target)
 
@@ -130,7 +130,7 @@ def test_duplicates_are_asked_once() -> None:
     text = " ".join(f"{i}" for i in range(100))
     x = model.encode(text)
     keep = np.concatenate([~np.eye(100, dtype=bool)] * 2)
-    values = model.rows(x, model.target(x), keep)
+    values = model.values(x, model.target(x), keep)
     assert max(sizes) <= 64
     assert sum(sizes) == 1 + 100  # the target, then each text once
     assert values.tolist() == [float(len(text) - len(w) - 1) for w in text.split()] * 2

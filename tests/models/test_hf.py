@@ -78,7 +78,7 @@ def test_rows_trace_and_the_raw_model_agree(family: Any) -> None:
     expected = raw(family, target, list(x.ids))
     assert family.model.trace(x, target).output == pytest.approx(expected, **_approx())
     for operator in family.model.operators:
-        assert family.model.rows(x, target, ones(x), operator)[0] == pytest.approx(expected, **_approx())
+        assert family.model.values(x, target, ones(x), operator)[0] == pytest.approx(expected, **_approx())
 
 
 def _approx() -> dict[str, float]:
@@ -114,7 +114,7 @@ def test_text_pairs_reach_the_model_with_their_types(shared: Any) -> None:
         logits = family.hf(**batch).logits[0]
         one_type = family.hf(batch["input_ids"]).logits[0]
     assert not torch.allclose(logits, one_type, atol=1e-3)  # the types matter, so forgetting them shows
-    assert family.model.rows(x, target, ones(x))[0] == pytest.approx(float(logits[0]), **_approx())
+    assert family.model.values(x, target, ones(x))[0] == pytest.approx(float(logits[0]), **_approx())
     assert family.model.trace(x, target).output == pytest.approx(float(logits[0]), **_approx())
     gone = word_positions(x, 1)
     keep = ones(x)
@@ -124,7 +124,9 @@ def test_text_pairs_reach_the_model_with_their_types(shared: Any) -> None:
         without = family.hf(
             batch["input_ids"][:, left], token_type_ids=batch["token_type_ids"][:, left]
         ).logits
-    assert family.model.rows(x, target, keep, "delete")[0] == pytest.approx(float(without[0, 0]), **_approx())
+    assert family.model.values(x, target, keep, "delete")[0] == pytest.approx(
+        float(without[0, 0]), **_approx()
+    )
 
 
 # --- removal, operator by operator --------------------------------------------------------------------
@@ -163,7 +165,7 @@ def test_each_operator_against_a_hand_built_input(family: Any, operator: str) ->
             embeds[0, gone] = look_up(torch.arange(look_up.num_embeddings)).detach().mean(0)
             inputs["inputs_embeds"] = embeds
         with swap_words(["dog"]):
-            found = family.model.rows(x, target, keep, operator)[0]
+            found = family.model.values(x, target, keep, operator)[0]
         assert found == pytest.approx(raw(family, target, ids, **inputs), rel=1e-4, abs=2e-5)
         assert found != pytest.approx(raw(family, target, list(x.ids)), rel=1e-6, abs=1e-6)
 
@@ -178,14 +180,14 @@ def test_hiding_the_last_words_of_a_causal_model_reads_the_last_visible_token(sh
         keep[0, -2:] = False
         gone = {t for word in x.units("word")[-2:] for t in word}
         expected = raw(family, target, [token for t, token in enumerate(x.ids) if t not in gone])
-        assert family.model.rows(x, target, keep, "pad")[0] == pytest.approx(expected, **_approx())
+        assert family.model.values(x, target, keep, "pad")[0] == pytest.approx(expected, **_approx())
 
 
 def test_nothing_left_is_still_a_row(family: Any) -> None:
     x = family.x()
     target = family.model.target(x)
     for operator in family.model.operators:
-        assert np.isfinite(family.model.rows(x, target, ~ones(x), operator)).all()
+        assert np.isfinite(family.model.values(x, target, ~ones(x), operator)).all()
 
 
 def test_nothing_left_of_a_language_model_is_its_first_token(shared: Any) -> None:
@@ -193,7 +195,7 @@ def test_nothing_left_of_a_language_model_is_its_first_token(shared: Any) -> Non
     x = family.x()
     target = family.model.target(x)
     for operator in ("delete", "pad"):
-        found = family.model.rows(x, target, ~ones(x), operator)[0]
+        found = family.model.values(x, target, ~ones(x), operator)[0]
         assert found == pytest.approx(raw(family, target, [family.tokenizer.bos_token_id]), **_approx())
 
 
@@ -203,15 +205,15 @@ def test_rows_do_not_depend_on_their_batch(family: Any, monkeypatch: pytest.Monk
     rng = np.random.default_rng(0)
     keep = np.concatenate([leave_one_out(x), rng.random((6, len(x.units("word")))) < 0.5])
     for operator in family.model.operators:
-        together = family.model.rows(x, target, keep, operator)
+        together = family.model.values(x, target, keep, operator)
         one_by_one = np.concatenate(
-            [family.model.rows(x, target, keep[i : i + 1], operator) for i in range(len(keep))]
+            [family.model.values(x, target, keep[i : i + 1], operator) for i in range(len(keep))]
         )
         np.testing.assert_allclose(together, one_by_one, rtol=1e-4, atol=2e-5)
         with monkeypatch.context() as patch:
             patch.setattr(passes, "evaluate", partial(passes.evaluate, tokens=40))
             np.testing.assert_allclose(
-                family.model.rows(x, target, keep, operator), together, rtol=1e-4, atol=2e-5
+                family.model.values(x, target, keep, operator), together, rtol=1e-4, atol=2e-5
             )
         assert np.ptp(together) > 1e-4
 
@@ -225,8 +227,8 @@ def test_padding_follows_the_models_idea_of_padding_not_the_tokenizers(fresh: An
     x = model.encode("the cat sat on the mat")
     target = model.target(x, 0)
     keep = leave_one_out(x)
-    one_by_one = [model.rows(x, target, keep[i : i + 1], "delete")[0] for i in range(len(keep))]
-    np.testing.assert_allclose(model.rows(x, target, keep, "delete"), one_by_one, **CLOSE)
+    one_by_one = [model.values(x, target, keep[i : i + 1], "delete")[0] for i in range(len(keep))]
+    np.testing.assert_allclose(model.values(x, target, keep, "delete"), one_by_one, **CLOSE)
 
 
 def test_a_model_that_ignores_the_mask_is_run_row_by_row(fresh: Any) -> None:
@@ -243,8 +245,8 @@ def test_a_model_that_ignores_the_mask_is_run_row_by_row(fresh: Any) -> None:
     x = model.encode("the cat sat on the mat")
     target = model.target(x, 0)
     keep = leave_one_out(x)
-    one_by_one = [model.rows(x, target, keep[i : i + 1], "delete")[0] for i in range(len(keep))]
-    np.testing.assert_allclose(model.rows(x, target, keep, "delete"), one_by_one, **CLOSE)
+    one_by_one = [model.values(x, target, keep[i : i + 1], "delete")[0] for i in range(len(keep))]
+    np.testing.assert_allclose(model.values(x, target, keep, "delete"), one_by_one, **CLOSE)
 
 
 def test_a_classifier_without_padding_token_is_run_row_by_row(shared: Any) -> None:
@@ -257,11 +259,11 @@ def test_rows_refuse_wrong_masks_and_operators(shared: Any) -> None:
     x = family.x()
     target = family.model.target(x)
     with pytest.raises(HeedfulError, match=r"keep has shape \(1, 2\), but the text has \d+ words"):
-        family.model.rows(x, target, np.ones((1, 2), dtype=bool))
+        family.model.values(x, target, np.ones((1, 2), dtype=bool))
     with pytest.raises(HeedfulError, match="cannot be removed by 'blur': there is no such operator"):
-        family.model.rows(x, target, ones(x), "blur")
+        family.model.values(x, target, ones(x), "blur")
     with pytest.raises(HeedfulError, match=r"removed by .mask.: this model does not offer it"):
-        family.model.rows(x, target, ones(x), "mask")
+        family.model.values(x, target, ones(x), "mask")
     assert (
         "unk" not in family.model.operators
     )  # GPT-2 calls its end-of-text token unknown: a control, not a word
@@ -435,7 +437,7 @@ def test_a_sequence_is_the_sum_of_its_log_probabilities(shared: Any, name: str) 
             ids += sequence[:k]
         with torch.no_grad():
             total += float(family.hf(torch.tensor([ids]), **given).logits[0, -1].log_softmax(-1)[token])
-    assert family.model.rows(x, target, ones(x))[0] == pytest.approx(total, **_approx())
+    assert family.model.values(x, target, ones(x))[0] == pytest.approx(total, **_approx())
     assert family.model.trace(x, target).output == pytest.approx(total, **_approx())
 
 
@@ -453,7 +455,7 @@ def test_a_position_reads_only_what_stands_before_it(shared: Any) -> None:
         assert not trace.grad_embeds[3:].any()
         assert trace.grad_embeds[:3].any()
         units = x.units("token")
-        values = family.model.rows(x, target, ~np.eye(len(units), dtype=bool), "delete", "token")
+        values = family.model.values(x, target, ~np.eye(len(units), dtype=bool), "delete", "token")
         later = [value for unit, value in zip(units, values, strict=True) if unit[0] >= 3]
         np.testing.assert_allclose(later, expected, **CLOSE)
 
@@ -465,7 +467,7 @@ def test_contrast_is_a_difference(family: Any) -> None:
     a, b = (family.model.target(x, i) for i in (0, 1))
     both = family.model.target(x, {"label": 0, "contrast": 1})
     difference = raw(family, a, list(x.ids)) - raw(family, b, list(x.ids))
-    assert family.model.rows(x, both, ones(x))[0] == pytest.approx(difference, **_approx())
+    assert family.model.values(x, both, ones(x))[0] == pytest.approx(difference, **_approx())
     trace = family.model.trace(x, both)
     assert trace.output == pytest.approx(difference, **_approx())
     separate = family.model.trace(x, a).grad_embeds - family.model.trace(x, b).grad_embeds
@@ -567,7 +569,7 @@ def test_half_precision(fresh: Any, family: Any) -> None:
     x = model.encode("the cat sat on the mat")
     target = model.target(x, 5 if family.name in DECODERS else 0)
     trace = model.trace(x, target)
-    values = model.rows(x, target, leave_one_out(x))
+    values = model.values(x, target, leave_one_out(x))
     assert values.dtype == np.float64
     assert np.isfinite(values).all()
     # bfloat16 keeps 8 bits: 2 layers of rounding stay well within a tenth of the logit's scale
@@ -593,9 +595,9 @@ def test_nan_names_the_first_layer_that_made_it(fresh: Any, name: str, layer: st
     with torch.no_grad():
         family.hf.get_submodule(layer).weight[0, 0] = float("nan")
     for call in (
-        lambda: family.model.rows(x, target, ones(x)),
+        lambda: family.model.values(x, target, ones(x)),
         lambda: family.model.trace(x, target),
-        lambda: family.model.rows(x, target, ~ones(x), "mean"),
+        lambda: family.model.values(x, target, ~ones(x), "mean"),
     ):
         with pytest.raises(
             HeedfulError, match=f"answers NaN.*first layer whose output holds a NaN is {layer}\\."

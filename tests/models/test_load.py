@@ -216,7 +216,7 @@ def test_an_encoder_without_head_makes_no_prediction(shared: Any) -> None:
 
     model = load((shared("bert").hf.bert, shared("bert").tokenizer))
     assert model.kind == "encoder"
-    assert "rows" not in model.capabilities
+    assert "values" not in model.capabilities
     with pytest.raises(HeedfulError, match="makes no prediction"):
         model.target(model.encode("the cat"))
     with pytest.raises(HeedfulError):

@@ -21,7 +21,7 @@ def values(model: Any, x: Any, target: Any, operator: str) -> np.ndarray:
     """Without each token, without the first few, and without all."""
     count = len(x.units("token"))
     keep = np.concatenate([~np.eye(count, dtype=bool), ~np.tri(count, dtype=bool)])
-    return np.asarray(model.rows(x, target, keep, operator=operator, unit="token"))
+    return np.asarray(model.values(x, target, keep, operator=operator, unit="token"))
 
 
 def close(found: np.ndarray, expected: np.ndarray, dtype: torch.dtype) -> None:

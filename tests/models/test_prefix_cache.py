@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.modalities import operators
 from heedful.modalities.operators import InputRow
 from heedful.models import passes
@@ -30,11 +30,11 @@ def encoded(model: Any) -> Any:
 def both(model: Any, x: Any, target: Any, keep: Any, operator: str) -> tuple[Any, Any, int, int]:
     """Values and tokens run, with the beginning shared and without."""
     before = model.spent.tokens
-    shared = model.rows(x, target, keep, operator)
+    shared = model.values(x, target, keep, operator)
     middle = model.spent.tokens
     model.backend.__dict__["shares_prefixes"] = False
     try:
-        plain = model.rows(x, target, keep, operator)
+        plain = model.values(x, target, keep, operator)
     finally:
         del model.backend.__dict__["shares_prefixes"]
     return shared, plain, middle - before, model.spent.tokens - middle
@@ -173,7 +173,7 @@ def test_the_beginning_is_counted(fresh: Any, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(family.hf, "forward", counting)
     before = model.spent
-    model.rows(x, target, keep, "delete")
+    model.values(x, target, keep, "delete")
     spent = model.spent - before
     assert spent.tokens == sum(read)
     assert (spent.forwards, spent.unique) == (d, d + 1)
@@ -185,6 +185,6 @@ def test_a_budget_is_kept_by_the_beginning_too(spare: int, fresh: Any) -> None:
     x = encoded(model)
     keep = ~np.eye(len(x.units("word")), dtype=bool)
     target = model.target(x)
-    run = CachedModel(model, budget=len(keep) + spare)
-    run.rows(x, target, keep, "delete")
+    run = Session(model, budget=len(keep) + spare)
+    run.values(x, target, keep, "delete")
     assert run.budget == 0  # with nothing to spare, rows are run whole

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 from heedful.models import targets
 
 LABELS = ["negative", "positive", "Mixed", "mixed"]
-X = Encoded(
+X = TextInput(
     "a b c", (4, 5, 6), ("a", "b", "c"), ((0, 1), (2, 3), (4, 5)), (False,) * 3, (0, 1, 2), (), (0,) * 3
 )
 

@@ -78,7 +78,7 @@ def test_operators_in_closed_form(bag: Bag, tokenizer: Any, operator: str) -> No
         "mean": weights.mean(0),
     }.get(operator, torch.zeros(weights.shape[1]))
     keep = ~np.eye(3, dtype=bool)
-    values = model.rows(x, target, keep, operator)
+    values = model.values(x, target, keep, operator)
     whole = float(bag.head(weights[list(x.ids)].sum(0))[0].detach())
     expected = [whole - float(direction @ (weights[x.ids[t]] - stands_in)) for t in (1, 2, 3)]
     np.testing.assert_allclose(values, expected, atol=1e-5)
@@ -136,14 +136,14 @@ def test_mean_is_offered_only_with_one_token_table_that_is_used(bag: Bag, tokeni
     around = load(bag, tokenizer=tokenizer, embed=lambda ids: bag.table.weight[ids])  # goes around the module
     x = around.encode("the cat")
     with pytest.raises(HeedfulError, match="mean"):
-        around.rows(x, around.target(x, 0), np.zeros((1, 2), dtype=bool), "mean")
+        around.values(x, around.target(x, 0), np.zeros((1, 2), dtype=bool), "mean")
 
 
 def test_a_text_with_every_word_removed(tokenizer_of: Any) -> None:
     tokenizer = tokenizer_of("byte-level")  # adds no special tokens: nothing at all is left
     model = load(Attending(len(tokenizer)), tokenizer=tokenizer)
     x = model.encode("the")
-    assert np.isfinite(model.rows(x, model.target(x, 0), np.zeros((1, 1), dtype=bool), "delete")).all()
+    assert np.isfinite(model.values(x, model.target(x, 0), np.zeros((1, 1), dtype=bool), "delete")).all()
 
 
 def test_nan_names_the_layer(bag: Bag, tokenizer: Any) -> None:
@@ -159,8 +159,8 @@ def test_padding_does_not_leak(tokenizer: Any) -> None:
     x = model.encode("the cat sat on the mat")
     target = model.target(x, 0)
     keep = np.tril(np.ones((6, 6), dtype=bool))
-    together = model.rows(x, target, keep, "delete")
-    alone = [model.rows(x, target, keep[i : i + 1], "delete")[0] for i in range(6)]
+    together = model.values(x, target, keep, "delete")
+    alone = [model.values(x, target, keep[i : i + 1], "delete")[0] for i in range(6)]
     np.testing.assert_allclose(together, alone, atol=1e-6)
 
 

@@ -109,7 +109,7 @@ def entry_points(model: Any) -> dict[str, Callable[[], Any]]:
     calls |= {
         f"explain {name}": lambda name=name: explain_or_refuse(model, name) for name in registry.explainers()
     }
-    calls |= {f"rows {op}": lambda op=op: model.rows(x, target, keep, op) for op in model.operators}
+    calls |= {f"rows {op}": lambda op=op: model.values(x, target, keep, op) for op in model.operators}
     if "generate" in model.capabilities:
         strategies = ("greedy", "sample", "temperature", "top-k", "top-p", "beam")
         calls |= {
@@ -186,7 +186,7 @@ def test_the_callers_grad_mode_neither_matters_nor_changes(shared: Any, mode: An
     with mode():
         before = (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
         found = family.model.trace(x, target).grad_embeds
-        family.model.rows(x, target, np.ones((1, len(x.units("word"))), dtype=bool), "mean")
+        family.model.values(x, target, np.ones((1, len(x.units("word"))), dtype=bool), "mean")
         assert (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) == before
         torch.testing.assert_close(found, expected)
 
@@ -196,9 +196,9 @@ def test_dropout_is_off_even_in_training_mode(fresh: Any) -> None:
     x = family.x()
     target = family.model.target(x)
     keep = np.ones((1, len(x.units("word"))), dtype=bool)
-    expected = family.model.rows(x, target, keep)
+    expected = family.model.values(x, target, keep)
     family.hf.train()
-    np.testing.assert_array_equal(family.model.rows(x, target, keep), expected)
+    np.testing.assert_array_equal(family.model.values(x, target, keep), expected)
     assert family.model.trace(x, target).output == pytest.approx(expected[0], abs=1e-5)
 
 

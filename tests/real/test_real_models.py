@@ -51,7 +51,7 @@ def test_eager_and_sdpa_agree(model: heedful.core.model.Model) -> None:
     target = model.target(x)
     keep = np.ones((1, len(x.units("word"))), dtype=bool)
     # float32 in two orders of summation over six layers
-    np.testing.assert_allclose(model.rows(x, target, keep)[0], model.trace(x, target).output, atol=1e-5)
+    np.testing.assert_allclose(model.values(x, target, keep)[0], model.trace(x, target).output, atol=1e-5)
 
 
 @only("smollm2")
@@ -98,7 +98,7 @@ def test_whole_continuation_is_the_sum_of_its_steps(model: heedful.core.model.Mo
         steps += float(model.logits(ids).log_softmax(-1)[token])
         ids.append(token)
     # float32 log-softmax over 49,152 entries, two summation orders
-    np.testing.assert_allclose(model.rows(x, whole, keep)[0], steps, atol=1e-4)
+    np.testing.assert_allclose(model.values(x, whole, keep)[0], steps, atol=1e-4)
 
 
 @only("titler")

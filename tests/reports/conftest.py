@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 
 from heedful.comparisons.result import Comparison
-from heedful.core.attribution import Attribution, Cost
-from heedful.core.input import Encoded
+from heedful.core.attribution import Attribution
+from heedful.core.cost import Cost
 from heedful.core.target import Target
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
+from heedful.modalities.text import TextInput
 
 HOSTILE = "</script><img src=x onerror=alert(1)> [bold]& \x1b[31mred\x00 שלום \u202eevil 👩‍👩‍👧 很好"
 
 
-def encode(text: str) -> Encoded:
+def encode(text: str) -> TextInput:
     spans = tuple(match.span() for match in re.finditer(r"\S+", text))
     n = len(spans)
-    return Encoded(
+    return TextInput(
         text=text,
         ids=tuple(range(n + 2)),
         tokens=("[CLS]", *(text[a:b] for a, b in spans), "[SEP]"),

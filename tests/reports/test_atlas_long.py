@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.core.input import Encoded
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
+from heedful.modalities.text import TextInput
 from heedful.reports.atlas_page import page
 
 
@@ -30,7 +30,7 @@ def long_atlas(layers: int, heads: int, tokens: int, causal: bool) -> Atlas:
     labels = tuple(text.split())
     plain, ids = (False,) * tokens, tuple(range(tokens))
     side = MapAxis(labels, (True, *plain[1:]), (-1, *ids[1:]), (-1, *(0,) * (tokens - 1)))
-    x = Encoded(
+    x = TextInput(
         text, ids, labels, ((0, 1),) * tokens, side.special, side.words, ((0, 1),) * tokens, side.segments
     )
     return Atlas(x, (Maps("self", weights, side, side, causal),), {"name": "long", "kind": "classifier"})

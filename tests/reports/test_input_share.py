@@ -15,8 +15,8 @@ from scipy import stats
 
 from heedful.comparisons.result import Comparison, matrix
 from heedful.core.attribution import Written
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.modalities.text import TextInput
 from heedful.reports import comparison_terminal, generation_table
 from heedful.reports.columns import columns, written_columns
 from heedful.reports.comparison_page import page
@@ -27,11 +27,11 @@ Make = Callable[..., Comparison]
 EVIL = "<script>alert(3)</script>"
 
 
-def encode(text: str) -> Encoded:
+def encode(text: str) -> TextInput:
     spans = tuple(match.span() for match in re.finditer(r"\S+", text))
     n = len(spans)
     tokens = tuple(text[a:b] for a, b in spans)
-    return Encoded(text, tuple(range(n)), tokens, spans, (False,) * n, tuple(range(n)), spans, (0,) * n)
+    return TextInput(text, tuple(range(n)), tokens, spans, (False,) * n, tuple(range(n)), spans, (0,) * n)
 
 
 def given(comparison: Comparison, text: str = "so good") -> Comparison:

@@ -15,7 +15,7 @@ from tests.server.serving import finished, listening
 
 import heedful
 from heedful.comparisons.result import Comparison
-from heedful.core.windows import select
+from heedful.modalities.text_windows import select
 from heedful.server import app, input_parts
 
 PAIR = ("the cat sat on the mat", "a dog ran")
@@ -122,7 +122,7 @@ def test_a_word_of_a_chat_is_replaced(asker: httpx.Client, talker: Any) -> None:
     found = asker.post("/api/try", json=ask).json()
     changed = [CHAT[0], {"role": "user", "content": " a dog sat to the cat "}]
     other = talker.encode(changed)
-    value = talker.rows(other, talker.target(x), np.ones((1, len(other.units("word"))), bool))
+    value = talker.values(other, talker.target(x), np.ones((1, len(other.units("word"))), bool))
     assert found["text"] == other.text
     assert found["after"] == pytest.approx(float(value[0]), abs=1e-5)
 

@@ -91,7 +91,7 @@ def test_another_operator_than_the_methods_used_is_told(client: httpx.Client) ->
 @pytest.mark.parametrize("other", ["mask", "swap", "unk", "pad", "mean"])
 def test_every_word_goes_in_its_own_way(client: httpx.Client, model: Any, other: str) -> None:
     """One deleted and another removed: by hand, the ids without the first, and rows of what is left."""
-    from heedful.core.windows import select
+    from heedful.modalities.text_windows import select
 
     edits = [{"word": 1, "operator": "delete"}, {"word": 3, "operator": other}]
     found = client.post("/api/try", json=ASK | {"edits": edits, "target": "positive"}).json()
@@ -99,7 +99,7 @@ def test_every_word_goes_in_its_own_way(client: httpx.Client, model: Any, other:
     less = select(x, [t for t, word in enumerate(x.words) if word != 1])
     target = model.target(x, "positive")
     keep = np.array([[True, True, False, True]])  # "not" is the third that is left
-    assert found["after"] == pytest.approx(float(model.rows(less, target, keep, other)[0]), abs=1e-5)
+    assert found["after"] == pytest.approx(float(model.values(less, target, keep, other)[0]), abs=1e-5)
     assert found["text"] == f"the is [{other}] bad"
     assert found["operators"] == sorted(["delete", other])
 
@@ -115,7 +115,7 @@ def test_stand_ins_and_hidden_words_together(client: httpx.Client, model: Any) -
         x, ids=tuple(mask if word == 3 else own for own, word in zip(x.ids, x.words, strict=True))
     )
     keep = np.array([[True, True, True, True, False]])
-    own = model.rows(filled, model.target(x, "positive"), keep, "pad")
+    own = model.values(filled, model.target(x, "positive"), keep, "pad")
     assert found["after"] == pytest.approx(float(own[0]), abs=1e-5)
     edits[0]["operator"] = "mean"
     answer = client.post("/api/try", json=ASK | {"edits": edits})

@@ -131,7 +131,7 @@ def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.Serv
     go, began = threading.Event(), threading.Event()
 
     def hold(model: Any, job: Any) -> None:
-        model.rows(model.encode(TEXT), model.target(model.encode(TEXT)), np.ones((1, 5), bool))
+        model.values(model.encode(TEXT), model.target(model.encode(TEXT)), np.ones((1, 5), bool))
         began.set()
         while not go.wait(0.01):
             job.tell("holding")

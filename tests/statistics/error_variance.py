@@ -79,7 +79,7 @@ def unexplained(model: Any, words: str, operator: str) -> Game:
     def f(keep: np.ndarray) -> np.ndarray:
         fresh = {row.tobytes(): row for row in keep if row.tobytes() not in known}
         if fresh:
-            values = model.rows(x, target, np.array(list(fresh.values())), operator)
+            values = model.values(x, target, np.array(list(fresh.values())), operator)
             known.update(zip(fresh, values.tolist(), strict=True))
         return np.array([known[row.tobytes()] for row in keep])
 

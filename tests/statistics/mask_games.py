@@ -52,7 +52,7 @@ def text(model: Any, words: str, operator: str) -> Game:
     """A model on every subset of a short text."""
     x = model.encode(words)
     keep = masks(len(x.units("word")))
-    return table(f"{model.name} {operator}", np.asarray(model.rows(x, model.target(x), keep, operator)))
+    return table(f"{model.name} {operator}", np.asarray(model.values(x, model.target(x), keep, operator)))
 
 
 def net(d: int, seed: int) -> Game:

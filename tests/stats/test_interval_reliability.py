@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.stats import control_variates, interval_reliability, mask_sampling
 
 
@@ -100,7 +100,7 @@ def test_the_note_of_a_product_and_of_a_sum(method: str, scale: float) -> None:
     ):
         model = heedful.load(f)
         x = model.encode(words(40))
-        found = registry.get(method)(model, x, model.target(x), operator="delete", samples=256)
+        found = run_explainer(method, model, x, model.target(x), operator="delete", samples=256)
         assert any("interval not reliable" in note for note in found.notes) == wanted
 
 
@@ -110,6 +110,6 @@ def test_a_constant_is_not_said_to_be_enumerated(method: str, value: float) -> N
     model = heedful.load(lambda texts: [value for _ in texts])
     for count, wanted in ((14, "no sampling error seen after"), (5, "every mask was run (32 rows)")):
         x = model.encode(words(count))
-        note = registry.get(method)(model, x, model.target(x), operator="delete").notes[0]
+        note = run_explainer(method, model, x, model.target(x), operator="delete").notes[0]
         assert wanted in note
         assert ("every mask" in note) == (count == 5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost
 from heedful.models.contexts import attention_of
 from heedful.stats.divergence import LN2, jsd
 from heedful.trials.adversary_search import BestCandidates, Ground, Search

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost
 from heedful.trials.examples import prepare
 from heedful.trials.permute_attention import permuted
 from heedful.trials.tests.permutation import Permutation, one_word_less, permutation

@@ -17,6 +17,7 @@ from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, resolve_set
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable, Model
 from heedful.engine import ray
 from heedful.io.datasets import Columns, DataRow, Source, in_random_order, open_source
 from heedful.modalities.swap_words import words_of
@@ -27,7 +28,7 @@ Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if k
 
 
 def audit(
-    model: Any,
+    model: Loadable,
     texts: Iterable[Any] | str | Path,
     labels: Iterable[Any] | None = None,
     methods: Iterable[str] | str | None = None,
@@ -124,7 +125,7 @@ def audit(
 class AuditWork:
     """What is audited."""
 
-    model: Any
+    model: Model
     source: Source
     settings: AuditSettings
     outside: Outside | None = None  # scores from elsewhere
@@ -136,7 +137,7 @@ class Where:
     """Which engine does it; `model` is what a worker of the cluster loads."""
 
     engine: str = "local"
-    model: Any = None
+    model: Loadable = None
     cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
@@ -213,7 +214,7 @@ def _made(work: AuditWork, settings: AuditSettings) -> dict[str, Any]:
     }
 
 
-def _probed(model: Any, source: Source) -> dict[str, Any]:
+def _probed(model: Model, source: Source) -> dict[str, Any]:
     """Outputs on fixed texts, and on the first of the source where it can be read twice."""
     texts: dict[str, Any] = {repr(text): text for text in PROBES}
     if source.again:
@@ -223,7 +224,7 @@ def _probed(model: Any, source: Source) -> dict[str, Any]:
     return {f"output on {name}": _output(model, text) for name, text in texts.items()}
 
 
-def _output(model: Any, text: Any) -> list[float] | str:
+def _output(model: Model, text: Any) -> list[float] | str:
     """By label, with six digits; a model may fail on one text, and then it fails on it again."""
     try:
         found = model.predict(model.encode(text, "truncate"), len(model.labels))

@@ -21,6 +21,7 @@ from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.defaults import MIN_TEXTS
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable, Model
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
@@ -93,7 +94,7 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
+def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:
     """Takes the arguments of heedful.audit that its cost depends on."""
     from heedful.models.load import load
 
@@ -123,7 +124,7 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
     )
 
 
-def _cost(model: Any, row: DataRow, settings: AuditSettings) -> tuple[float, float]:
+def _cost(model: Model, row: DataRow, settings: AuditSettings) -> tuple[float, float]:
     """(rows, seconds) of one text, at most."""
     rows = seconds = 0.0
     for fit in settings.rounds:

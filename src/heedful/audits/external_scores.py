@@ -15,12 +15,12 @@ from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.target import Target
 from heedful.io.datasets import DataRow
 from heedful.io.labels import label_index
-from heedful.modalities.operators import unit_to_token_scores
+from heedful.modalities.text import text_of
 
 NONE = "there are no scores for row {}"
 
@@ -92,7 +92,7 @@ def check_usable(outside: Outside, model: Model, rows: Iterable[DataRow], settin
         )
 
 
-def _read(model: Model, row: DataRow, settings: AuditSettings) -> tuple[Encoded | None, Target | None]:
+def _read(model: Model, row: DataRow, settings: AuditSettings) -> tuple[Input | None, Target | None]:
     try:
         x = model.encode(row.text, settings.long)
         return x, model.target(x, settings.target)
@@ -100,7 +100,7 @@ def _read(model: Model, row: DataRow, settings: AuditSettings) -> tuple[Encoded 
         return None, None
 
 
-def _refusal(given: Any, model: Model, x: Encoded, target: Target, unit: str) -> str:
+def _refusal(given: Any, model: Model, x: Input, target: Target, unit: str) -> str:
     """Why these scores cannot be used on this text; "" if they can."""
     if isinstance(given, str):
         return given
@@ -161,16 +161,16 @@ def _attribution(
     return Attribution(
         x,
         target,
-        unit_to_token_scores(values, x.units(unit), len(x)),
+        x.units(unit).spread(values),
         method=method,
         output=comparison.attributions[0].output,
         fitted_by=given.fitted_by,
     )
 
 
-def _laid(given: Given, x: Encoded, target: Target, unit: str, labels: Sequence[str]) -> Floats:
+def _laid(given: Given, x: Input, target: Target, unit: str, labels: Sequence[str]) -> Floats:
     """Of scores with a column per output, that of the target."""
     if given.outputs:
-        return unit_scores(given, x, unit, target.label)
+        return unit_scores(given, text_of(x), unit, target.label)
     known = bool(labels) and len(given.scores[0]) == len(labels)
-    return unit_scores(given, x, unit, target.index if known else None)
+    return unit_scores(given, text_of(x), unit, target.index if known else None)

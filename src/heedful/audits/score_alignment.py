@@ -19,8 +19,8 @@ import numpy as np
 from heedful.audits.score_formats import Cut, Given, is_whole
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.text_spans import split_words, trim
+from heedful.modalities.text import TextInput
+from heedful.modalities.text_spans import split_words, trim
 
 Laid = list[tuple[Cut, list[int]]]  # pieces of a text: characters, and our tokens (none: cut by others)
 
@@ -30,7 +30,7 @@ UNCOVERED = 1 / 4  # most of the visible characters that may have no score
 SHOWN = 6  # pieces of a cut that an error shows
 
 
-def unit_scores(given: Given, x: Encoded, unit: str, column: int | str | None = None) -> Floats:
+def unit_scores(given: Given, x: TextInput, unit: str, column: int | str | None = None) -> Floats:
     """One score per unit of `x.units(unit)`. Of several columns, `column` or the target names the one."""
     values = [row[_column(given, column)] for row in given.scores]
     if given.spans:
@@ -78,7 +78,7 @@ def _check_only(given: Given, chosen: Any) -> None:
         )
 
 
-def _spread(values: Sequence[float], spans: Sequence[Cut], x: Encoded, unit: str) -> Floats:
+def _spread(values: Sequence[float], spans: Sequence[Cut], x: TextInput, unit: str) -> Floats:
     """A span's score goes to the units it overlaps, in proportion to its visible characters in each."""
     owners, result = _owners(x, unit), np.zeros(len(x.units(unit)))
     for value, (start, end) in zip(values, spans, strict=True):
@@ -99,7 +99,7 @@ def _spread(values: Sequence[float], spans: Sequence[Cut], x: Encoded, unit: str
     return result
 
 
-def _owners(x: Encoded, unit: str) -> list[list[int]]:
+def _owners(x: TextInput, unit: str) -> list[list[int]]:
     """The units of each character: several where tokens are bytes of one character."""
     owners: list[list[int]] = [[] for _ in x.text]
     for number, positions in enumerate(x.units(unit)):
@@ -110,7 +110,7 @@ def _owners(x: Encoded, unit: str) -> list[list[int]]:
     return owners
 
 
-def _lay(values: Sequence[float], cut: Laid, x: Encoded, unit: str) -> Floats:
+def _lay(values: Sequence[float], cut: Laid, x: TextInput, unit: str) -> Floats:
     """Tokens of one unit go to it as they are, special tokens nowhere; all others are spread."""
     home = {t: number for number, positions in enumerate(x.units(unit)) for t in positions}
     result, rest = np.zeros(len(x.units(unit))), []
@@ -123,19 +123,19 @@ def _lay(values: Sequence[float], cut: Laid, x: Encoded, unit: str) -> Floats:
     return result + _spread([value for value, _ in rest], [span for _, span in rest], x, unit)
 
 
-def _cuts(x: Encoded, unit: str) -> dict[str, Laid]:
-    every = {f"{name}s": x.units(name) for name in (unit, "word", "token")}
+def _cuts(x: TextInput, unit: str) -> dict[str, Laid]:
+    every: dict[str, Sequence[list[int]]] = {f"{name}s": x.units(name) for name in (unit, "word", "token")}
     every["tokens with the special ones"] = [[t] for t in range(len(x))]
     cuts = {name: [(_extent(x, group), group) for group in groups] for name, groups in every.items()}
     return cuts | {"words between spaces": [(match.span(), []) for match in re.finditer(r"\S+", x.text)]}
 
 
-def _extent(x: Encoded, positions: Sequence[int]) -> Cut:
+def _extent(x: TextInput, positions: Sequence[int]) -> Cut:
     start, end = min(x.offsets[t][0] for t in positions), max(x.offsets[t][1] for t in positions)
     return trim(x.text, (start, end))
 
 
-def _by_count(values: Sequence[float], x: Encoded, unit: str) -> Floats:
+def _by_count(values: Sequence[float], x: TextInput, unit: str) -> Floats:
     cuts: dict[tuple[Cut, ...], tuple[str, Laid]] = {}  # the same spans under two names are one cut
     for name, cut in _cuts(x, unit).items():
         cuts.setdefault(tuple(span for span, _ in cut), (name, cut))
@@ -152,7 +152,7 @@ def _by_count(values: Sequence[float], x: Encoded, unit: str) -> Floats:
     raise HeedfulError(f"there are {len(values)} scores, but the text has {', '.join(shown)}", fix=PLACES)
 
 
-def _text_of(x: Encoded, span: Cut, positions: Sequence[int]) -> str:
+def _text_of(x: TextInput, span: Cut, positions: Sequence[int]) -> str:
     return x.text[slice(*span)] or "".join(x.tokens[t] for t in positions)
 
 
@@ -161,7 +161,7 @@ def _joined(pieces: Iterable[str]) -> str:
     return "|".join([f"{piece:.30}" for piece in every[:SHOWN]] + ["…"] * (len(every) > SHOWN))
 
 
-def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: Encoded, unit: str) -> Floats:
+def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, unit: str) -> Floats:
     """Our own tokens need no search; others are looked for as they are, as bytes, then without accents."""
     special = SPECIAL | {token for token, is_special in zip(x.tokens, x.special, strict=True) if is_special}
     content = [t for (t,) in x.units("token")]

@@ -11,7 +11,7 @@ import numpy as np
 from heedful.core import registry
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Model, missing, require
+from heedful.core.model import Model
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.operators import checked_operator
@@ -87,10 +87,10 @@ def resolve_settings(
     names = _named(methods, "method", registry.explainers()) if methods or not given else []
     wanted = [registry.get(name) for name in names or ()]
     for entry in wanted:
-        require(model, entry.needs, entry.name)
+        model.require(entry.needs, entry.name)
     if not wanted and methods is None:
         every = registry.explainers().values()
-        wanted = [entry for entry in every if not entry.expensive and not missing(model, entry.needs)]
+        wanted = [entry for entry in every if not entry.expensive and not model.lacks(entry.needs)]
     weighed = [entry.name for entry in wanted if entry.name != CONTROL]
     if both := [name for name in given if name in weighed]:
         raise HeedfulError(
@@ -104,7 +104,7 @@ def resolve_settings(
         )
     chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
     for name in chosen:
-        require(model, registry.get_metric(name).needs, name)
+        model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
     found = AuditSettings(tuple(weighed), tuple(chosen), judges, fits, **others)
     _check(found)

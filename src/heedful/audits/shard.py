@@ -29,7 +29,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
@@ -119,7 +119,7 @@ def _unfit(text: Any) -> str:
 
 def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     seed = settings.seed_of(row.number)
-    run: Any = CachedModel(model)  # each row of model input is run once, whoever asks
+    run: Any = Session(model)  # each row of model input is run once, whoever asks
     before = run.spent
     groups, comparison, skipped = _explained(run, row, settings, seed)
     marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)

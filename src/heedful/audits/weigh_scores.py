@@ -17,6 +17,7 @@ from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
 from heedful.audits.settings import SHARD, resolve_settings
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.io.datasets import in_random_order, open_source
 from heedful.modalities.operators import OPERATORS
 
@@ -27,7 +28,7 @@ ENTRIES = "Give one entry per text, or a function of a text"
 
 
 def weigh(
-    model: Any,
+    model: Loadable,
     texts: Sequence[str],
     scores: Mapping[str, Scores],
     target: Any = None,

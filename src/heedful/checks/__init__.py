@@ -21,7 +21,7 @@ from heedful.checks.known_models import linear_model
 from heedful.checks.metrics import check_metric
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Model, missing
+from heedful.core.model import Model
 from heedful.core.registry import Explainer
 
 Check = Callable[[Explainer, Model], None]
@@ -52,7 +52,7 @@ def check_explainer(name: str, model: Model | None = None) -> None:
     """Every check that applies to a registered explainer; the first that fails raises."""
     entry = registry.get(name)
     chosen = linear_model() if model is None else model
-    if why := missing(chosen, entry.needs):
+    if why := chosen.lacks(entry.needs):
         raise HeedfulError(f"{name} cannot be checked on {chosen.name}", why, "Give a model it supports")
     check_on(entry, chosen)
     check_promises(entry)

@@ -15,15 +15,17 @@ import torch
 
 from heedful.checks.known_models import TEXT
 from heedful.checks.module_state import changes, global_seed, noticed
-from heedful.core import windows
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.model import Masks, Model
 from heedful.core.registry import Explainer
 from heedful.core.target import Target
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
+from heedful.modalities import text_windows
+from heedful.modalities.text import TextInput, text_of
 from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
@@ -31,16 +33,16 @@ ANSWER = 2  # tokens of an encoder-decoder's answer that are explained: each cos
 CHEAP_PARAMS = {"samples": 64, "most": 32}  # rows of expensive methods, and nodes of integrated gradients
 ROUNDINGS = 100  # how many units in the last place two ways to run the same rows may differ by
 
-_targets: WeakKeyDictionary[Model, dict[Encoded, Target]] = WeakKeyDictionary()
+_targets: WeakKeyDictionary[Model, dict[Input, Target]] = WeakKeyDictionary()
 
 
-def question(model: Model, text: str = TEXT) -> tuple[Encoded, Target]:
+def question(model: Model, text: str = TEXT) -> tuple[Input, Target]:
     """A text and what is asked of it: the prediction; of a written answer, its first tokens."""
     x = model.encode(text)
     return x, target_of(model, x)
 
 
-def target_of(model: Model, x: Encoded) -> Target:
+def target_of(model: Model, x: Input) -> Target:
     """Remembered, since an encoder-decoder writes its whole answer to tell it."""
     known = _targets.setdefault(model, {})
     if x not in known:
@@ -55,11 +57,13 @@ def explained(entry: Explainer, model: Model, text: str = TEXT, **params: Any) -
     return answered(entry, model, *question(model, text), **params)
 
 
-def answered(entry: Explainer, model: Any, x: Encoded, target: Target, **params: Any) -> Attribution:
+def answered(
+    entry: Explainer, model: Model | Session, x: Input, target: Target, **params: Any
+) -> Attribution:
     """The explanation with seed 0, few rows where it is expensive, and those of `params` that it takes."""
     few = CHEAP_PARAMS if entry.expensive else {"most": CHEAP_PARAMS["most"]}
     known = {"seed": 0, **few, **params}
-    return entry(model, x, target, **{k: v for k, v in known.items() if k in entry.params})
+    return run_explainer(entry, model, x, target, **{k: v for k, v in known.items() if k in entry.params})
 
 
 def check_scores(entry: Explainer, model: Model) -> None:
@@ -80,11 +84,11 @@ def check_odd_inputs(entry: Explainer, model: Model) -> None:
         well_formed(entry, found)
 
 
-def odd_inputs(model: Model) -> dict[str, Encoded]:
+def odd_inputs(model: Model) -> dict[str, TextInput]:
     """Text of a single token between special ones, and text of special tokens alone (a chat's frame)."""
-    x = model.encode(TEXT.split()[1])
+    x = text_of(model.encode(TEXT.split()[1]))
     first = x.special.index(False)
-    one = windows.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
+    one = text_windows.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
     size = len(x)
     bare = replace(
         x,
@@ -98,7 +102,7 @@ def odd_inputs(model: Model) -> dict[str, Encoded]:
 
 
 def well_formed(entry: Explainer, found: Attribution) -> None:
-    name, text = entry.name, found.x.text
+    name, text = entry.name, found.x.raw
     assert found.method == name, f"{name} calls itself {found.method}"
     assert found.scores.dtype == np.float64, f"{name} scores in {found.scores.dtype}"
     assert np.isfinite(found.scores).all(), f"{name} gives scores that are not finite for {text!r}"
@@ -129,7 +133,7 @@ def check_model_untouched(entry: Explainer, model: Model) -> None:
 def check_remembered(entry: Explainer, model: Model) -> None:
     """Through a run that remembers traces and rows: the same scores again, and the same as alone."""
     x, target = question(model)
-    shared = CachedModel(model)
+    shared = Session(model)
     first, again = (answered(entry, shared, x, target) for _ in range(2))
     same(first, again, model, f"{entry.name} reads stale rows")
     same(first, answered(entry, model, x, target), model, f"{entry.name} differs alone")
@@ -140,7 +144,7 @@ def check_chunks(entry: Explainer, model: Model) -> None:
     x, target = question(model)
     together = answered(entry, model, x, target)
     with chunks_of(1):
-        alone = answered(entry, Backwards(model), x, target)
+        alone = answered(entry, ReversedSession(model), x, target)
     same(together, alone, model, f"{entry.name} depends on what its rows were run with")
 
 
@@ -159,20 +163,16 @@ def precision(model: Model) -> float:
     return float(torch.finfo(torch.float32 if first is None else first.dtype).eps)
 
 
-class Backwards:
-    """A model whose rows, and points in embedding space, are asked for in reverse order."""
+class ReversedSession(Session):
+    """Rows, and points in embedding space, are run in reverse order."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def values(
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+    ) -> Floats:
+        return super().values(x, target, keep[::-1], operator, unit)[::-1]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def rows(self, x: Encoded, target: Target, keep: Masks, *more: Any, **options: Any) -> Floats:
-        return self.model.rows(x, target, keep[::-1], *more, **options)[::-1]
-
-    def gradients(self, x: Encoded, target: Target, embeds: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values, grads = self.model.gradients(x, target, embeds.flip(0))
+    def gradients(self, x: Input, target: Target, embeds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, grads = super().gradients(x, target, embeds.flip(0))
         return values.flip(0), grads.flip(0)
 
 

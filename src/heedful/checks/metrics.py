@@ -31,10 +31,11 @@ from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model, missing
+from heedful.core.input import Input
+from heedful.core.model import Model
 from heedful.core.registry import Metric
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4
@@ -61,14 +62,14 @@ class Bench:
 
     metric: Metric
     model: Model
-    x: Encoded
+    x: Input
     target: Target
 
     def value(self, kind: str, seed: int = 0, draw: int = 0) -> float:
         """The metric of an explanation of some kind."""
         change, rng = CHANGES[kind], np.random.default_rng([seed, draw])
 
-        def again(model: Model, x: Encoded, target: Target, _seed: int) -> Attribution:
+        def again(model: Model, x: Input, target: Target, _seed: int) -> Attribution:
             found = truth(self.model if kind == "stuck" else model, x, target)
             method = "random" if kind == "chance" else found.method
             return replace(found, scores=change(found.scores, rng), method=method)
@@ -80,22 +81,21 @@ class Bench:
         )
 
 
-def truth(model: Model, x: Encoded, target: Target) -> Attribution:
+def truth(model: Model, x: Input, target: Target) -> Attribution:
     """What each word adds, by taking it out: on a sum of word weights its weight, and without error."""
-    found = registry.get("occlusion")(model, x, target, operator="delete")
+    found = run_explainer("occlusion", model, x, target, operator="delete")
     nothing = np.zeros((1, len(x.units("word"))), dtype=bool)
-    base = float(model.rows(x, target, nothing, "delete")[0])
+    base = float(model.values(x, target, nothing, "delete")[0])
     return replace(found, base=base, stderr=np.zeros(len(x)))
 
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
     from heedful.metrics.faithfulness import Ends
-    from heedful.metrics.metric_input import unit_scores
     from heedful.stats.rounding import rounding_step
 
-    plan = bench.metric.run(unit_scores(item, item.x.units("word")), rng)
+    plan = bench.metric.run(item.x.units("word").sums(item.scores), rng)
     edges = np.repeat([[True], [False]], plan.keep.shape[1], axis=1)
-    values = bench.model.rows(bench.x, bench.target, np.concatenate([edges, plan.keep]), "delete")
+    values = bench.model.values(bench.x, bench.target, np.concatenate([edges, plan.keep]), "delete")
     ends = Ends(float(values[0]), float(values[1]), rounding_step(bench.model, values))
     return float(plan.finish(values[2:], ends))
 
@@ -135,7 +135,7 @@ def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = No
 def bench_of(metric: Metric, models: Sequence[Model]) -> Bench:
     """On the first model of which the metric says something."""
     for model in models:
-        if missing(model, metric.needs):
+        if model.lacks(metric.needs):
             continue
         x = model.encode(TEXT)
         bench = Bench(metric, model, x, model.target(x))
@@ -160,7 +160,7 @@ def check_numbers(bench: Bench) -> None:
     tried = [(b, kind) for b in (bench, short) for kind in ("truth", "noise", "chance", "zero")]
     for where, kind in tried:
         value, best, name = where.value(kind), bench.metric.best, bench.metric.name
-        assert not np.isinf(value), f"{name} is infinite for {kind} on {where.x.text!r}"
+        assert not np.isinf(value), f"{name} is infinite for {kind} on {where.x.raw!r}"
         if best is not None and np.isfinite(value):
             beyond = value - best if bench.metric.better == "high" else best - value
             assert beyond <= SLACK, f"{name} is {value:.6g} for {kind}, beyond its best of {best:g}"

@@ -32,7 +32,7 @@ from heedful.checks.known_models import (
     textbook_model,
 )
 from heedful.core.attribution import Attribution
-from heedful.core.model import Model, missing
+from heedful.core.model import Model
 from heedful.core.registry import Explainer
 
 # what the scores are of the gradient g (T, d) at the embeddings e (T, d)
@@ -75,7 +75,7 @@ def check_unused(entry: Explainer) -> None:
 def check_symmetric(entry: Explainer) -> None:
     """The same word twice, to models without positions: the same score, but for sampling error."""
     places = [i for i, word in enumerate(TEXT.split()) if word == TWIN]
-    able = [m for m in (reader_model(), stack_model()) if not missing(m, entry.needs)]
+    able = [m for m in (reader_model(), stack_model()) if not m.lacks(entry.needs)]
     for model in able or [_able(entry, textbook_model())]:
         found = explained(entry, model)
         scores = _words(found)
@@ -92,7 +92,7 @@ def _words(found: Attribution) -> list[float]:
 def _able(entry: Explainer, *models: Model) -> Model:
     """The first of the models that has what the method needs."""
     for model in models:
-        if not missing(model, entry.needs):
+        if not model.lacks(entry.needs):
             return model
     raise AssertionError(
         f"{entry.name} makes a promise that no model of heedful.checks.known_models can test"

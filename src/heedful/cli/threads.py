@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+
+from heedful.core.model import Model
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # how a user chooses it
 SMALL = 10_000_000  # parameters; by size and not by a clock, so that a resumed run counts the same
@@ -23,7 +24,7 @@ def wait_passively() -> None:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
-def fit_threads(model: Any) -> None:
+def fit_threads(model: Model) -> None:
     """One thread for a small model, unless the user chose a number or the command was called from Python."""
     module = getattr(model, "module", None)
     if not as_program or "OMP_NUM_THREADS" in os.environ or module is None:

@@ -29,7 +29,7 @@ MEASURES = ("kendall", "spearman", "top-k")
 def unit_scores(item: Attribution, unit: str = "word") -> Floats:
     if unit == "word":
         return np.array([word.score for word in item.words()], dtype=np.float64)
-    return np.array([item.scores[list(group)].sum() for group in item.x.units(unit)], dtype=np.float64)
+    return item.x.units(unit).sums(item.scores)
 
 
 def kendall(a: Floats, b: Floats) -> float:

@@ -23,19 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from heedful.comparisons.internals import Explained, seen, with_features
+from heedful.comparisons.internals import Explained, internals_of, with_features
 from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.internals import Internals
+from heedful.core.model import Loadable
 from heedful.core.progress import Report, Step
 from heedful.core.registry import Explainer
 from heedful.core.versions import versions
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.models.load import load
 from heedful.models.passes import BudgetSpentError, check_budget
 
@@ -46,7 +48,7 @@ _interrupted_at = float("-inf")
 
 
 def explain(
-    model: Any,
+    model: Loadable | Session,
     text: Any,
     methods: Iterable[str] | str | None = None,
     target: Any = None,
@@ -80,7 +82,7 @@ def explain(
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
-    run = model if isinstance(model, CachedModel) else CachedModel(load(model))
+    run = model if isinstance(model, Session) else Session(load(model))
     made = plan(
         run.model,
         text,
@@ -105,13 +107,13 @@ def execute(
     made: Plan,
     progress: Report | None = None,
     keep_partial: bool = True,
-    run: CachedModel | None = None,
+    run: Session | None = None,
     look: bool = True,
 ) -> Comparison:
     """Run a plan; `look` also tells what was seen on the way (heedful.comparisons.internals), which takes
     time."""
     started = time.perf_counter()
-    run = run or CachedModel(made.model)
+    run = run or Session(made.model)
     run.progress = progress
     found: dict[str, Attribution] = {}
     skipped = dict(made.skipped)
@@ -134,15 +136,15 @@ def execute(
     return Comparison(tuple(ordered), facts, settings, skipped, evidence, inside)
 
 
-def _inside(run: CachedModel, made: Plan, items: list[Attribution]) -> Internals:
+def _inside(run: Session, made: Plan, items: list[Attribution]) -> Internals:
     """What was seen on the way; of a text in windows nothing is known as a whole."""
     if not items or len(made.pieces) > 1:
         return Internals()
-    return seen(run, Explained(items, made.settings["unit"], made.settings["seed"]))
+    return internals_of(run, Explained(items, made.settings["unit"], made.settings["seed"]))
 
 
 def _weighed(
-    run: CachedModel, made: Plan, found: Mapping[str, Attribution]
+    run: Session, made: Plan, found: Mapping[str, Attribution]
 ) -> tuple[tuple[Evidence, ...], dict[str, str]]:
     """The methods that ran, weighed, or a setting that tells why not."""
     items = [found[entry.name] for entry in made.chosen if entry.name in found and entry.name != "random"]
@@ -152,12 +154,12 @@ def _weighed(
     run.begin(Step("evidence", len(made.order) + 1, len(made.order) + 1, total=made.weighing))
     try:
         seed = made.settings["seed"]
-        return weighed(run, items, made.metrics, unit, seed, made.draws), {}  # type: ignore[arg-type]
+        return weighed(run, items, made.metrics, unit, seed, made.draws), {}
     except BudgetSpentError as error:
         return (), {"not weighed": str(error)}
 
 
-def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> None:
+def run_methods(run: Session, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> None:
     """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
     order = made.order
     for index, entry in enumerate(order):
@@ -174,9 +176,9 @@ def run_methods(run: CachedModel, made: Plan, found: dict[str, Attribution], ski
         found[entry.name] = replace(joined, cost=cost)
 
 
-def _share(run: CachedModel, made: Plan, order: list[Explainer]) -> int | None:
+def _share(run: Session, made: Plan, order: list[Explainer]) -> int | None:
     """What the first of these methods may run of what is left."""
-    entry, left = order[0], run.budget
+    entry, left = order[0], run.left
     if left is None or entry.counts is None:
         return left  # no budget, or one trace for all
     least = made.rows[entry.name][0]
@@ -188,18 +190,18 @@ def _share(run: CachedModel, made: Plan, order: list[Explainer]) -> int | None:
     return left
 
 
-def _explain_pieces(run: CachedModel, made: Plan, entry: Explainer, step: Step) -> Attribution:
+def _explain_pieces(run: Session, made: Plan, entry: Explainer, step: Step) -> Attribution:
     parts = []
     for number, (piece, _) in enumerate(made.pieces):
         least, most = made.rows_of(entry.name, number)
         run.begin(replace(step, part=number + 1, parts=len(made.pieces), total=most))
-        left = run.budget if made.flexible(entry) else None
+        left = run.left if made.flexible(entry) else None
         with run.at_most(None if left is None else max(least, left // (len(made.pieces) - number))):
-            parts.append(entry(run, piece, made.target, **made.own[entry.name]))  # type: ignore[arg-type]
+            parts.append(run_explainer(entry, run, piece, made.target, **made.own[entry.name]))
     return parts[0] if len(parts) == 1 else _join(made.x, made.pieces, parts)
 
 
-def _join(x: Encoded, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
+def _join(x: Input, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
     """Means at each token; errors of the pieces, drawn apart, add in squares."""
     scores, squares = np.zeros(len(x)), np.zeros(len(x))
     for (_, positions), part in zip(pieces, parts, strict=True):
@@ -239,9 +241,7 @@ def _twice() -> bool:
     return _interrupted_at - before < AGAIN
 
 
-def _stop(
-    run: CachedModel, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]
-) -> dict[str, Any]:
+def _stop(run: Session, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> dict[str, Any]:
     """Say what was not finished; a sampled method is estimated from the rows it has."""
     left = [e for e in made.order if e.name not in found and e.name not in skipped]
     if not left:
@@ -257,21 +257,21 @@ def _stop(
     return {"interrupted": current.name}
 
 
-def _from_memory(run: CachedModel, made: Plan, entry: Explainer) -> Attribution | None:
+def _from_memory(run: Session, made: Plan, entry: Explainer) -> Attribution | None:
     """A sampled method again, with as many samples as it has finished: each is remembered, none is run."""
     if "samples" not in entry.params or len(made.pieces) > 1 or run.step.method != entry.name:
         return None
-    asked, cost = run.asked, run.spent - run.began
+    asked, cost = run.done, run.spent - run.began
     run.progress = None
-    run.intended = made.rows[entry.name][1]
+    run.planned = made.rows[entry.name][1]
     try:
         with run.at_most(0):
             params = {**made.own[entry.name], "samples": asked}
-            found = entry(run, made.x, made.target, **params)  # type: ignore[arg-type]
+            found = run_explainer(entry, run, made.x, made.target, **params)
     except HeedfulError:
         return None  # too few for an estimate
     told = f"interrupted: estimated from the {asked:,} rows that were finished"
     return replace(found, notes=(*found.notes, told), cost=cost)
 
 
-__all__ = ["BudgetSpentError", "CachedModel", "execute", "explain", "versions"]
+__all__ = ["BudgetSpentError", "Session", "execute", "explain", "versions"]

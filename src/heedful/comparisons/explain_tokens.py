@@ -15,17 +15,18 @@ from typing import Any
 from heedful.comparisons.execute import _twice, explain
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.model import Loadable
 from heedful.core.progress import Report
 from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.modalities.text import TextInput
 from heedful.models.adapter import GENERATORS, TokenModel
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.load import load
 
 
 def explain_each(
-    model: Any,
+    model: Loadable,
     text: Any,
     methods: Iterable[str] | str | None = None,
     unit: str = "word",
@@ -73,7 +74,7 @@ def explain_each(
 
 
 def _answer(
-    model: TokenModel, x: Encoded, continuation: str | Sequence[int] | None, most: int
+    model: TokenModel, x: TextInput, continuation: str | Sequence[int] | None, most: int
 ) -> tuple[int, ...]:
     """Ids of the continuation; one that does not fit the window is refused."""
     if continuation is None:
@@ -90,7 +91,7 @@ def _answer(
 class Ahead:
     """The pass all tokens share, made when the first method asks for it, and the model's facts."""
 
-    def __init__(self, model: TokenModel, x: Encoded, answer: tuple[int, ...]) -> None:
+    def __init__(self, model: TokenModel, x: TextInput, answer: tuple[int, ...]) -> None:
         self.model, self.x, self.answer = model, x, answer
 
     @cached_property
@@ -114,10 +115,10 @@ class AtStep:
     def facts(self) -> dict[str, Any]:
         return dict(self.ahead.facts)
 
-    def trace(self, x: Encoded, target: Target) -> Trace:
+    def trace(self, x: TextInput, target: Target) -> Trace:
         return self.ahead.shared.trace(self.k, x, target)
 
-    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+    def predict(self, x: TextInput, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
         return self.model.ranked(self.ahead.shared.logits[self.k].detach(), k)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
+from heedful.core.input import NEVER, Input
 
 
 def input_share(item: Attribution, prompt_tokens: int | None = None) -> float | None:
@@ -45,6 +45,7 @@ def share_of(
     return text / total if total and np.isfinite(total) else None
 
 
-def _ordinary(x: Encoded) -> Floats:
+def _ordinary(x: Input) -> Floats:
     """1 for tokens, 0 for special ones."""
-    return 1.0 - np.array(x.special, dtype=np.float64)
+    ordinary: Floats = (x.units(x.atom).owner != NEVER).astype(np.float64)
+    return ordinary

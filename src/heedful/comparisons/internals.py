@@ -20,12 +20,14 @@ import numpy as np
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
-from heedful.core.input import Encoded
+from heedful.core.input import NEVER, Units
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
+from heedful.modalities.text import TextInput
 
 if TYPE_CHECKING:
+    from heedful.core.model import Model
     from heedful.core.trace import Trace
-    from heedful.engine.cached_model import CachedModel
+    from heedful.engine.session import Session
     from heedful.features.reading.explain_features import FeatureExplanation
     from heedful.features.sae.autoencoder import SAE
 
@@ -41,61 +43,60 @@ class Explained:
     seed: int
 
 
-def seen(run: CachedModel, asked: Explained) -> Internals:
-    """From the memory of a run whose text was read in one piece."""
-    x, target = asked.items[0].x, asked.items[0].target
-    trace = run.trace_of(x, target)
-    looked = None if trace is None else _looked(trace, x.units(asked.unit))
-    return Internals(tuple(_removals(run, asked)), looked)
+def internals_of(session: Session, explained: Explained) -> Internals:
+    """From the memory of a session whose text was read in one piece."""
+    x, target = explained.items[0].x, explained.items[0].target
+    trace = session.known_trace(x, target)
+    attention = None if trace is None else _attention_summary(trace, x.units(explained.unit))
+    return Internals(tuple(_removals(session, explained)), attention)
 
 
-def _removals(run: CachedModel, asked: Explained) -> list[Removal]:
+def _removals(session: Session, explained: Explained) -> list[Removal]:
     """One an operator under which any word was removed alone; that of the evidence first."""
     from heedful.comparisons.single_text import operator_of
 
-    d = len(asked.items[0].x.units(asked.unit))
-    if "rows" not in run.capabilities or not d:
+    d = len(explained.items[0].x.units(explained.unit))
+    if "values" not in session.model.capabilities or not d:
         return []
-    first = operator_of(run.model, asked.items)
+    first = operator_of(session.model, explained.items)
     found = []
-    for operator in sorted(run.operators, key=lambda name: name != first):
-        ends = _known(run, asked, operator, [np.ones(d, bool)])
-        alone = ends[0] - np.array(_known(run, asked, operator, ~np.eye(d, dtype=bool)))
+    for operator in sorted(session.model.operators, key=lambda name: name != first):
+        ends = _known(session, explained, operator, [np.ones(d, bool)])
+        alone = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
         if np.isfinite(alone).any():
-            curves, band = _curves(run, asked, operator, d)
+            curves, band = _curves(session, explained, operator, d)
             found.append(Removal(operator, tuple(alone.tolist()), curves, band))
     return found
 
 
-def _known(run: CachedModel, asked: Explained, operator: str, keep: Any) -> list[float]:
-    first = asked.items[0]
-    return run.remembered(first.x, first.target, np.asarray(keep), operator, asked.unit)
+def _known(session: Session, explained: Explained, operator: str, keep: Any) -> list[float]:
+    first = explained.items[0]
+    return session.known_values(first.x, first.target, np.asarray(keep), operator, explained.unit)
 
 
 def _curves(
-    run: CachedModel, asked: Explained, operator: str, d: int
+    session: Session, explained: Explained, operator: str, d: int
 ) -> tuple[dict[str, tuple[tuple[float, float], ...]], tuple[tuple[float, float, float], ...]]:
     """By method, (share removed, f) at the steps that were run; and (share, least, most) of random orders."""
     from heedful.comparisons.single_text import DRAWS
     from heedful.metrics.faithfulness import bin_counts, ranked, tops
-    from heedful.metrics.metric_input import unit_scores
     from heedful.metrics.random_orders import control_rng, random_scores
 
     counts = sorted({0, *bin_counts(d), d})
     least = min(4, len(counts))  # the ends and one step are no curve
-    groups = asked.items[0].x.units(asked.unit)
+    groups = explained.items[0].x.units(explained.unit)
 
     def along(scores: Any) -> list[float]:
-        order = ranked(scores, np.random.default_rng(asked.seed))
-        return _known(run, asked, operator, ~tops(order, counts))
+        order = ranked(scores, np.random.default_rng(explained.seed))
+        return _known(session, explained, operator, ~tops(order, counts))
 
     curves = {}
-    for item in asked.items:
-        steps = [(k / d, v) for k, v in zip(counts, along(unit_scores(item, groups)), strict=True)]
+    for item in explained.items:
+        steps = [(k / d, v) for k, v in zip(counts, along(groups.sums(item.scores)), strict=True)]
         known = tuple((share, value) for share, value in steps if np.isfinite(value))
         if item.method != CONTROL and len(known) >= least:
             curves[item.method] = known
-    chance = np.array([along(scores) for scores in random_scores(control_rng(asked.seed), d, DRAWS)])
+    chance = np.array([along(scores) for scores in random_scores(control_rng(explained.seed), d, DRAWS)])
     whole = np.isfinite(chance).all(0)
     band = tuple(
         (k / d, float(low), float(high))
@@ -105,7 +106,7 @@ def _curves(
     return curves, band if len(band) >= least else ()
 
 
-def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> AttentionSummary | None:
+def _attention_summary(trace: Trace, groups: Units) -> AttentionSummary | None:
     """Layers by units; what special tokens get is told apart."""
     from heedful.explainers.raw_attention import answer_rows
 
@@ -113,19 +114,22 @@ def _looked(trace: Trace, groups: Sequence[Sequence[int]]) -> AttentionSummary |
     if not layers or not groups:
         return None
     rows = np.stack([answer_rows(trace, at).mean(0).numpy() for at in range(len(layers))])  # (L, T)
-    weights = np.stack([rows[:, list(positions)].sum(1) for positions in groups], axis=1)  # (L, units)
-    special = rows[:, list(trace.x.special)].sum(1)
+    weights = np.stack([rows[:, positions].sum(1) for positions in groups], axis=1)  # (L, units)
+    special = rows[:, groups.owner == NEVER].sum(1)
     return AttentionSummary(
         tuple(tuple(layer) for layer in weights.tolist()), tuple(special.tolist()), bool(trace.cross)
     )
 
 
-def with_features(comparison: Comparison, model: Any, sae: SAE, k: int = 8) -> Comparison:
+def with_features(comparison: Comparison, model: Model, sae: SAE, k: int = 8) -> Comparison:
     """The comparison with the k strongest features of a dictionary, each with its measured effect."""
     from heedful.features.reading.explain_features import explain_features
+    from heedful.models.adapter import token_model
 
     seed = int(comparison.settings.get("seed", 0))
-    found = explain_features(model, sae, comparison.x, comparison.target, k, seed=seed)
+    found = explain_features(
+        token_model(model, "a dictionary of features"), sae, comparison.x, comparison.target, k, seed=seed
+    )
     return replace(comparison, internals=replace(comparison.internals, fired=fired(found)))
 
 
@@ -147,7 +151,7 @@ def fired(found: FeatureExplanation) -> ActiveFeatures:
     )
 
 
-def _words(x: Encoded, activations: Sequence[float]) -> tuple[str, ...]:
+def _words(x: TextInput, activations: Sequence[float]) -> tuple[str, ...]:
     """Where a feature is strongest, a word once."""
     order = sorted(range(len(activations)), key=lambda t: -activations[t])
     active = [t for t in order if activations[t] > 0]

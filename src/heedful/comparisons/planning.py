@@ -20,16 +20,17 @@ from typing import Any
 import numpy as np
 
 from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
-from heedful.core import registry, windows
+from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model, require
+from heedful.core.model import Loadable, Model
 from heedful.core.phrases import EXPENSIVE
 from heedful.core.registry import Explainer, Rows
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.core.versions import versions
+from heedful.modalities import text_windows
 from heedful.modalities.operators import checked_operator
+from heedful.modalities.text import TextInput
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
 
@@ -42,7 +43,7 @@ LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the r
 LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
 
 
-Piece = tuple[Encoded, list[int]]  # a window of the text, and where its tokens stand in the whole
+Piece = tuple[TextInput, list[int]]  # a window of the text, and where its tokens stand in the whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +51,7 @@ class Plan(NotebookRepr):
     """The methods, the text in pieces, the target, and what each method may ask for."""
 
     model: Model
-    x: Encoded
+    x: TextInput
     pieces: list[Piece]
     target: Target
     chosen: list[Explainer]  # in the order they are shown
@@ -132,7 +133,7 @@ class Plan(NotebookRepr):
         """The prediction as facts of the result, and the written text it was taken after, if any."""
         written = self.model.written(self.target)
         facts: dict[str, Any] = {"prediction": [list(pair) for pair in self.prediction]}
-        return facts if written is None else {**facts, "prediction_after": written.text}
+        return facts if written is None else {**facts, "prediction_after": written.raw}
 
     @property
     def budget(self) -> int | None:
@@ -155,7 +156,7 @@ class Plan(NotebookRepr):
 
 
 def plan(
-    model: Any,
+    model: Loadable,
     text: Any,
     methods: Iterable[str] | str | None = None,
     target: Any = None,
@@ -192,7 +193,7 @@ def plan(
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
     settings |= {"methods": None if methods is None else [entry.name for entry in chosen]}
     settings |= {"evidence": list(metrics), **_spelled(text, target)}
-    if not isinstance(text, str | Encoded):
+    if not isinstance(text, str | TextInput):
         settings["text"] = text  # a pair or a chat, which the joined text does not tell
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
@@ -219,7 +220,7 @@ def plan(
 def _spelled(text: Any, target: Any) -> dict[str, Any]:
     """The target as it was given; which of the two came as objects that no command can spell."""
     objects = [
-        name for name, given in (("text", text), ("target", target)) if isinstance(given, Encoded | Target)
+        name for name, given in (("text", text), ("target", target)) if isinstance(given, TextInput | Target)
     ]
     return {"objects": objects} if objects else {"target": as_mapping(target) or None}
 
@@ -251,11 +252,11 @@ def _in_a_batch(made: Plan) -> float:
     """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
     (x, _), alone = made.pieces[0], made.seconds_a_row
     count = min(TIMED, len(x.units("word")), int(2 / alone))
-    if count < 4 or "rows" not in made.model.capabilities:
+    if count < 4 or "values" not in made.model.capabilities:
         return alone
     keep = ~np.eye(count, len(x.units("word")), dtype=bool)
     before = time.perf_counter()
-    made.model.rows(x, made.target, keep)
+    made.model.values(x, made.target, keep)
     return min(alone, (time.perf_counter() - before) / count)
 
 
@@ -272,7 +273,7 @@ def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]
         raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
     chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
     for entry in chosen:
-        require(model, entry.needs, entry.name)
+        model.require(entry.needs, entry.name)
     return chosen, {}
 
 
@@ -281,13 +282,13 @@ def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
     if evidence is None:
         evidence = methods is None
     if isinstance(evidence, bool):
-        return METRICS if evidence and "rows" in model.capabilities else ()
+        return METRICS if evidence and "values" in model.capabilities else ()
     names = (evidence,) if isinstance(evidence, str) else tuple(evidence)
     return tuple(registry.get_metric(name).name for name in names)
 
 
-def _pieces(x: Encoded, window: int | None) -> list[Piece]:
-    return windows.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+def _pieces(x: TextInput, window: int | None) -> list[Piece]:
+    return text_windows.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
 
 
 def _check_params(
@@ -310,14 +311,14 @@ def _own_params(entry: Explainer, unit: str, seed: int, params: Mapping[str, Any
     )
 
 
-def _target(model: Model, pieces: list[Encoded], spec: Any) -> Target:
+def _target(model: Model, pieces: list[TextInput], spec: Any) -> Target:
     """The target of one text, or the label with the highest mean over the pieces of a long one."""
     if len(pieces) > 1 and spec is None:
         spec = _predict(model, pieces)[0][0]
     return model.target(pieces[0], spec)
 
 
-def _predict(model: Model, pieces: list[Encoded], given: Sequence[int] = ()) -> list[tuple[str, float]]:
+def _predict(model: Model, pieces: list[TextInput], given: Sequence[int] = ()) -> list[tuple[str, float]]:
     """Prediction after each piece and the tokens `given`, averaged over pieces."""
     shares: dict[str, float] = {}
     every = len(model.labels) or 5

@@ -15,7 +15,7 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.internals import Internals
 from heedful.core.result import StoredResult
 from heedful.core.target import Target
@@ -60,7 +60,7 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
         return len(self.attributions)
 
     @property
-    def x(self) -> Encoded:
+    def x(self) -> Input:
         return self.attributions[0].x
 
     @property
@@ -79,7 +79,7 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
 
     def __repr__(self) -> str:
         methods = ", ".join(self)
-        return f"<heedful.Comparison of {self.target.name!r} for {self.x.text[:60]!r}: {methods}>"
+        return f"<heedful.Comparison of {self.target.name!r} for {str(self.x.raw)[:60]!r}: {methods}>"
 
     def to_csv(self) -> str:
         """One line per method and word, under one header."""
@@ -127,7 +127,7 @@ def ranked_count(comparison: Comparison) -> int:
     unit, texts = ranked_unit(comparison), [comparison.x]
     if with_written(comparison) and (written := comparison.attributions[0].written) is not None:
         texts.append(written.x)
-    return sum(len(x.word_spans) if unit == "word" else len(x.units(unit)) for x in texts)
+    return sum(len(x.units(unit)) for x in texts)
 
 
 def with_written(comparison: Comparison) -> bool:

@@ -22,14 +22,15 @@ from typing import Any
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison, matrices, share_by_count
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution, Cost, Written
+from heedful.core.attribution import Attribution, Written
+from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
-from heedful.core.input import Encoded
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 from heedful.core.target import Target
 from heedful.io.files import read_file, write_atomic
 from heedful.io.json_codec import floats_from_json, json_bytes, json_number, parse, to_jsonable
+from heedful.modalities.text import TextInput, text_of
 
 FORMAT = 1
 
@@ -69,7 +70,7 @@ def _written_to_dict(item: Attribution, part: Attribution) -> dict[str, Any]:
 
 
 def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
-    found = [to_jsonable(asdict(item.written.x)) for item in items if item.written is not None]
+    found = [to_jsonable(item.written.x.to_dict()) for item in items if item.written is not None]
     return found[0] if found else None
 
 
@@ -83,7 +84,7 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": to_jsonable(asdict(item.x)),
+        "x": to_jsonable(item.x.to_dict()),
         "target": {**to_jsonable(asdict(item.target)), "name": item.target.name},
         "written_x": _written_x([item]),
         **_scores_to_dict(item),
@@ -98,7 +99,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": to_jsonable(asdict(first.x)) if first else None,
+        "x": to_jsonable(first.x.to_dict()) if first else None,
         "target": {**to_jsonable(asdict(first.target)), "name": first.target.name} if first else None,
         "written_x": _written_x(comparison.attributions),
         "input_shares": to_jsonable(comparison.input_shares()),
@@ -114,9 +115,9 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _encoded(data: Mapping[str, Any]) -> Encoded:
+def _encoded(data: Mapping[str, Any]) -> TextInput:
     spans = {name: tuple((int(a), int(b)) for a, b in data[name]) for name in ("offsets", "word_spans")}
-    x = Encoded(
+    x = TextInput(
         text=data["text"],
         ids=tuple(data["ids"]),
         tokens=tuple(data["tokens"]),
@@ -148,14 +149,14 @@ def _target(data: Mapping[str, Any]) -> Target:
     )
 
 
-def _errors(data: Mapping[str, Any], x: Encoded, method: str) -> Floats | None:
+def _errors(data: Mapping[str, Any], x: TextInput, method: str) -> Floats | None:
     stderr = None if data["stderr"] is None else floats_from_json(data["stderr"])
     if stderr is not None and len(stderr) != len(x):
         raise ValueError(f"{method}: {len(stderr)} standard errors for {len(x)} tokens")
     return stderr
 
 
-def _written(data: Mapping[str, Any], x: Encoded | None) -> Written | None:
+def _written(data: Mapping[str, Any], x: TextInput | None) -> Written | None:
     """Runs of before what was written was scored have none."""
     part = data.get("written")
     if part is None:
@@ -165,7 +166,9 @@ def _written(data: Mapping[str, Any], x: Encoded | None) -> Written | None:
     return Written(x, floats_from_json(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
 
 
-def _attribution(data: Mapping[str, Any], x: Encoded, target: Target, written: Encoded | None) -> Attribution:
+def _attribution(
+    data: Mapping[str, Any], x: TextInput, target: Target, written: TextInput | None
+) -> Attribution:
     return Attribution(
         x=x,
         target=target,
@@ -258,9 +261,9 @@ def _parquet(comparison: Comparison) -> bytes:
 
     rows: list[tuple[Any, ...]] = []
     for item in comparison.attributions:
-        errors = [None] * len(item.x) if item.stderr is None else item.stderr.tolist()
+        x, errors = text_of(item.x), [None] * len(item.x) if item.stderr is None else item.stderr.tolist()
         for position, (token, word, (start, end)) in enumerate(
-            zip(item.x.tokens, item.x.words, item.x.offsets, strict=True)
+            zip(x.tokens, x.words, x.offsets, strict=True)
         ):
             score = float(item.scores[position])
             rows.append((item.method, position, safe(token), word, start, end, score, errors[position]))

@@ -24,6 +24,7 @@ from heedful.core.phrases import listed
 if TYPE_CHECKING:
     from heedful.core.attribution import Attribution
     from heedful.core.model import Model
+    from heedful.engine.session import Session
 
 METRICS = ("comprehensiveness", "sufficiency")
 DRAWS = 20  # random orders, unless a test can be had cheaply
@@ -73,7 +74,7 @@ def rows_per_order(d: int, metrics: Sequence[str] = METRICS) -> int:
 
 
 def weighed(
-    model: Model,
+    session: Session,
     items: Sequence[Attribution],
     metrics: Sequence[str] = METRICS,
     unit: str = "word",
@@ -83,9 +84,9 @@ def weighed(
     from heedful.metrics.score import score_explanations
     from heedful.metrics.summary import summarise
 
-    operator = operator_of(model, items)
+    operator = operator_of(session.model, items)
     scores = score_explanations(
-        model, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={}
+        session, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={}
     )
     return tuple(summarise([scores]))
 

@@ -1,42 +1,25 @@
-"""One method's answer: signed scores, one per token. Needs neither torch nor the model."""
+"""One method's answer: signed scores, one per atom of the input. Needs neither torch nor the model."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.core.input import Encoded
+from heedful.core.cost import Cost
+from heedful.core.input import NEVER, Input
 from heedful.core.result import NotebookRepr, StoredResult
 from heedful.core.target import Target
 
 
 @dataclass(frozen=True)
-class Cost(NotebookRepr):
-    """What an explanation cost. Rows are model inputs: `forwards` asked for, `unique` really run after
-    duplicates and remembered rows were taken out."""
-
-    forwards: int = 0
-    backwards: int = 0
-    unique: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
-
-
-@dataclass(frozen=True)
 class UnitScore(NotebookRepr):
-    """A word of the text with its score: the sum of its tokens' scores."""
+    """A unit of the input, such as a word, with its score: the sum over its atoms."""
 
     text: str
     score: float
@@ -53,7 +36,7 @@ class Written(NotebookRepr):
     compared with those of the text, so that no share of the two says anything.
     """
 
-    x: Encoded  # what was written, as a text of its own
+    x: Input  # what was written, as a text of its own
     scores: Floats  # (W,)
     stderr: Floats | None = None  # (W,)
     same_scale: bool = True
@@ -77,7 +60,7 @@ class Attribution(StoredResult):
     kind: ClassVar[str] = "attribution"
     store: ClassVar[str] = "heedful.comparisons.run_folder"
 
-    x: Encoded
+    x: Input
     target: Target
     scores: Floats  # (T,)
     method: str = ""
@@ -86,34 +69,21 @@ class Attribution(StoredResult):
     output: float = float("nan")  # f(x)
     base: float | None = None  # f(baseline), for methods that have one
     signed: bool = True
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
     notes: tuple[str, ...] = ()
     # removal operators whose rows the method asked for; None: made elsewhere, by what is not known
     fitted_by: tuple[str, ...] | None = ()
     written: Written | None = None
+    over: str = ""  # the atoms that the scores live on: "token" of a text
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
+        object.__setattr__(self, "over", self.over or self.x.atom)
         if scores.shape != (len(self.x),):
-            raise ValueError(f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} tokens")
+            raise ValueError(
+                f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} {self.over}s"
+            )
         object.__setattr__(self, "scores", scores)
-
-    @classmethod
-    def over(
-        cls,
-        x: Encoded,
-        written: Encoded | None,
-        target: Target,
-        scores: Floats,
-        stderr: Floats | None = None,
-        **more: Any,
-    ) -> Attribution:
-        """From scores of the text and, behind them, of what was written (None: of the text alone)."""
-        if written is None:
-            return cls(x, target, scores, stderr=stderr, **more)
-        errors = (None, None) if stderr is None else (stderr[: len(x)], stderr[len(x) :])
-        behind = Written(written, scores[len(x) :], errors[1])
-        return cls(x, target, scores[: len(x)], stderr=errors[0], written=behind, **more)
 
     def of_written(self) -> Attribution | None:
         """The same answer about what was written, as an attribution of its own."""
@@ -126,38 +96,21 @@ class Attribution(StoredResult):
         strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
-    def words(self) -> list[UnitScore]:
-        """Word view. A word removed as a whole has its score (and error) spread evenly over its tokens,
-        so sums give both back exactly."""
-        count = len(self.x.word_spans)
-        totals, errors = np.zeros(count), np.zeros(count)
-        for position, word in enumerate(self.x.words):
-            if word >= 0:
-                totals[word] += self.scores[position]
-                errors[word] += 0.0 if self.stderr is None else self.stderr[position]
+    def units(self, name: str = "word") -> list[UnitScore]:
+        """Units with their scores. One removed as a whole has its score (and error) spread evenly over its
+        atoms, so sums give both back exactly."""
+        units = self.x.units(name)
+        errors = [None] * len(units) if self.stderr is None else units.sums(self.stderr).tolist()
         return [
-            UnitScore(
-                self.x.word_text(i),
-                float(totals[i]),
-                None if self.stderr is None else float(errors[i]),
-                *self.x.word_spans[i],
+            UnitScore(label, score, error, *region)
+            for label, score, error, region in zip(
+                units.labels, units.sums(self.scores).tolist(), errors, units.regions, strict=True
             )
-            for i in range(count)
         ]
 
-    def units(self, name: str = "word") -> list[UnitScore]:
-        """Words, or the tokens or sentences that were scored when the unit is one of these."""
-        if name == "word":
-            return self.words()
-        parts = []
-        for positions in self.x.units(name):
-            start = min(self.x.offsets[p][0] for p in positions)
-            end = max(self.x.offsets[p][1] for p in positions)
-            error = None if self.stderr is None else float(self.stderr[positions].sum())
-            parts.append(
-                UnitScore(self.x.text[start:end], float(self.scores[positions].sum()), error, start, end)
-            )
-        return parts
+    def words(self) -> list[UnitScore]:
+        """The word view."""
+        return self.units("word")
 
     def top(self, k: int = 5) -> list[UnitScore]:
         """The k words with the largest absolute score, largest first (ties in reading order)."""
@@ -170,9 +123,9 @@ class Attribution(StoredResult):
 
     @property
     def special_mass(self) -> float:
-        """Share of the absolute score that sits on special tokens, which the word view leaves out."""
-        total = float(np.abs(self.scores).sum())
-        return float(np.abs(self.scores)[list(self.x.special)].sum()) / total if total else 0.0
+        """Share of the absolute score that sits on atoms in no unit (special tokens), which no view shows."""
+        total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER
+        return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 
     def to_csv(self) -> str:
         """One line per word: method, word, start, end, score, stderr."""

@@ -1,67 +1,121 @@
-"""An input as the model reads it: token ids, and which characters and words they are."""
+"""What a model reads, and the units a person can point at in it. No modality is named here.
+
+    input   what was given, as the model reads it: `len(x)` atoms (tokens), the finest parts one can remove
+    units   a partition of the atoms (words, sentences), each with a label and a region a person sees
+
+Explainers, metrics and reports speak of units alone; heedful.modalities has one file per kind of input.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, overload
 
-from heedful.core.arrays import Span
-from heedful.core.errors import HeedfulError
+import numpy as np
+import numpy.typing as npt
+
+from heedful.core.arrays import Floats, Span
 from heedful.core.result import NotebookRepr
-from heedful.core.text_spans import UNITS, Unit, split_sentences
+
+Region = Span  # where a unit stands in what the person sees: characters (start, end) of a text
+Atoms = list[int]
+NEVER = -1  # owner of an atom that is never removed, such as a special token
 
 
-@dataclass(frozen=True)
-class Encoded(NotebookRepr):
-    """A text as the model sees it, with the way back to the characters.
+@dataclass(frozen=True, eq=False)
+class Units(Sequence[Atoms]):
+    """A partition of the atoms of an input. As a sequence it gives the atoms of each unit, in their order."""
 
-    `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
-    `words[t]` is the index into `word_spans`, -1 for special tokens; `segments[t]` is the part (of a pair)
-    or the turn (of a chat) the token belongs to, -1 for what the template or the tokenizer added.
-    """
-
-    text: str
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    offsets: tuple[Span, ...]
-    special: tuple[bool, ...]
-    words: tuple[int, ...]
-    word_spans: tuple[Span, ...]
-    segments: tuple[int, ...]
-    type_ids: tuple[int, ...] | None = None  # token_type_ids, for models that want them
-    notes: tuple[str, ...] = ()  # what was done to the text that the reader must know (truncation, windows)
+    name: str  # "token", "word", "sentence"
+    labels: tuple[str, ...]
+    regions: tuple[Region, ...]
+    owner: npt.NDArray[np.intp]  # (atoms,): the unit of each atom, or NEVER
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.labels)
 
-    def word_text(self, word: int) -> str:
-        start, end = self.word_spans[word]
-        return self.text[start:end]
+    @overload
+    def __getitem__(self, index: int) -> Atoms: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Atoms]: ...
+    def __getitem__(self, index: int | slice) -> Atoms | list[Atoms]:
+        return self._atoms[index]
 
-    def units(self, unit: str) -> list[list[int]]:
-        """Token positions of each removable unit, in reading order; special tokens are never removed."""
-        return unit_positions(self, unit)
+    def __iter__(self) -> Iterator[Atoms]:
+        return iter(self._atoms)
+
+    @cached_property
+    def _atoms(self) -> list[Atoms]:
+        groups: list[Atoms] = [[] for _ in self.labels]
+        for atom, unit in enumerate(self.owner.tolist()):
+            if unit != NEVER:
+                groups[unit].append(atom)
+        return groups
+
+    @property
+    def atoms(self) -> int:
+        """How many the input has, those that are never removed among them."""
+        return len(self.owner)
+
+    def sums(self, scores: Floats) -> Floats:
+        """Scores of atoms (atoms,) as scores of units (units,): a unit has the sum of its atoms."""
+        return np.array([scores[atoms].sum() for atoms in self], dtype=np.float64)
+
+    def spread(self, values: Floats) -> Floats:
+        """Values of units (units,) as scores of atoms (atoms,), each split evenly over its unit's atoms, so
+        that sums give the values back; zero for atoms that are never removed."""
+        scores = np.zeros(self.atoms)
+        for value, atoms in zip(values, self, strict=True):
+            scores[atoms] = value / len(atoms)
+        return scores
+
+    def followed_by(self, other: Units | None) -> Units:
+        """The units of this input and then those of another that is read after it."""
+        if other is None:
+            return self
+        later = np.where(other.owner == NEVER, NEVER, other.owner + len(self))
+        owner = np.concatenate([self.owner, later])
+        return Units(self.name, self.labels + other.labels, self.regions + other.regions, owner)
 
 
-def unit_positions(x: Encoded, unit: Unit) -> list[list[int]]:
-    """Token positions of each unit that can be removed. Special tokens are in no unit."""
-    if unit not in UNITS:
-        raise HeedfulError(f"unknown unit {unit!r}", fix=f"Use one of: {', '.join(UNITS)}")
-    content = [t for t, is_special in enumerate(x.special) if not is_special]
-    if unit == "token":
-        return [[t] for t in content]
-    labels = x.words if unit == "word" else _sentence_of_words(x)
-    groups: dict[int, list[int]] = {}
-    for t in content:
-        groups.setdefault(labels[t] if unit == "word" else labels[x.words[t]], []).append(t)
-    return [groups[key] for key in sorted(groups)]
+class Input(NotebookRepr):
+    """What a model reads. Two inputs are equal when their content and its encoding are."""
 
+    modality: ClassVar[str]
+    atom: ClassVar[str]  # what its finest parts are called: "token"
+    notes: tuple[str, ...] = ()  # what was done to it that the reader must know, such as truncation
 
-def _sentence_of_words(x: Encoded) -> tuple[int, ...]:
-    """Sentence number of each word: the sentence in which the word starts."""
-    sentences = split_sentences(x.text)
-    numbers, current = [], 0
-    for start, _ in x.word_spans:
-        while current + 1 < len(sentences) and sentences[current + 1][0] <= start:
-            current += 1
-        numbers.append(current)
-    return tuple(numbers)
+    def __len__(self) -> int:
+        """How many atoms it has."""
+        raise NotImplementedError
+
+    @property
+    def raw(self) -> Any:
+        """What the person sees."""
+        raise NotImplementedError
+
+    def content(self) -> bytes:
+        """Everything that makes it what it is: equal inputs have equal content."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, from which the modality makes it again."""
+        raise NotImplementedError
+
+    def units(self, name: str = "word") -> Units:
+        """A partition of its atoms, by name; an unknown name is refused with those there are."""
+        raise NotImplementedError
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of content and encoding, computed once: what results are remembered by."""
+        return hashlib.sha256(self.modality.encode() + b"\0" + self.content()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Input) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)

@@ -1,20 +1,27 @@
-"""What a model is to the rest of heedful: a few methods and a set of capabilities. No list of model classes.
+"""What a model is to the rest of heedful. No list of model classes: what an instance can do is probed.
 
-A method declares what it needs; it is offered where the model has it, and refused with a sentence elsewhere.
+A class implements what it can and says so in `capabilities`; the rest is refused here, in a sentence. A
+method declares what it needs (`@explainer(needs=...)`); it is offered where the model has it.
+
+    every model            encode, target, predict, values, facts
+    gradients              trace, gradients, lookup
+    attentions             attention_only; edits: attending
+    generate               answer, generate, written
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost, Meter
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -22,6 +29,9 @@ from heedful.core.trace import Trace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from heedful.modalities.operators import InputRow
+    from heedful.models.attention_hooks import Edit
+    from heedful.models.backend import AttentionOutput
     from heedful.models.passes import RowCache
 
 
@@ -30,89 +40,172 @@ Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
 
 # capability -> what is missing when a model lacks it
 CAPABILITIES = {
-    "rows": "a prediction for a text with words removed",
+    "values": "a prediction for an input with units removed",
     "gradients": "gradients with respect to the token embeddings",
     "attentions": "attention weights",
     "generate": "text generation",
     "relu": "ReLUs",
-    "values": "one stack of layers whose attention goes through transformers' attention switch",
+    "value-maps": "one stack of layers whose attention goes through transformers' attention switch",
     "edits": "an attention whose weights can be changed as it runs: transformers' attention switch",
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
 
 
-@runtime_checkable
-class Model(Protocol):
-    """The one door. `heedful.load` returns something of this shape, whatever went in."""
+class Model:
+    """What `heedful.load` returns, whatever went in. Everything that is not offered is refused here."""
+
+    name: str
+    kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function
+    window: int | None = None  # most tokens it reads
+    meter: Meter
 
     @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str:
-        """classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function"""
+    def labels(self) -> tuple[str, ...]:
+        return ()
 
-    @property
-    def labels(self) -> tuple[str, ...]: ...
     @property
     def operators(self) -> tuple[str, ...]:
         """How a unit can be removed; the first is the default."""
+        return ()
 
     @property
-    def window(self) -> int | None:
-        """Most tokens it reads."""
+    def capabilities(self) -> frozenset[str]:
+        """What was found to work, of CAPABILITIES."""
+        return frozenset()
 
     @property
     def module(self) -> nn.Module | None:
         """The user's own module; a function has none."""
+        return None
+
+    @property
+    def token_table(self) -> nn.Module | None:
+        """The module that looks up the tokens of the text, if one is known."""
+        return None
 
     @property
     def spent(self) -> Cost:
         """Running total; a method's cost is the difference over its run."""
+        return self.meter.read()
 
-    @property
-    def capabilities(self) -> frozenset[str]: ...
-    def encode(self, text: Any, long: str = "error") -> Encoded: ...
-    def target(self, x: Encoded, spec: Any = None) -> Target: ...
-    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+    def __repr__(self) -> str:
+        return f"<heedful model {self.name}: {self.kind}>"
+
+    def lacks(self, needs: Collection[str]) -> str:
+        """ "" when the model has everything, else a clause that names what it lacks."""
+        lacking = [need for need in sorted(needs) if need not in self.capabilities]
+        if lacking and self.kind == "encoder":
+            return "it makes no prediction: it is an encoder that returns hidden states, without a head"
+        return "; ".join(
+            f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacking
+        )
+
+    def require(self, needs: Collection[str], method: str) -> None:
+        """Refuse, in a sentence, a method that needs what the model lacks."""
+        if why := self.lacks(needs):
+            raise HeedfulError(
+                f"{method} cannot explain {self.name}", why, f"See: heedful doctor {self.name}"
+            )
+
+    def _not_offered(self, capability: str) -> HeedfulError:
+        return HeedfulError(
+            f"{self.name} offers no {CAPABILITIES[capability]}",
+            f"it is a {self.kind}",
+            f"See what it offers: heedful doctor {self.name}",
+        )
+
+    # --- every model -------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def encode(self, raw: Any, long: str = "error") -> Input:
+        """What the user gave, as the model reads it."""
+        raise NotImplementedError
+
+    def target(self, x: Input, spec: Any = None) -> Target:
+        """Which number is explained; None: the prediction."""
+        raise NotImplementedError
+
+    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
         """Labels (next tokens) with their values, highest first; `given`: tokens written after the text."""
+        raise NotImplementedError
 
-    def written(self, target: Target) -> Encoded | None:
-        """What was written before the token that is explained, as a text of its own; None: nothing."""
-
-    def trace(self, x: Encoded, target: Target) -> Trace: ...
     def rows(
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+    ) -> list[InputRow]:
+        """The model input of each row of `keep` (n, d): what `values` runs, and what a cache knows it by."""
+        raise self._not_offered("values")
+
+    def values(
         self,
-        x: Encoded,
+        x: Input,
         target: Target,
         keep: Masks,
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: RowCache | None = None,
+        cache: RowCache | None = None,
     ) -> Floats:
         """Target value of each row of `keep` (n, d). d counts the units of x, and behind them, if wished,
         those of what was written."""
+        raise self._not_offered("values")
 
-    def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor: ...
+    # --- gradients ---------------------------------------------------------------------------------
+
+    def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
+        """One forward and backward."""
+        raise self._not_offered("gradients")
+
+    def gradients(self, x: Input, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space."""
+        raise self._not_offered("gradients")
+
+    def lookup(self, x: Input, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
+        """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
+        raise self._not_offered("gradients")
+
     def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
-        """The same of what was written, where something was."""
+        """(W, d) the same of what was written, where something was."""
+        raise self._not_offered("gradients")
 
-    def gradients(self, x: Encoded, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]: ...
-    def facts(self) -> dict[str, Any]: ...
+    # --- attention ---------------------------------------------------------------------------------
+
+    def attention_only(self, x: Input, target: Target | None = None) -> AttentionOutput:
+        """Attention weights of one pass, without gradients."""
+        raise self._not_offered("attentions")
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        """Inside the block `edit` reads and changes every head."""
+        raise self._not_offered("edits")
+
+    def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
+        """(N, N) per layer: how far each token's state turns when another token's value is zeroed."""
+        raise self._not_offered("value-maps")
+
+    def relevances(self, x: Input, target: Target) -> tuple[Tensor, ...]:
+        """(H, T, T) per layer: relevance of the attention weights."""
+        raise self._not_offered("relevance")
+
+    # --- text --------------------------------------------------------------------------------------
+
+    def written(self, target: Target) -> Input | None:
+        """What was written before the token that is explained, as a text of its own; None: nothing."""
+        return None
+
+    def answer(self, x: Input, max_new_tokens: int = 32, **options: Any) -> list[int]:
+        """Ids of what the model writes after the text, greedily unless a strategy is named."""
+        raise self._not_offered("generate")
+
+    def generate(self, prompt: Any, strategy: str = "greedy", **options: Any) -> str:
+        """The continuation of a prompt."""
+        raise HeedfulError(f"{self.name} cannot write text", f"it is a {self.kind}", "Use a language model")
+
+    def special_id(self, name: str) -> int | None:
+        """Id of the mask, unk, pad, bos, eos or decoder_start token; None where there is none."""
+        return None
 
 
-def require(model: Model, needs: Sequence[str] | frozenset[str], method: str) -> None:
-    """Refuse, in a sentence, a method that needs what the model lacks."""
-    if why := missing(model, needs):
-        raise HeedfulError(f"{method} cannot explain {model.name}", why, f"See: heedful doctor {model.name}")
-
-
-def missing(model: Model, needs: Sequence[str] | frozenset[str]) -> str:
-    """ "" when the model has everything, else a clause naming what it lacks."""
-    lacks = [need for need in sorted(needs) if need not in model.capabilities]
-    if lacks and model.kind == "encoder":
-        return "it makes no prediction: it is an encoder that returns hidden states, without a head"
-    return "; ".join(
-        f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacks
-    )
+# what `heedful.load` takes: a name, a folder, (model, tokenizer), a module, a function, or a Model
+Loadable = Any

@@ -1,13 +1,14 @@
 """Explainers and metrics register themselves: a function, what it needs, whom it cites.
 
-    @explainer("occlusion", needs={"rows"}, cite="Zeiler & Fergus 2014")
-    def occlusion(model, x, target, *, operator=None, seed=0) -> Attribution: ...
+    @explainer("occlusion", needs={"values"}, takes=("unit", "operator"), cite="Zeiler & Fergus 2014")
+    def occlusion(q: Question) -> Attribution: ...
 
     @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
     def compactness(subject, rng) -> float: ...
 
-An explainer's keyword parameters become CLI flags and docs. Third parties add theirs through the entry-point
-group "heedful.plugins": any module named there is imported before the list is read.
+An explainer's keyword parameters, and what it `takes` of the question, become CLI flags and docs. Third
+parties add theirs through the entry-point group "heedful.plugins": any module named there is imported before
+the list is read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -24,9 +25,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model, missing
-from heedful.core.removal_record import recording
+from heedful.core.input import Input
+from heedful.core.model import Model
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 
@@ -35,7 +35,7 @@ PACKAGES = ("heedful.explainers", "heedful.metrics")  # every module of these re
 LIMITATIONS = "Limitations:"
 Found = TypeVar("Found")
 Rows = tuple[int, int]  # the fewest model inputs a method can do with, and the most it asks for
-Counts = Callable[[Encoded, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
+Counts = Callable[[Input, Target, Mapping[str, Any]], int | Rows]  # (text, target, parameters) -> rows
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,13 @@ class Param:
         return "" if fits or not self.kinds else f"it takes {names}"
 
 
+COMMON = {
+    "unit": Param("unit", "word", (str,)),
+    "operator": Param("operator", None, (str, type(None))),
+    "seed": Param("seed", 0, (int,)),
+}
+
+
 @dataclass(frozen=True)
 class Explainer(NotebookRepr):
     """A registered method."""
@@ -74,6 +81,8 @@ class Explainer(NotebookRepr):
     needs: frozenset[str]
     cite: str
     summary: str
+    takes: tuple[str, ...] = ()  # of COMMON: what of the question changes its answer
+    default_operator: str = ""  # where the model offers it; else the model's first
     signed: bool = True  # scores push towards (+) or away from (-); unsigned ones only say how much
     params: Mapping[str, Param] = field(default_factory=dict)
     expensive: bool = False  # a pass per token, or thousands: runs only when named
@@ -85,10 +94,10 @@ class Explainer(NotebookRepr):
         """When not to believe it, as its docstring tells."""
         return limitations_of(self.run)
 
-    def rows(self, x: Encoded, target: Target, params: Mapping[str, Any]) -> Rows:
+    def rows(self, x: Input, target: Target, params: Mapping[str, Any]) -> Rows:
         """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
         if self.counts is None:
-            return (1, 1) if self.needs & {"gradients", "attentions", "rows"} else (0, 0)
+            return (1, 1) if self.needs & {"gradients", "attentions", "values"} else (0, 0)
         found = self.counts(x, target, {p.name: p.default for p in self.params.values()} | dict(params))
         return found if isinstance(found, tuple) else (found, found)
 
@@ -105,16 +114,11 @@ class Explainer(NotebookRepr):
             if why := self.params[name].refuses(value):
                 raise HeedfulError(f"{self.name}.{name} cannot be {value!r}", why)
 
-    def __call__(self, model: Model, x: Any, target: Any, **params: Any) -> Attribution:
-        """Run it, with name, parameters, sign and the operators it asked for filled in."""
+    def settled(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters, checked, those that were not named at their defaults."""
         self.check(params)
-        params = {name: self.params[name].settled(value) for name, value in params.items()}
-        with recording() as asked:
-            found = self.run(model, x, target, **params)
-        settled = {name: param.default for name, param in self.params.items()} | params | dict(found.params)
-        return replace(
-            found, method=self.name, params=settled, signed=self.signed, fitted_by=tuple(sorted(asked))
-        )
+        named = {name: self.params[name].settled(value) for name, value in params.items()}
+        return {name: param.default for name, param in self.params.items()} | named
 
 
 def limitations_of(function: Callable[..., Any]) -> str:
@@ -131,14 +135,18 @@ def explainer(
     *,
     needs: set[str],
     cite: str,
+    takes: tuple[str, ...] = (),
+    default_operator: str = "",
     signed: bool = True,
     expensive: bool = False,
     properties: tuple[str, ...] = (),
     rows: Counts | None = None,
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
-    """Register a function `(model, x, target, *, params...) -> Attribution`.
+    """Register a function `(question, *, params...) -> Attribution` (heedful.engine.question).
 
-    `promises`, to which heedful.checks.check_explainer holds the method (heedful.checks.properties says
+    `takes` names what of the question changes the answer: "unit", "operator", "seed". They become parameters
+    beside the function's own.
+    `properties`, to which heedful.checks.check_explainer holds the method (heedful.checks.properties says
     more): "linear" (exact on a sum of word weights), "complete" (scores sum to output - base), "unused"
     (zero for a token that cannot reach the output), "symmetric" (interchangeable tokens score alike),
     "gradient-mean", "gradient-l1", "gradient-l2", "gradient-x-input" (that function of the gradient, to
@@ -151,17 +159,21 @@ def explainer(
         if name in _explainers and _explainers[name].run.__module__ != function.__module__:
             raise ValueError(f"two explainers are called {name!r}")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        if unknown := set(takes) - set(COMMON):
+            raise ValueError(f"{name} takes {', '.join(unknown)}; a question has {', '.join(COMMON)}")
         _explainers[name] = Explainer(
-            name,
-            function,
-            frozenset(needs),
-            cite,
-            summary,
-            signed,
-            _keyword_params(function),
-            expensive,
-            frozenset(properties),
-            rows,
+            name=name,
+            run=function,
+            needs=frozenset(needs),
+            cite=cite,
+            summary=summary,
+            takes=takes,
+            default_operator=default_operator,
+            signed=signed,
+            params=_keyword_params(function) | {each: COMMON[each] for each in takes},
+            expensive=expensive,
+            properties=frozenset(properties),
+            counts=rows,
         )
         return function
 
@@ -322,5 +334,5 @@ class Support:
 
 def support(model: Model) -> list[Support]:
     """What `heedful doctor` prints."""
-    reasons = {name: missing(model, entry.needs) for name, entry in explainers().items()}
+    reasons = {name: model.lacks(entry.needs) for name, entry in explainers().items()}
     return [Support(name, not why, why) for name, why in reasons.items()]

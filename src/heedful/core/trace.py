@@ -9,7 +9,7 @@ from heedful.core.result import NotebookRepr
 
 if TYPE_CHECKING:
     from torch import Tensor
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.target import Target
 
 
@@ -22,7 +22,7 @@ class Trace(NotebookRepr):
     with respect to the last hidden states: all on [CLS], all on the last token, or spread by a mean pool.
     """
 
-    x: Encoded
+    x: Input
     target: Target
     output: float
     embeds: Tensor  # (T, d)
@@ -36,6 +36,6 @@ class Trace(NotebookRepr):
     decoder_attentions: tuple[Tensor, ...] = ()  # encoder-decoders: (H, A, A)
     grad_decoder_attentions: tuple[Tensor, ...] = ()
     notes: tuple[str, ...] = ()
-    written: Encoded | None = None  # the target's `given`: W tokens that were written before it
+    written: Input | None = None  # the target's `given`: W tokens that were written before it
     written_embeds: Tensor | None = None  # (W, d)
     grad_written: Tensor | None = None  # (W, d)

@@ -14,7 +14,7 @@ The rows that chose the rule flatter it, so they do not judge it: up to CHECK ro
 1 - delta, or every way to remove the rest is tried where these are fewer. A small budget gives fewer rows to
 both: the rule may then be longer or shorter than need be, the interval is wide, and a note says so.
 
-Cost: 3 rows at least, 1 + `samples` at most. Needs: rows and a class to keep.
+Cost: 3 rows at least, 1 + `samples` at most. Needs: values and a class to keep.
 Ribeiro, Singh & Guestrin 2018.
 """
 
@@ -30,11 +30,10 @@ import numpy as np
 
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
+from heedful.core.input import Units
 from heedful.core.registry import explainer
 from heedful.core.target import Target
-from heedful.modalities.operators import unit_to_token_scores
+from heedful.engine.question import Question
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK
@@ -114,24 +113,20 @@ class AnchorPrecision:
 
 @explainer(
     "anchors",
-    needs={"rows"},
+    needs={"values"},
+    takes=("unit", "operator", "seed"),
     cite="Ribeiro, Singh & Guestrin 2018",
     signed=False,
     expensive=True,
     rows=lambda x, target, p: (1 + LEAST, 1 + p["samples"]),
 )
 def anchors(
-    model: Model,
-    x: Encoded,
-    target: Target,
+    q: Question,
     *,
     threshold: float = 0.95,
     delta: float = 0.1,
     beam: int = 4,
     samples: int = 4000,
-    unit: str = "word",
-    operator: str | None = None,
-    seed: int = 0,
 ) -> Attribution:
     """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside.
 
@@ -143,46 +138,41 @@ def anchors(
             "anchors need 0 < delta < 1, 0 < threshold <= 1, a beam of at least 1",
             f"and at least {LEAST} samples",
         )
-    margin = _margin(model, target)
-    groups, operator = x.units(unit), operator or model.operators[0]
-    rows = affordable(model, samples)
+    margin, units = _margin(q), q.x.units(q.unit)
+    rows = affordable(q.left, samples)
     sampler = Sampler(
-        len(groups),
-        lambda keep: model.rows(x, margin, keep, operator, unit) > 0,
-        np.random.default_rng(seed),
+        len(units),
+        lambda keep: q.values(keep, margin) > 0,
+        np.random.default_rng(q.seed),
         rows - min(CHECK, max(1, rows // 4)),
     )
-    if not sampler.holds(np.ones((1, len(groups)), dtype=bool))[0]:
+    if not sampler.holds(np.ones((1, len(units)), dtype=bool))[0]:
         raise HeedfulError(
-            f"{target.label!r} is not what the model predicts for this text",
+            f"{q.target.label!r} is not what the model predicts for this text",
             "an anchor holds a prediction in place",
             "Leave out the target, or name the predicted label",
         )
     arm = find(sampler, threshold, delta, beam)
     found = judge(replace(sampler, most=rows), arm, delta)
-    values = np.zeros(len(groups))
+    values = np.zeros(len(units))
     values[list(arm.units)] = 1.0
     coverage = 2.0 ** -len(arm.units)
-    told = f"rule: {_rule(x, groups, arm)}; {found.told(1 - delta)}; coverage {coverage:.3g} (exact)"
+    told = f"rule: {_rule(units, arm)}; {found.told(1 - delta)}; coverage {coverage:.3g} (exact)"
     measured: dict[str, Any] = {"precision": found.precision, "interval": [found.low, found.high]}
-    return Attribution(
-        x,
-        target,
-        unit_to_token_scores(values, groups, len(x)),
-        params={"operator": operator, **measured, "coverage": coverage},
+    return q.answer(
+        values,
+        params={**measured, "coverage": coverage},
         notes=(told, *found.doubt(threshold)),
     )
 
 
-def affordable(model: Model, samples: int) -> int:
+def affordable(left: int | None, samples: int) -> int:
     """Samples that the budget still allows beside the text; too small a budget is for the run to tell."""
-    budget: int | None = getattr(model, "budget", None)
-    return samples if budget is None or budget < 1 + LEAST else min(samples, budget - 1)
+    return samples if left is None or left < 1 + LEAST else min(samples, left - 1)
 
 
-def _rule(x: Encoded, groups: list[list[int]], arm: Arm) -> str:
-    spans = [(x.offsets[groups[u][0]][0], x.offsets[groups[u][-1]][1]) for u in sorted(arm.units)]
-    rule = " AND ".join(x.text[slice(*span)].strip() for span in spans)
+def _rule(units: Units, arm: Arm) -> str:
+    rule = " AND ".join(units.labels[unit].strip() for unit in sorted(arm.units))
     return rule or "(nothing: the prediction holds by itself)"
 
 
@@ -205,8 +195,9 @@ def judge(sampler: Sampler, arm: Arm, delta: float) -> AnchorPrecision:
     return AnchorPrecision(fresh.mean, low, high, fresh.trials, exact=False)
 
 
-def _margin(model: Model, target: Target) -> Target:
+def _margin(q: Question) -> Target:
     """The number that is positive while the prediction stands."""
+    target, model = q.target, q.model
     if target.contrasted:
         return target
     if target.kind in ("class", "token") or (model.kind == "function" and len(model.labels) > 1):

@@ -23,19 +23,18 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.explainers.attention_rollout import as_attribution, steps, text_columns, written_columns
+from heedful.engine.question import Question
+from heedful.explainers.attention_rollout import answer_of_trace, steps, text_columns, written_columns
 from heedful.stats.rollout_math import max_flows
 
 
-def flow(trace: Trace, limit: int = 128) -> Attribution:
-    """The whole method, as a function of the trace."""
+def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Of the text (N,) and of what was written (W,), divided by the sum over the text, and a note on ties."""
     layers = steps(trace)
     if (size := layers[0].shape[1]) > limit:
         raise HeedfulError(
@@ -45,12 +44,12 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
         )
     every = range(layers[0].shape[1])
     columns, behind = every[text_columns(trace)], every[written_columns(trace)]
-    flows, written = np.split(max_flows(layers, [*columns, *behind]), [len(columns)])
+    text, written = np.split(max_flows(layers, [*columns, *behind]), [len(columns)])
     bound = float(layers[-1].sum())  # what the source gives
-    tied = int((flows >= bound - 1e-9).sum())
-    told = f"{tied} of {len(flows)} tokens can take all that flows: flow does not rank them"
-    total, notes = flows.sum() or 1.0, (told,) if tied > 1 else ()
-    return as_attribution(trace, torch.from_numpy(flows / total), notes, torch.from_numpy(written / total))
+    tied = int((text >= bound - 1e-9).sum())
+    told = f"{tied} of {len(text)} tokens can take all that flows: flow does not rank them"
+    total = text.sum() or 1.0
+    return text / total, written / total, (told,) if tied > 1 else ()
 
 
 @explainer(
@@ -61,10 +60,12 @@ def flow(trace: Trace, limit: int = 128) -> Attribution:
     expensive=True,
     properties=("symmetric",),
 )
-def attention_flow(model: Model, x: Encoded, target: Target, *, limit: int = 128) -> Attribution:
+def attention_flow(q: Question, *, limit: int = 128) -> Attribution:
     """Maximum flow from where the answer is read to each token, with attention weights as capacities.
 
     Limitations: It inherits attention's blindness to values, and counts paths that carry nothing. On long
     texts flows even out and the ranking follows position.
     """
-    return flow(model.trace(x, target), limit)
+    trace = q.trace()
+    text, written, notes = flows(trace, limit)
+    return answer_of_trace(q, trace, torch.from_numpy(text), torch.from_numpy(written), notes)

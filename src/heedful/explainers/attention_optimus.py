@@ -14,7 +14,7 @@ Special tokens are never removed, so they are not judged and score zero.
 
 Circular by construction: removal picked the configuration, so removal metrics flatter it. A note says so.
 
-Cost: the trace, and T + 1 rows, once; every configuration is then free. Needs: attentions, rows.
+Cost: the trace, and T + 1 rows, once; every configuration is then free. Needs: attentions, values.
 
 Mylonas, Mollas & Tsoumakas, An Attention Matrix for Every Decision, DMKD 2023.
 """
@@ -22,7 +22,7 @@ Mylonas, Mollas & Tsoumakas, An Attention Matrix for Every Decision, DMKD 2023.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -33,11 +33,9 @@ from torch.nn.functional import pad
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.engine.question import Question
 from heedful.stats.rounding import merged, rounding_step
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused
@@ -100,40 +98,38 @@ def rft(weights: Floats, deltas: Floats) -> float:
 
 @explainer(
     "attention-optimus",
-    needs={"attentions", "rows"},
+    needs={"attentions", "values"},
+    takes=("operator",),
+    default_operator="unk",
     cite="Mylonas, Mollas & Tsoumakas 2023",
     signed=False,
     expensive=True,
     properties=("symmetric",),
-    rows=lambda x, target, p: len(x.units("token")) + 2,
+    rows=lambda x, target, p: len(x.units(x.atom)) + 2,
 )
-def attention_optimus(
-    model: Model, x: Encoded, target: Target, *, operator: str | None = None
-) -> Attribution:
+def attention_optimus(q: Question) -> Attribution:
     """The layers, heads and reading of attention that best predict what removing each token does.
 
     Limitations: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
     circular for it. On short texts it fits noise.
     """
-    operator = operator or ("unk" if "unk" in model.operators else model.operators[0])
-    trace = model.trace(x, target)
-    places = [positions[0] for positions in x.units("token")]
+    q, trace = replace(q, unit=q.x.atom), q.trace()
+    places = [atoms[0] for atoms in q.x.units(q.unit)]
     keep = np.ones((len(places) + 1, len(places)), dtype=bool)
     np.fill_diagonal(keep[1:], False)
-    values = model.rows(x, target, keep, operator, "token")
+    values = q.values(keep)
     ways = list(configurations(trace))
     weights = [scaled(way.scores.cpu().numpy()[places]) for way in ways]
     merits = [rft(row, values[0] - values[1:]) for row in weights]
-    best = int(np.argmax(merged(np.array(merits), HARMONIC * rounding_step(model, values))))
-    scores = np.zeros(len(x))
+    best = int(np.argmax(merged(np.array(merits), HARMONIC * rounding_step(q.model, values))))
+    scores = np.zeros(len(q.x))
     scores[places] = weights[best]
     chosen = {name: getattr(ways[best], name) for name in ("layers", "heads", "reading")}
     told = f"best of {len(ways)} readings by RFT: {merits[best]:.3g}, plain mean attention {merits[0]:.3g}"
-    return Attribution(
-        x,
-        target,
+    return q.answer(
         scores,
-        params={"operator": operator} | chosen,
+        over=q.x.atom,
+        params=chosen,
         output=float(values[0]),
         notes=(*trace.notes, told, CIRCULAR),
     )

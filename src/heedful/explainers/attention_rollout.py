@@ -26,13 +26,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from heedful.core.attribution import Attribution, Written
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.engine.question import Question
 from heedful.stats.rollout_math import with_residual
 
 
@@ -103,16 +101,14 @@ def rolled(trace: Trace) -> Tensor:
     return reduce(lambda above, below: above @ below, reversed(steps(trace)))[0]
 
 
-def as_attribution(
-    trace: Trace, scores: Tensor, notes: tuple[str, ...] = (), written: Tensor | None = None
+def answer_of_trace(
+    q: Question, trace: Trace, scores: Tensor, written: Tensor | None = None, notes: tuple[str, ...] = ()
 ) -> Attribution:
-    """Scores of a trace; tokens after the target's position had no part in it and score zero."""
-    full = pad(scores.double().cpu(), (0, len(trace.x) - len(scores)))
-    behind = None
-    if trace.written is not None and written is not None:
-        behind = Written(trace.written, written.double().cpu().numpy())
-    told = (*trace.notes, *notes)
-    return Attribution(trace.x, trace.target, full.numpy(), output=trace.output, notes=told, written=behind)
+    """Scores read off the trace; tokens after the target's position had no part in it and score zero."""
+    every = pad(scores.double().cpu(), (0, len(q.x) - len(scores)))
+    if written is not None:
+        every = torch.cat([every, written.double().cpu()])
+    return q.answer(every.numpy(), over=q.x.atom, output=trace.output, notes=(*trace.notes, *notes))
 
 
 @explainer(
@@ -122,16 +118,16 @@ def as_attribution(
     signed=False,
     properties=("symmetric",),
 )
-def attention_rollout(model: Model, x: Encoded, target: Target) -> Attribution:
+def attention_rollout(q: Question) -> Attribution:
     """Attention multiplied through all layers, residual stream included: what the answer is made of.
 
     Limitations: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
     part, where much of the computation is. The same for every class.
     """
-    trace = model.trace(x, target)
+    trace = q.trace()
     total = rolled(trace)
     scores, written = total[text_columns(trace)], total[written_columns(trace)]
     kept = sum(trace.readout) - float(scores.sum()) - float(written.sum())
     where = "what was already written" if trace.written is None else "the start token"
     notes = (f"{kept:.0%} of the rollout stays on {where}",) if kept > 1e-6 else ()
-    return as_attribution(trace, scores, notes, written)
+    return answer_of_trace(q, trace, scores, written, notes)

@@ -25,12 +25,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.explainers.attention_rollout import as_attribution, head_mean, written_columns
+from heedful.engine.question import Question
+from heedful.explainers.attention_rollout import answer_of_trace, head_mean, written_columns
 
 
 def felt(maps: Tensor, grads: Tensor) -> Tensor:
@@ -85,12 +83,12 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     signed=False,
     properties=("symmetric",),
 )
-def chefer(model: Model, x: Encoded, target: Target) -> Attribution:
+def chefer(q: Question) -> Attribution:
     """Attention weighted by the target's gradient, positive part, carried through all layers.
 
     Limitations: Negative contributions are thrown away, so a word that speaks against the target looks
     unimportant. Saturated attention has no gradient and gets no relevance.
     """
-    trace = model.trace(x, target)
+    trace = q.trace()
     scores, written = relevances(trace)
-    return as_attribution(trace, scores, written=written)
+    return answer_of_trace(q, trace, scores, written)

@@ -19,18 +19,14 @@ Chefer, Gur & Wolf, Transformer Interpretability Beyond Attention Visualization,
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
-from heedful.explainers.attention_rollout import as_attribution
-from heedful.models.passes import check_budget
+from heedful.engine.question import Question
+from heedful.explainers.attention_rollout import answer_of_trace
 
 
 def cam(grad: Tensor, relevance: Tensor) -> Tensor:
@@ -44,15 +40,6 @@ def rolled(cams: list[Tensor]) -> Tensor:
     return reduce(lambda below, layer: layer + below + layer @ below, cams)
 
 
-def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor, ...]:
-    """(H, T, T) a layer; counted as one more pass."""
-    inputs = model.inputs(x, target)
-    check_budget(getattr(model, "budget", None), 1)
-    with model.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
-        found: tuple[Tensor, ...] = model.backend.relevances(inputs, lambda logits: target.score(logits)[0])
-    return found
-
-
 @explainer(
     "chefer-lrp",
     needs={"attentions", "relevance"},
@@ -61,14 +48,15 @@ def attention_relevances(model: Any, x: Encoded, target: Target) -> tuple[Tensor
     properties=("symmetric",),
     rows=lambda x, target, p: 2,
 )
-def chefer_lrp(model: Model, x: Encoded, target: Target) -> Attribution:
+def chefer_lrp(q: Question) -> Attribution:
     """Relevance of attention weights times their gradient, positive part, multiplied through the layers.
 
     Limitations: The rules conserve relevance by construction whether or not the model works that way; the
     positive part alone is kept. What biases and norms receive is lost to the words.
     """
-    trace = model.trace(x, target)
-    relevances = attention_relevances(model, x, target)
-    cams = [cam(grad, found) for grad, found in zip(trace.grad_attentions, relevances, strict=True)]
+    trace = q.trace()
+    with q.spend(1):
+        relevances = q.model.relevances(q.x, q.target)  # (H, T, T) per layer
+    cams = [cam(grad, relevance) for grad, relevance in zip(trace.grad_attentions, relevances, strict=True)]
     readout = torch.tensor(trace.readout, dtype=torch.float64, device=cams[0].device)
-    return as_attribution(trace, readout @ rolled(cams))
+    return answer_of_trace(q, trace, readout @ rolled(cams))

@@ -29,12 +29,13 @@ from torch import Tensor
 
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.core.removal_record import record
 from heedful.core.target import Target
-from heedful.modalities.operators import unit_to_token_scores
+from heedful.engine.question import Question
+from heedful.modalities.text import text_of
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.stats import lime_limit, ratio_game
 from heedful.stats.lime_limit import Floats
@@ -42,8 +43,8 @@ from heedful.stats.ratio_game import RatioGame
 
 
 def _module(model: Model) -> OneLayerClassifier:
-    found: OneLayerClassifier = model.backend.module  # type: ignore[attr-defined]  # capability "one-layer"
-    return found
+    assert isinstance(model.module, OneLayerClassifier)  # capability "one-layer"
+    return model.module
 
 
 def _readout(module: OneLayerClassifier, target: Target) -> Tensor:
@@ -85,7 +86,7 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     cite="Lopardo, Precioso & Garreau 2024",
     properties=("gradient-x-input", "unused", "symmetric"),
 )
-def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x-input") -> Attribution:
+def gradient_exact(q: Question, *, reduce: str = "x-input") -> Attribution:
     """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
 
     Limitations: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
@@ -93,17 +94,18 @@ def gradient_exact(model: Model, x: Encoded, target: Target, *, reduce: str = "x
     """
     if reduce not in ("x-input", "avg"):
         raise HeedfulError(f"unknown reduction {reduce!r}", fix='Use "x-input" or "avg"')
-    e = _embeds(_module(model), list(x.ids))
-    grad, output = gradient(_module(model), target, e)
+    module = _module(q.model)
+    e = _embeds(module, list(text_of(q.x).ids))
+    grad, output = gradient(module, q.target, e)
     scores = (grad * e).sum(-1) if reduce == "x-input" else grad.mean(-1)
-    return Attribution(x, target, scores.cpu().numpy(), output=output)
+    return q.answer(scores.cpu().numpy(), over=q.x.atom, output=output)
 
 
-def games(model: Model, x: Encoded, target: Target, unit: str) -> list[RatioGame]:
-    """One game a head; the model is their mean."""
-    groups = x.units(unit)
-    unknown = model.backend.special_id("unk")  # type: ignore[attr-defined]
-    if "unk" not in model.operators:
+def games(model: Model, x: Input, target: Target, unit: str) -> list[RatioGame]:
+    """One game per head; the model is their mean."""
+    groups, ids = x.units(unit), text_of(x).ids
+    unknown = model.special_id("unk")
+    if unknown is None or "unk" not in model.operators:
         raise HeedfulError(f"{model.name} has no unknown-word token", "an absent word is replaced by it")
     if any(0 in group for group in groups):
         raise HeedfulError(
@@ -114,59 +116,50 @@ def games(model: Model, x: Encoded, target: Target, unit: str) -> list[RatioGame
     removable = {t for group in groups for t in group}
     module = _module(model)
     present, absent = (
-        _heads(module, target, _embeds(module, ids))
-        for ids in (list(x.ids), [unknown if t in removable else i for t, i in enumerate(x.ids)])
+        _heads(module, target, _embeds(module, each))
+        for each in (list(ids), [unknown if t in removable else i for t, i in enumerate(ids)])
     )
     heads = zip(*(tensor.cpu().numpy() for pair in (present, absent) for tensor in pair), strict=True)
-    return [ratio_game.from_scores((s1, s0), (u1, u0), groups) for s1, u1, s0, u0 in heads]
+    return [ratio_game.from_scores((s1, s0), (u1, u0), list(groups)) for s1, u1, s0, u0 in heads]
 
 
-def _solved(
-    model: Model, x: Encoded, target: Target, unit: str, solve: Callable[[RatioGame], Floats]
-) -> Attribution:
+def _solved(q: Question, solve: Callable[[RatioGame], Floats]) -> Attribution:
     """Mean over heads of each head's solution, and of its value with all words and with none."""
-    heads, groups = games(model, x, target, unit), x.units(unit)
+    heads, count = games(q.model, q.x, q.target, q.unit), len(q.x.units(q.unit))
     record("unk")  # the formulas say what rows would: the method is fitted by the operator all the same
-    ends = np.repeat([[True], [False]], len(groups), axis=1)
+    ends = np.repeat([[True], [False]], count, axis=1)
     output, base = np.mean([game(ends) for game in heads], axis=0)
-    values = np.mean([solve(game) for game in heads], axis=0) if groups else np.zeros(0)
-    return Attribution(
-        x,
-        target,
-        unit_to_token_scores(values, groups, len(x)),
-        params={"operator": "unk"},
-        output=float(output),
-        base=float(base),
-    )
+    values = np.mean([solve(game) for game in heads], axis=0) if count else np.zeros(0)
+    return q.answer(values, params={"operator": "unk"}, output=float(output), base=float(base))
 
 
-@explainer("lime-exact", needs={"one-layer"}, cite="Mardaoui & Garreau 2021", properties=("symmetric",))
-def lime_exact(
-    model: Model,
-    x: Encoded,
-    target: Target,
-    *,
-    bandwidth: float = lime_limit.PUBLISHED,
-    unit: str = "word",
-) -> Attribution:
+@explainer(
+    "lime-exact",
+    needs={"one-layer"},
+    takes=("unit",),
+    cite="Mardaoui & Garreau 2021",
+    properties=("symmetric",),
+)
+def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attribution:
     """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
 
     Limitations: Without sampling, the same linear view: words that work together are told apart wrongly, and
     the bandwidth decides how far around one looks.
     """
-    return _solved(model, x, target, unit, lambda game: ratio_game.lime(game, bandwidth))
+    return _solved(q, lambda game: ratio_game.lime(game, bandwidth))
 
 
 @explainer(
     "shapley-exact",
     needs={"one-layer"},
+    takes=("unit",),
     cite="Shapley 1953; Owen 1972",
     properties=("complete", "unused", "symmetric"),
 )
-def shapley_exact(model: Model, x: Encoded, target: Target, *, unit: str = "word") -> Attribution:
+def shapley_exact(q: Question) -> Attribution:
     """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
 
     Limitations: Exact for the game in which removed words are unknown ones; another kind of removal is
     another game. Redundant words share the credit.
     """
-    return _solved(model, x, target, unit, ratio_game.shapley)
+    return _solved(q, ratio_game.shapley)

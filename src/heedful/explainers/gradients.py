@@ -16,25 +16,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution, Written
-from heedful.core.input import Encoded
-from heedful.core.model import Model
+from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.engine.question import Question
 
 
-def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:
-    """Scores of a trace; `reduce` makes (T,) of gradients and embeddings (T, d) in float64."""
-    written = None
-    if trace.written is not None and trace.grad_written is not None and trace.written_embeds is not None:
-        own = reduce(trace.grad_written.double(), trace.written_embeds.double())
-        written = Written(trace.written, own.cpu().numpy())
-    scores = reduce(trace.grad_embeds.double(), trace.embeds.double()).cpu().numpy()
-    return Attribution(trace.x, trace.target, scores, output=trace.output, notes=trace.notes, written=written)
+def _answer(q: Question, trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:
+    """Scores of the trace; `reduce` makes (T,) of gradients and embeddings (T, d) in float64."""
+    scores = reduce(trace.grad_embeds.double(), trace.embeds.double())
+    if trace.grad_written is not None and trace.written_embeds is not None:
+        behind = reduce(trace.grad_written.double(), trace.written_embeds.double())
+        scores = torch.cat([scores, behind])
+    return q.answer(scores.cpu().numpy(), over=q.x.atom, output=trace.output, notes=trace.notes)
 
 
 @explainer(
@@ -43,14 +41,14 @@ def _attribution(trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> At
     cite="Simonyan et al. 2014",
     properties=("gradient-mean", "unused", "symmetric"),
 )
-def grad_avg(model: Model, x: Encoded, target: Target) -> Attribution:
+def grad_avg(q: Question) -> Attribution:
     """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel.
 
     Limitations: Coordinates of opposite sign cancel: a word that matters much may score zero. The mean over
     coordinates has no meaning that survives a rotation of the embeddings.
     """
-    trace = model.trace(x, target)
-    found = _attribution(trace, lambda grads, _: grads.mean(-1))
+    trace = q.trace()
+    found = _answer(q, trace, lambda grads, _: grads.mean(-1))
     note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
     if found.written is not None and _only_rounding(trace.grad_written, found.written.scores):
         found = replace(found, written=replace(found.written, scores=0 * found.written.scores))
@@ -72,14 +70,13 @@ def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
     signed=False,
     properties=("gradient-l1", "unused", "symmetric"),
 )
-def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
+def grad_l1(q: Question) -> Attribution:
     """L1 norm of the gradient: how strongly the output reacts to this token, in no direction.
 
     Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
-    trace = model.trace(x, target)
-    return _attribution(trace, lambda grads, _: grads.norm(p=1, dim=-1))
+    return _answer(q, q.trace(), lambda grads, _: grads.norm(p=1, dim=-1))
 
 
 @explainer(
@@ -89,14 +86,13 @@ def grad_l1(model: Model, x: Encoded, target: Target) -> Attribution:
     signed=False,
     properties=("gradient-l2", "unused", "symmetric"),
 )
-def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
+def grad_l2(q: Question) -> Attribution:
     """L2 norm of the gradient: how strongly the output reacts to this token, in no direction.
 
     Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
     embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
     """
-    trace = model.trace(x, target)
-    return _attribution(trace, lambda grads, _: grads.norm(p=2, dim=-1))
+    return _answer(q, q.trace(), lambda grads, _: grads.norm(p=2, dim=-1))
 
 
 @explainer(
@@ -105,11 +101,10 @@ def grad_l2(model: Model, x: Encoded, target: Target) -> Attribution:
     cite="Shrikumar et al. 2016",
     properties=("linear", "gradient-x-input", "unused", "symmetric"),
 )
-def grad_x_input(model: Model, x: Encoded, target: Target) -> Attribution:
+def grad_x_input(q: Question) -> Attribution:
     """Gradient times embedding: the first-order effect of scaling this token's embedding to zero.
 
     Limitations: It is a straight line drawn at one point: words that work only together, and saturated
     outputs, are misjudged. An embedding of zero is no neutral word.
     """
-    trace = model.trace(x, target)
-    return _attribution(trace, lambda grads, embeds: (grads * embeds).sum(-1))
+    return _answer(q, q.trace(), lambda grads, embeds: (grads * embeds).sum(-1))

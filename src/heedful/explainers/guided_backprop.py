@@ -12,11 +12,8 @@ Cost: one forward + backward. Needs: gradients and ReLUs. Springenberg et al. 20
 from __future__ import annotations
 
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
-from heedful.explainers.integrated_gradients import embeds_read
+from heedful.engine.question import Question
 from heedful.models.guided_relu import GuidedRelu
 
 
@@ -26,14 +23,14 @@ from heedful.models.guided_relu import GuidedRelu
     cite="Springenberg et al. 2015",
     properties=("unused", "symmetric"),
 )
-def guided_backprop(model: Model, x: Encoded, target: Target) -> Attribution:
+def guided_backprop(q: Question) -> Attribution:
     """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
 
     Limitations: It restores edges of the input and hardly depends on the weights of the last layers:
     explanations of random networks look alike.
     """
-    read = embeds_read(model, x, target)  # (T + W, d)
+    read = q.embeds()  # (T + W, d)
     with GuidedRelu():
-        values, grads = model.gradients(x, target, read[None])
+        values, grads = q.gradients(read[None])
     scores = (grads[0].double() * read.double()).sum(-1).cpu().numpy()
-    return Attribution.over(x, model.written(target), target, scores, output=float(values[0]))
+    return q.answer(scores, over=q.x.atom, output=float(values[0]))

@@ -31,10 +31,10 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import NEVER
 from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
+from heedful.engine.question import Question
 from heedful.stats.mask_sampling import student
 
 BASELINES = ("mask", "pad", "zero", "mean")
@@ -52,36 +52,26 @@ Panel = tuple[float, float]
     rows=lambda x, target, p: (2 * PANELS + 1, max(2 * PANELS + 1, p["most"])),
 )
 def integrated_gradients(
-    model: Model,
-    x: Encoded,
-    target: Target,
-    *,
-    baseline: str | None = None,
-    tolerance: float = 1e-3,
-    most: int = 512,
+    q: Question, *, baseline: str | None = None, tolerance: float = 1e-3, most: int = 512
 ) -> Attribution:
     """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
 
     Limitations: The answer belongs to its baseline, and the path runs through embeddings that are no words.
     Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
     """
-    baseline = baseline or default_baseline(model)
-    text = embeds_read(model, x, target)  # (T + W, d)
-    base = baseline_embeds(model, x, target, baseline)
+    baseline = baseline or default_baseline(q.model)
+    text, base = q.embeds(), baseline_embeds(q, baseline)  # (T + W, d)
 
     def look(shares: list[float]) -> tuple[Floats, Floats]:
         steps = torch.tensor(shares, dtype=text.dtype, device=text.device)[:, None, None]
-        values, grads = model.gradients(x, target, base + steps * (text - base))  # (n,), (n, T + W, d)
+        values, grads = q.gradients(base + steps * (text - base))  # (n,), (n, T + W, d)
         return values.cpu().numpy(), ((text - base).double() * grads.double()).sum(-1).cpu().numpy()
 
-    budget: int | None = getattr(model, "budget", None)
     path = Path(look)
-    scores, gap = path.integrated(tolerance, most if budget is None else min(most, budget))
-    return Attribution.over(
-        x,
-        model.written(target),
-        target,
+    scores, gap = path.integrated(tolerance, most if q.left is None else min(most, q.left))
+    return q.answer(
         scores,
+        over=q.x.atom,
         params={"baseline": baseline},
         output=path.values[1.0],
         base=path.values[0.0],
@@ -142,37 +132,27 @@ def default_baseline(model: Model) -> str:
     return "mask" if "mask" in model.operators else "mean"
 
 
-def embeds_read(model: Model, x: Encoded, target: Target) -> Float[Tensor, "N d"]:
-    """(T + W, d) embeddings of the text and of what was written after it."""
-    text = model.lookup(x, target)
-    return text if model.written(target) is None else torch.cat([text, model.lookup_written(target)])
-
-
-def baseline_embeds(model: Model, x: Encoded, target: Target, baseline: str) -> Float[Tensor, "N d"]:
-    """The same with every token replaced, special ones left: the point the path starts from."""
+def baseline_embeds(q: Question, baseline: str) -> Float[Tensor, "N d"]:
+    """(T + W, d) with every token replaced, special ones left: the point the path starts from."""
     if baseline not in BASELINES:
         raise HeedfulError(f"unknown baseline {baseline!r}", fix=f"Use one of: {', '.join(BASELINES)}")
-    written = model.written(target)
-    content = [t for t, special in enumerate(x.special) if not special]
-    behind = [] if written is None else [t for t, special in enumerate(written.special) if not special]
-    if baseline == "zero":
-        embeds = embeds_read(model, x, target).clone()
-        embeds[content + [len(x) + t for t in behind]] = 0
-        return embeds
-    text = model.lookup(x, target, replaced=content, by=baseline)
-    return text if written is None else torch.cat([text, model.lookup_written(target, behind, baseline)])
+    if baseline != "zero":
+        return q.embeds_without(baseline)
+    embeds = q.embeds().clone()
+    owner = [part.units(part.atom).owner for part in (q.x, q.written) if part is not None]
+    embeds[torch.from_numpy(np.concatenate(owner) != NEVER)] = 0
+    return embeds
 
 
 @explainer(
     "smoothgrad",
     needs={"gradients"},
+    takes=("seed",),
     cite="Smilkov et al. 2017",
     properties=("linear", "unused", "symmetric"),
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
-def smoothgrad(
-    model: Model, x: Encoded, target: Target, *, samples: int = 16, noise: float = 0.1, seed: int = 0
-) -> Attribution:
+def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1) -> Attribution:
     """Gradient times embedding, the gradient averaged over noisy copies of the text.
 
     Limitations: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
@@ -182,12 +162,11 @@ def smoothgrad(
         raise HeedfulError(
             "smoothgrad needs at least 4 samples", "its standard errors come from pairs of them"
         )
-    text = embeds_read(model, x, target)  # (T + W, d)
+    text = q.embeds()  # (T + W, d)
     scale = noise * float(text.max() - text.min())  # as the paper: a share of the range of the input
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(q.seed)
     half = torch.randn(samples // 2, *text.shape, generator=draw).to(text) * scale
-    _, grads = model.gradients(x, target, torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
+    _, grads = q.gradients(torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
     each = (grads.double() * text.double()).sum(-1).reshape(2, -1, len(text)).mean(0)  # (pairs, T + W)
     error = each.std(0) / len(each) ** 0.5 * float(student(float(len(each) - 1)))
-    written, scores = model.written(target), each.mean(0).cpu().numpy()
-    return Attribution.over(x, written, target, scores, error.cpu().numpy())
+    return q.answer(each.mean(0).cpu().numpy(), error.cpu().numpy(), over=q.x.atom)

@@ -11,7 +11,7 @@ run once; pairs by the kernel's own weights, most of them with one or two words 
 error variance. The sum is exact in any case. Rows double until the relative standard error |stderr| /
 |scores| is at most `precision`, or `samples` rows are run. A note says "interval not reliable" where the
 residuals do not bear one (heedful.stats.interval_reliability).
-Cost: 2^d rows, or as many as it takes. Needs: rows.
+Cost: 2^d rows, or as many as it takes. Needs: values.
 
 `shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
 
@@ -23,11 +23,8 @@ from __future__ import annotations
 import numpy as np
 
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer, sampled, sampled_over
-from heedful.core.target import Target
-from heedful.modalities.operators import read, removable, unit_to_token_scores
+from heedful.engine.question import Question
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.lime_limit import Floats, Masks
 from heedful.stats.mask_sampling import Estimate
@@ -37,7 +34,8 @@ ROWS = 256
 
 @explainer(
     "kernel-shap",
-    needs={"rows"},
+    needs={"values"},
+    takes=("unit", "operator", "seed"),
     cite="Lundberg & Lee 2017; Covert & Lee 2021",
     properties=("linear", "complete", "unused", "symmetric"),
     rows=lambda x, target, p: sampled_over(
@@ -45,43 +43,27 @@ ROWS = 256
     ),
 )
 def kernel_shap(
-    model: Model,
-    x: Encoded,
-    target: Target,
-    *,
-    exact: int = 10,
-    samples: int | None = None,
-    precision: float = 0.1,
-    operator: str | None = None,
-    unit: str = "word",
-    seed: int = 0,
+    q: Question, *, exact: int = 10, samples: int | None = None, precision: float = 0.1
 ) -> Attribution:
     """Shapley values: each word's share of the difference between the text and the empty text.
 
     Limitations: Removing words makes texts the model has not seen, and the values average over all of them.
     Redundant words share the credit, so each of two decisive words looks half as important.
     """
-    written, operator = model.written(target), operator or model.operators[0]
-    groups = removable(x, written, unit)
-    d = len(groups)
+    d = len(q.units)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples
     if d <= exact:
         rows, precision = 2**d, 0.0
-    rows = mask_sampling.rows_allowed(model, rows, d, "kernel-shap")
-
-    def ask(keep: Masks) -> Floats:
-        return model.rows(x, target, keep, operator, unit)
-
-    everything, nothing = ask(np.repeat([[True], [False]], d, axis=1)).tolist()
-    pairs = mask_sampling.pairs_for(model, d, rows, lime_limit.PUBLISHED, seed) if d > 1 else None
-    found, notes = _solve(ask, pairs, (everything, nothing), rows, precision, d)
-    return Attribution.over(
-        x,
-        written,
-        target,
-        unit_to_token_scores(found.values, groups, read(x, written)),
-        unit_to_token_scores(found.stderr, groups, read(x, written)),
-        params={"operator": operator, "samples": rows},
+    rows = mask_sampling.rows_allowed(q.left, rows, d, "kernel-shap")
+    everything, nothing = q.values(np.repeat([[True], [False]], d, axis=1)).tolist()
+    pairs = None
+    if d > 1:
+        pairs = mask_sampling.pairs_for(d, rows, lime_limit.PUBLISHED, q.seed, q.planned)
+    shares, notes = _solve(q.values, pairs, (everything, nothing), rows, precision, d)
+    return q.answer(
+        shares.values,
+        shares.stderr,
+        params={"samples": rows},
         output=everything,
         base=nothing,
         notes=notes,

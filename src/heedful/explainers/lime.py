@@ -14,7 +14,7 @@ regression adjustment (heedful.stats.control_variates). It doubles its rows unti
 Words that were already written after the text are removed, and scored, like those of the text.
 A note says "interval not reliable" where the residuals do not bear one (heedful.stats.interval_reliability).
 With bag=True a word is removed wherever it stands, and its score is shared by its places.
-Cost: rows, as many as it takes. Needs: rows.
+Cost: rows, as many as it takes. Needs: values.
 
 Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021 (the limit).
 """
@@ -27,11 +27,9 @@ import numpy as np
 
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
+from heedful.core.input import NEVER, Units
 from heedful.core.registry import explainer, sampled, sampled_over
-from heedful.core.target import Target
-from heedful.modalities.operators import read, removable, unit_to_token_scores
+from heedful.engine.question import Question
 from heedful.stats import control_variates, lime_limit, mask_sampling
 from heedful.stats.lime_limit import Floats, Masks
 from heedful.stats.mask_sampling import Estimate
@@ -41,7 +39,8 @@ ROWS = {"adjusted": 256, "published": 5000}
 
 @explainer(
     "lime",
-    needs={"rows"},
+    needs={"values"},
+    takes=("unit", "operator", "seed"),
     cite="Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021",
     properties=("linear", "symmetric"),
     rows=lambda x, target, p: sampled_over(
@@ -49,9 +48,7 @@ ROWS = {"adjusted": 256, "published": 5000}
     ),
 )
 def lime(
-    model: Model,
-    x: Encoded,
-    target: Target,
+    q: Question,
     *,
     variant: str = "adjusted",
     samples: int | None = None,
@@ -59,9 +56,6 @@ def lime(
     bandwidth: float = lime_limit.PUBLISHED,
     features: int = 10,
     bag: bool = False,
-    operator: str | None = None,
-    unit: str = "word",
-    seed: int = 0,
 ) -> Attribution:
     """How much each word adds, in the linear model nearest to this one around the text.
 
@@ -71,59 +65,49 @@ def lime(
     """
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")
-    operator = operator or model.operators[0]
-    written = model.written(target)
-    places = _places(x, written, unit, bag)
+    places = _places(q) if bag else [[unit] for unit in range(len(q.units))]
     d = len(places)
     rows = samples if samples is not None else max(ROWS[variant], 9 * d // 4)
-    rows = mask_sampling.rows_allowed(model, rows, d, "lime")
-    ask = partial(_ask, model, x, target, operator, unit, places)
+    rows = mask_sampling.rows_allowed(q.left, rows, d, "lime")
+    ask = partial(_ask, q, places)
     if variant == "published":
-        values, stderr, output, notes = _published(ask, d, rows, bandwidth, features, seed)
+        values, stderr, output, notes = _published(ask, d, rows, bandwidth, features, q.seed)
     else:
-        pairs = mask_sampling.pairs_for(model, d, rows, bandwidth, seed) if d > 1 else None
+        pairs = mask_sampling.pairs_for(d, rows, bandwidth, q.seed, q.planned) if d > 1 else None
         values, stderr, output, notes = _adjusted(ask, pairs, d, rows, precision, bandwidth)
-    units = removable(x, written, unit)
-    groups = [[t for u in places_of for t in units[u]] for places_of in places]
-    return Attribution.over(
-        x,
-        written,
-        target,
-        unit_to_token_scores(values, groups, read(x, written)),
-        unit_to_token_scores(stderr, groups, read(x, written)),
-        params={"operator": operator, "samples": rows},
+    together = _merged(q.units, places) if bag else q.units
+    return q.answer(
+        together.spread(values),
+        together.spread(stderr),
+        over=q.x.atom,
+        params={"samples": rows},
         output=output,
         notes=notes,
     )
 
 
-def _places(x: Encoded, written: Encoded | None, unit: str, bag: bool) -> list[list[int]]:
-    """The units that go together: each alone, or (bag) all that read alike, in order of first appearance. A
-    word of the text and one that was written never go together."""
-    if not bag:
-        return [[u] for u in range(len(removable(x, written, unit)))]
-    found: dict[tuple[int, str], list[int]] = {}
-    parts = [(0, x), *([] if written is None else [(1, written)])]
-    every = [(number, part, group) for number, part in parts for group in part.units(unit)]
-    for u, (number, part, group) in enumerate(every):
-        text = part.text[part.offsets[group[0]][0] : part.offsets[group[-1]][1]].strip()
-        found.setdefault((number, text), []).append(u)
-    return list(found.values())
+def _places(q: Question) -> list[list[int]]:
+    """The units that go together because they read alike, in order of first appearance. One of the input and
+    one that was written never go together."""
+    count, same = len(q.x.units(q.unit)), dict[tuple[bool, str], list[int]]()
+    for unit, label in enumerate(q.units.labels):
+        same.setdefault((unit >= count, label.strip()), []).append(unit)
+    return list(same.values())
 
 
-def _ask(
-    model: Model,
-    x: Encoded,
-    target: Target,
-    operator: str,
-    unit: str,
-    places: list[list[int]],
-    keep: Masks,
-) -> Floats:
+def _merged(units: Units, places: list[list[int]]) -> Units:
+    """Units that go together as one."""
+    home = {unit: number for number, together in enumerate(places) for unit in together}
+    owner = np.array([home.get(unit, NEVER) for unit in units.owner.tolist()], dtype=np.intp)
+    labels = tuple(units.labels[together[0]] for together in places)
+    return Units(units.name, labels, tuple(units.regions[together[0]] for together in places), owner)
+
+
+def _ask(q: Question, places: list[list[int]], keep: Masks) -> Floats:
     each = np.empty((len(keep), sum(map(len, places))), dtype=bool)
     for j, units in enumerate(places):
         each[:, units] = keep[:, [j]]
-    return model.rows(x, target, each, operator, unit)
+    return q.values(each)
 
 
 Answer = tuple[Floats, Floats, float, tuple[str, ...]]  # scores, standard errors, f(x), notes

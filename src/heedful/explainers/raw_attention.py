@@ -16,13 +16,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from heedful.core.attribution import Attribution, Written
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.engine.question import Question
 
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:
@@ -49,36 +47,37 @@ def _read(trace: Trace, layers: tuple[Tensor, ...], layer: int) -> Tensor:
     return torch.einsum("q,hqs->hs", weights[read].to(maps), maps).double().cpu()
 
 
-def _attribution(trace: Trace, layer: int, over_heads: Callable[[Tensor], Tensor]) -> Attribution:
-    written = None
-    if trace.written is not None:
-        own = over_heads(written_rows(trace, layer)).numpy()
-        written = Written(trace.written, own, same_scale=not trace.cross)
-    scores = over_heads(answer_rows(trace, layer)).numpy()
-    return Attribution(trace.x, trace.target, scores, output=trace.output, notes=trace.notes, written=written)
+def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> Attribution:
+    trace = q.trace()
+    rows = torch.cat([answer_rows(trace, layer), written_rows(trace, layer)], 1)  # (H, T + W)
+    return q.answer(
+        over_heads(rows).numpy(),
+        over=q.x.atom,
+        same_scale=not trace.cross,
+        output=trace.output,
+        notes=trace.notes,
+    )
 
 
 @explainer(
     "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
-def attention_avg(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, averaged over the heads of one layer.
 
     Limitations: A head may look at a token and use nothing of it, and what it uses may come from other
     tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
     """
-    trace = model.trace(x, target)
-    return _attribution(trace, layer, lambda rows: rows.mean(0))
+    return _answer(q, layer, lambda rows: rows.mean(0))
 
 
 @explainer(
     "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
-def attention_max(model: Model, x: Encoded, target: Target, *, layer: int = -1) -> Attribution:
+def attention_max(q: Question, *, layer: int = -1) -> Attribution:
     """Attention from where the answer is read, the largest over the heads of one layer.
 
     Limitations: One head that looks at punctuation in every text wins every text. A large weight on a token
     with a small value vector does nothing.
     """
-    trace = model.trace(x, target)
-    return _attribution(trace, layer, lambda rows: rows.amax(0))
+    return _answer(q, layer, lambda rows: rows.amax(0))

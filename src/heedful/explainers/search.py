@@ -8,7 +8,7 @@ with sum_k f(j_1..j_k alone) - f(nothing).
 
 Scores are ranks, (d - k) / d for the unit moved k-th: only the order means something.
 Cost: at most beam * d rows a step, or beam * `shortlist` (the units that did most alone), `depth` steps; sets
-met twice are run once. Units left after `depth` steps follow by what they did alone. Needs: rows.
+met twice are run once. Units left after `depth` steps follow by what they did alone. Needs: values.
 Zhou & Shah 2022 (the solvability of interpretability metrics).
 """
 
@@ -21,11 +21,8 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model
 from heedful.core.registry import explainer
-from heedful.core.target import Target
-from heedful.modalities.operators import unit_to_token_scores
+from heedful.engine.question import Question
 from heedful.stats.rounding import merged, rounding_step
 
 
@@ -48,23 +45,15 @@ def _rows(d: int, beam: int, depth: int, shortlist: int) -> tuple[int, int]:
 
 @explainer(
     "search",
-    needs={"rows"},
+    needs={"values"},
+    takes=("unit", "operator"),
     cite="Zhou & Shah 2022",
     signed=False,
     expensive=True,
     rows=lambda x, target, p: _rows(len(x.units(p["unit"])), p["beam"], p["depth"], p["shortlist"]),
 )
 def search(
-    model: Model,
-    x: Encoded,
-    target: Target,
-    *,
-    operator: str | None = None,
-    unit: str = "word",
-    beam: int = 3,
-    depth: int = 16,
-    shortlist: int = 64,
-    goal: str = "deletion",
+    q: Question, *, beam: int = 3, depth: int = 16, shortlist: int = 64, goal: str = "deletion"
 ) -> Attribution:
     """The best deletion order a beam search finds: the ceiling for deletion metrics.
 
@@ -75,34 +64,30 @@ def search(
         raise HeedfulError("beam, depth and shortlist must be at least 1")
     if goal not in GOALS:
         raise HeedfulError(f"unknown goal {goal!r}", fix=f"Use one of: {', '.join(GOALS)}")
-    groups = x.units(unit)
-    operator, deleting = operator or model.operators[0], goal == "deletion"
-    edges = np.repeat([[True], [False]], len(groups), axis=1)
-    whole, nothing = model.rows(x, target, edges if not deleting else edges[:1], operator, unit)[[0, -1]]
+    count, deleting = len(q.x.units(q.unit)), goal == "deletion"
+    edges = np.repeat([[True], [False]], count, axis=1)
+    whole, nothing = q.values(edges if not deleting else edges[:1])[[0, -1]]
     orders = [Order()]
-    singles = np.zeros(len(groups))
-    near = list(range(len(groups)))
-    for step in range(min(depth, len(groups))):
-        grown = _grow(orders, near, shortlist if step else len(groups))
-        keep = _masks(grown, len(groups))
-        values = model.rows(x, target, keep if deleting else ~keep, operator, unit)
+    singles = np.zeros(count)
+    near = list(range(count))
+    for step in range(min(depth, count)):
+        grown = _grow(orders, near, shortlist if step else count)
+        keep = _masks(grown, count)
+        values = q.values(keep if deleting else ~keep)
         moved = whole - values if deleting else values - nothing
-        least = rounding_step(model, values)
+        least = rounding_step(q.model, values)
         if step == 0:
             singles = merged(moved, least)  # grown in unit order
             near = np.argsort(-singles, kind="stable").tolist()
         orders = _best(grown, moved, beam, (step + 1) * least)
     order = _completed(orders[0].removed, singles)
-    ranks = np.empty(len(groups))
-    ranks[order] = (len(groups) - np.arange(len(groups))) / len(groups)
+    ranks = np.empty(count)
+    ranks[order] = (count - np.arange(count)) / count
     mean = orders[0].area / max(len(orders[0].removed), 1)  # special tokens alone: nothing to remove
     done = ("drop", "removals") if deleting else ("rise", "insertions")
     note = f"scores are ranks; mean {done[0]} over the first {len(orders[0].removed)} {done[1]}: {mean:.3g}"
-    return Attribution(
-        x,
-        target,
-        unit_to_token_scores(ranks, groups, len(x)),
-        params={"operator": operator},
+    return q.answer(
+        ranks,
         output=float(whole),
         notes=(note, f"fitted to {goal}: do not judge it by a metric of {goal}"),
     )

@@ -23,14 +23,16 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.model import Loadable
 from heedful.core.result import Result, reports
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
+from heedful.modalities.text import TextInput
 
 if TYPE_CHECKING:
     from heedful.heads.kinds import HeadKind
+    from heedful.models.adapter import TokenModel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +41,7 @@ class Atlas(Result):
 
     kind: ClassVar[str] = "atlas"
 
-    x: Encoded
+    x: TextInput
     stacks: tuple[Maps, ...]  # "self" first; encoder-decoders: "self", "decoder", "cross"
     model: Mapping[str, Any]  # name, kind, prediction, attention implementation
     target: Target | None = None  # whose gradients `Maps.grads` are; None where none were taken
@@ -203,7 +205,7 @@ class Atlas(Result):
 
 
 def attention(
-    model: Any,
+    model: Loadable,
     text: Any,
     target: Any = None,
     *,
@@ -237,12 +239,12 @@ def attention(
     return Atlas(found.x, found.stacks, facts, found.target, found.readout, notes=notes)
 
 
-def encoded(model: Any, text: Any, long: str) -> Encoded:
+def encoded(model: TokenModel, text: Any, long: str) -> TextInput:
     """The text as the model reads it; of one that is too long, without the advice to read it in windows."""
-    from heedful.modalities.text import TooLong
+    from heedful.modalities.encode import TooLong
 
     try:
-        x: Encoded = model.encode(text, long)
+        x: TextInput = model.encode(text, long)
     except TooLong as error:
         fix = "Shorten it, or say long='truncate' (--long truncate)"
         raise HeedfulError(error.what, error.why, fix) from None

@@ -17,21 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.core import text_spans
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import missing
+from heedful.core.model import Model
 from heedful.core.target import Target
 from heedful.heads.maps import MapAxis, Maps, Weights
 from heedful.heads.word_maps import reachable
+from heedful.modalities.text import TextInput
 from heedful.models import targets
-from heedful.models.adapter import GENERATORS
-from heedful.models.written_text import extended
+from heedful.models.adapter import GENERATORS, TokenModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,16 +44,16 @@ ENOUGH = 1e-3  # how far a row may be from a sum of one before the reader is tol
 class Captured:
     """What one pass showed."""
 
-    x: Encoded  # with what was written behind it, for a causal model
+    x: TextInput  # with what was written behind it, for a causal model
     stacks: tuple[Maps, ...]
     target: Target | None
     readout: tuple[float, ...]
     notes: tuple[str, ...]
 
 
-def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) -> Captured:
+def captured(model: Model, x: TextInput, spec: Any, answer: Any, gradients: bool) -> Captured:
     """Maps of the whole text; see `heedful.attention`."""
-    if not hasattr(model, "attention_only"):
+    if not isinstance(model, TokenModel):
         raise _shows_none(model, "it is a function of texts, not a transformer")
     wish = _wish(model, x, spec, answer)
     needed = gradients and model.kind != "encoder"
@@ -69,7 +66,8 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
         )
     found: Any = None
     notes: tuple[str, ...] = ()
-    if gradients and not (why := missing(model, ["attentions"])):
+    if gradients and not (why := model.lacks(["attentions"])):
+        assert target is not None  # an encoder without one lacks the maps' gradients
         found = model.trace(x, target)
     elif gradients:
         notes = (f"no gradients: {why}",)
@@ -78,7 +76,7 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
     if not seen.attentions and not seen.cross:
         raise _shows_none(model, "no attention weights come back from it")
     written = target.written if target is not None else ()
-    whole = extended(model.tokenizer, x, written) if written and model.kind == "causal-lm" else x
+    whole = model.extended(x, written) if written and model.kind == "causal-lm" else x
     stacks, hidden = _masked(model, x, target, _stacks(model, whole, written, seen, found))
     return Captured(
         x=whole,
@@ -89,7 +87,7 @@ def captured(model: Any, x: Encoded, spec: Any, answer: Any, gradients: bool) ->
     )
 
 
-def _shows_none(model: Any, why: str) -> HeedfulError:
+def _shows_none(model: Model, why: str) -> HeedfulError:
     return HeedfulError(
         f"{model.name} shows no attention",
         why,
@@ -97,11 +95,11 @@ def _shows_none(model: Any, why: str) -> HeedfulError:
     )
 
 
-def _writes_apart(model: Any) -> bool:
+def _writes_apart(model: TokenModel) -> bool:
     return bool(model.kind == "encoder-decoder")
 
 
-def _wish(model: Any, x: Encoded, spec: Any, answer: Any) -> Any:
+def _wish(model: TokenModel, x: TextInput, spec: Any, answer: Any) -> Any:
     """The target spec that makes the model read `answer` as what it wrote."""
     if model.kind == "encoder":
         if spec is not None:
@@ -118,21 +116,23 @@ def _wish(model: Any, x: Encoded, spec: Any, answer: Any) -> Any:
     return {**asked, "given": ids} if asked else {"sequence": ids}
 
 
-def answer_ids(model: Any, answer: Any) -> list[int]:
+def answer_ids(model: TokenModel, answer: Any) -> list[int]:
     """Tokens of a forced answer; an encoder-decoder's ends with its end token, so that every word is read."""
     if not isinstance(answer, str):
         return [int(token) for token in answer]
-    ids = list(model.tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])
+    ids = model.token_ids(answer)
     if not ids:
         raise HeedfulError("the answer is empty", fix="Give at least one word, or leave it out")
-    end = model.backend.special_id("eos") if _writes_apart(model) else None
+    end = model.special_id("eos") if _writes_apart(model) else None
     return ids if end is None or ids[-1] == end else [*ids, end]
 
 
 # --- maps -----------------------------------------------------------------------------------------------
 
 
-def _stacks(model: Any, x: Encoded, written: Sequence[int], seen: Any, found: Any) -> tuple[Maps, ...]:
+def _stacks(
+    model: TokenModel, x: TextInput, written: Sequence[int], seen: Any, found: Any
+) -> tuple[Maps, ...]:
     """Every stack the pass showed, "self" first."""
     text = text_side(x)
     if not seen.cross:
@@ -170,12 +170,12 @@ def is_causal(weights: Weights) -> bool:
 
 
 def _masked(
-    model: Any, x: Encoded, target: Target | None, stacks: tuple[Maps, ...]
+    model: TokenModel, x: TextInput, target: Target | None, stacks: tuple[Maps, ...]
 ) -> tuple[tuple[Maps, ...], tuple[str, ...]]:
     """Stacks with their masks, where zeros say that there are some, and a note where these cannot be read."""
     if not any((reachable(maps) & ~maps.weights.any(1)).any() for maps in stacks):
         return stacks, ()
-    if missing(model, ["edits"]):
+    if model.lacks(["edits"]):
         return stacks, (
             "some weights are exactly 0 in all heads; this model does not show its masks, so uniform heads "
             "and scores count these keys as if they could be looked at",
@@ -197,7 +197,7 @@ def _with_mask(maps: Maps, masks: Mapping[tuple[str, int], Any]) -> Maps:
     return maps if (allowed == reachable(maps)).all() else replace(maps, allowed=allowed)
 
 
-def _array(maps: Sequence[Tensor], model: Any) -> Weights:
+def _array(maps: Sequence[Tensor], model: TokenModel) -> Weights:
     """(L, H, Q, K) float32 from one tensor a layer."""
     layers = [_numpy(layer) for layer in maps]
     if len({layer.shape for layer in layers}) > 1:
@@ -228,7 +228,7 @@ def _longer(readout: tuple[float, ...], seen: Any) -> tuple[float, ...]:
 # --- edges ----------------------------------------------------------------------------------------------
 
 
-def text_side(x: Encoded) -> MapAxis:
+def text_side(x: TextInput) -> MapAxis:
     """The tokens of a text; a piece that continues a word is shown as ##piece, whatever the tokenizer."""
     labels, before = [], -1
     for token, span, special, word in zip(x.tokens, x.offsets, x.special, x.words, strict=True):
@@ -246,52 +246,19 @@ def _pooling(queries: int) -> MapAxis:
     return MapAxis(names, (False,) * queries, (-1,) * queries, (-1,) * queries)
 
 
-def _answer_side(model: Any, x: Encoded, written: Sequence[int], length: int) -> MapAxis:
+def _answer_side(model: TokenModel, x: TextInput, written: Sequence[int], length: int) -> MapAxis:
     """What a decoder reads: its start token, then what was written; a classifier's reads the text again."""
-    start = model.backend.special_id("decoder_start")
+    start = model.special_id("decoder_start")
     ids = [start or 0, *(written if model.kind == "encoder-decoder" else x.ids[:-1])]
     if len(ids) != length:
         return _pooling(length)
-    return text_side(written_text(model.tokenizer, ids))
+    return text_side(model.decoder_text(ids))
 
 
-def written_text(tokenizer: Any, ids: Sequence[int]) -> Encoded:
-    """Tokens a decoder reads as a text of their own, with words; the first, its start, is special."""
-    controls = set(tokenizer.all_special_ids)
-    special = tuple(k == 0 or token in controls for k, token in enumerate(ids))
-    before, ends = str(tokenizer.decode(ids[:1])), [0]
-    for k in range(2, len(ids) + 1):
-        tail = str(tokenizer.decode(ids[:k]))[len(before) :]
-        ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
-    text = str(tokenizer.decode(ids))[len(before) :]
-    spans = (
-        (0, 0),
-        *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),
-    )
-    words, word_spans = text_spans.align_words(text, spans, special)
-    return Encoded(
-        text=text,
-        ids=tuple(ids),
-        tokens=tuple(_name(tokenizer, token) for token in ids),
-        offsets=spans,
-        special=special,
-        words=tuple(words),
-        word_spans=tuple(word_spans),
-        segments=tuple(-1 if flag else 0 for flag in special),
-    )
-
-
-def _name(tokenizer: Any, token: int) -> str:
-    """Models may have more embeddings than their tokenizer has tokens, and write one of those."""
-    return str(tokenizer.convert_ids_to_tokens([token])[0] or f"<{token}>")
-
-
-def written(model: Any, x: Encoded, answer: Any = None) -> Any:
+def written(model: TokenModel, x: TextInput, answer: Any = None) -> Any:
     """What an encoder-decoder is made to write, as a target; None for models that write nothing apart."""
     if model.kind != "encoder-decoder":
         return None
-    from heedful.heads.capture import answer_ids
-
     ids = model.answer(x) if answer is None else answer_ids(model, answer)
     if not ids:
         raise HeedfulError("the model writes nothing for it")

@@ -3,7 +3,7 @@
     read      JSON lines: `text`, `label`, and `rationale` (or `spans`)
     spans_of  what people marked -> spans of characters: one 0 or 1 per word, or [start, end] characters
     passages  a text too long to read or to explain, in pieces of whole sentences, the marks moved along
-    by_unit   spans of characters -> one bool per word, token or sentence of an Encoded
+    by_unit   spans of characters -> one bool per word, token or sentence of an TextInput
     marks_of  both: what people marked -> one bool per unit
 
 Marks are kept as spans of characters: datasets split words in one way, models in another. Marks with nothing
@@ -30,8 +30,9 @@ import numpy as np
 
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.text_spans import split_sentences, split_words
+from heedful.core.input import Input
+from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.text_spans import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
 PASSAGE = 100  # words: what a person marks is about a sentence or two, and methods that remove stay quick
@@ -70,8 +71,9 @@ def _marked(row: dict[str, Any]) -> Marked:
     return Marked(text, spans_of(text, marks), str(row.get("label", "")), str(row.get("id", "")))
 
 
-def marks_of(rationale: Any, x: Encoded, unit: str = "word") -> tuple[bool, ...]:
+def marks_of(rationale: Any, x: Input, unit: str = "word") -> tuple[bool, ...]:
     """What people marked, as one bool per unit."""
+    x = text_of(x)
     cut = any(note.startswith("truncated") for note in x.notes)
     extents = [(min(x.offsets[t][0] for t in ps), max(x.offsets[t][1] for t in ps)) for ps in x.units(unit)]
     return by_unit(x, spans_of(x.text, rationale, () if cut else extents), unit)
@@ -127,7 +129,7 @@ def joined(text: str, spans: Sequence[Sequence[int]]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def by_unit(x: Encoded, spans: Sequence[Span], unit: str = "word") -> tuple[bool, ...]:
+def by_unit(x: TextInput, spans: Sequence[Span], unit: str = "word") -> tuple[bool, ...]:
     """One bool per unit, in the order of x.units(unit): whether any of its visible characters is marked."""
     marked = {i for start, end in spans for i in range(start, end) if not x.text[i].isspace()}
     return tuple(

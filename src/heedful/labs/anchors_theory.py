@@ -27,7 +27,7 @@ import numpy as np
 from scipy import stats
 
 import heedful
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
@@ -66,7 +66,7 @@ def anchors_theory(run: LabRun) -> None:
     train = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))]
     bag = fit_tfidf(train[:2000] if run.fast else train)
     zoo: Any = heedful.load("zoo:one-layer")
-    single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo.tokenizer)
+    single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo)
     cases = {
         "linear": chosen(texts, lambda text: bag_case(bag, text), count),
         "one head": chosen(texts, lambda text: head_case(single, text), count),
@@ -88,7 +88,7 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
         run.progress(number, len(cases), "signs")
         keep = rng.random((200, len(case.rule.weights))) < 0.5
         margin = replace(case.target, contrast=1 - case.target.index)
-        said = case.model.rows(case.x, margin, keep, case.operator, "word")
+        said = case.model.values(case.x, margin, keep, case.operator, "word")
         wrong.append(float(np.mean((said > 0) != (case.rule(keep) > 0))))
         answer = zoo.target(case.x)
         whole = replace(answer, contrast=1 - answer.index)
@@ -278,7 +278,7 @@ class Met:
 def anchor_of(case: AnchorCase, samples: int, seed: int) -> list[int]:
     """Positions of the anchor that the search finds."""
     settings = {"threshold": THRESHOLD, "samples": samples, "operator": case.operator, "seed": seed}
-    found = registry.get("anchors")(case.model, case.x, case.target, **settings)
+    found = run_explainer("anchors", case.model, case.x, case.target, **settings)
     return [u for u, group in enumerate(case.x.units("word")) if found.scores[group].any()]
 
 

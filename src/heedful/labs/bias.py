@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import heedful
 from heedful.heads.roles.bias_templates import Template, read
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias
 from heedful.heads.roles.pronoun_bias import bias as probe
 from heedful.labs.base.registry import LabRun, lab
+from heedful.models.load import load_token_model
 from heedful.reports.charts.forest_scatter import Line, forest
 
 LITTLE = 0.1  # of a share
@@ -55,7 +55,7 @@ def paired_anew(templates: list[Template], seed: int) -> list[Template]:
     cite="Vig et al. 2020; Zhao et al. 2018",
 )
 def bias(run: LabRun) -> None:
-    model, built_in, found = heedful.load("zoo:lm"), read(), []
+    model, built_in, found = load_token_model("zoo:lm"), read(), []
     rounds = 1 if run.fast else ROUNDS
     for i in range(rounds):
         found.append(probe(model, paired_anew(built_in, 100 * run.seed + i), seed=run.seed))

@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-import heedful
 from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.toy_lm import Writer, prompts
+from heedful.models.load import load_token_model
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
 from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
@@ -69,7 +69,7 @@ THEIRS: dict[str, Any] = {
     cite="Holtzman et al. 2020; Fan, Lewis & Dauphin 2018",
 )
 def decoding(run: LabRun) -> None:
-    model = heedful.load("zoo:lm")
+    model = load_token_model("zoo:lm")
     theirs: Any = model.module
     writer = Writer(model, GPT2.from_transformers(theirs))
     rng = np.random.default_rng(run.seed)

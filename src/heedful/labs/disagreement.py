@@ -20,7 +20,6 @@ right).
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ import heedful
 from heedful.comparisons import agreement
 from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
+from heedful.core.model import Model
 from heedful.core.phrases import listed
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
@@ -170,7 +170,7 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     )
 
 
-def skill(model: Any, told: Comparison, seed: int) -> Floats:
+def skill(model: Model, told: Comparison, seed: int) -> Floats:
     """(methods,) what each wins over random orders, by deletion; LIME itself removed words by UNK."""
     items = [told[name] for name in SEVEN]
     scores = score_explanations(model, items, [METRIC], ["delete"], seed=seed)

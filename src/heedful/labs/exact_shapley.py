@@ -23,26 +23,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-import heedful
-from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
 from heedful.explainers.kernel_shap import shapley_law
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
+from heedful.modalities.text import TextInput
+from heedful.models.load import load_token_model
 from heedful.nn import OneLayerClassifier
 from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats import enumeration, ratio_game
 from heedful.stats.intervals import UNIT, mean_of
 from heedful.stats.lime_limit import Masks
 from heedful.stats.ratio_game import RatioGame
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 POSITIVE = (0.0, np.inf)  # what an error can be
 SENTENCE = "attention based explanations are popular but questionable"
@@ -68,7 +71,7 @@ BRUTE: dict[str, Callable[[Floats], Floats]] = {
 )
 def exact_shapley(run: LabRun) -> None:
     rng = np.random.default_rng(run.seed)
-    model = in_float64(heedful.load("zoo:one-layer"))
+    model = in_float64(load_token_model("zoo:one-layer"))
     run.say(
         "zoo:one-layer, six heads, in float64; the number explained is the logit of the answer. In place of"
         " an absent word stands the unknown-word token."
@@ -78,19 +81,21 @@ def exact_shapley(run: LabRun) -> None:
     against_sampling(run, model, rng)
 
 
-def in_float64(model: Any) -> Any:
+def in_float64(model: TokenModel) -> TokenModel:
     """The same weights in double precision."""
-    module = OneLayerClassifier(model.module.config).double()
-    module.load_state_dict(model.module.state_dict())
-    return heedful.load(module.eval(), tokenizer=model.tokenizer, labels=model.labels)
+    theirs = model.module
+    assert isinstance(theirs, OneLayerClassifier)
+    module = OneLayerClassifier(theirs.config).double()
+    module.load_state_dict(theirs.state_dict())
+    return load_token_model(module.eval(), tokenizer=model, labels=model.labels)
 
 
-def solved(model: Any, x: Encoded, target: Target, solve: Callable[[RatioGame], Floats]) -> Floats:
+def solved(model: TokenModel, x: TextInput, target: Target, solve: Callable[[RatioGame], Floats]) -> Floats:
     """(d,) the mean over heads of each head's solution."""
     return np.asarray(np.mean([solve(game) for game in games(model, x, target, "word")], axis=0))
 
 
-def of_words(scores: Floats | None, x: Encoded) -> Floats:
+def of_words(scores: Floats | None, x: TextInput) -> Floats:
     """(T,) of tokens -> (d,) of words; a word's standard error is spread over its tokens, too."""
     assert scores is not None
     return np.array([scores[group].sum() for group in x.units("word")])
@@ -112,7 +117,7 @@ def texts(words: range, count: int, rng: np.random.Generator) -> list[str]:
     return found
 
 
-def one_sentence(run: LabRun, model: Any) -> None:
+def one_sentence(run: LabRun, model: TokenModel) -> None:
     x = model.encode(SENTENCE)
     target = model.target(x, "positive")
     names = [x.word_text(word) for word in range(len(x.word_spans))]
@@ -127,7 +132,7 @@ def one_sentence(run: LabRun, model: Any) -> None:
     )
 
 
-def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> None:
+def against_brute_force(run: LabRun, model: TokenModel, rng: np.random.Generator) -> None:
     """Every subset of short texts, run through the model itself."""
     most, count = (8, 4) if run.fast else (12, 12)
     errors: dict[str, list[float]] = {name: [] for name in EXACT}
@@ -137,7 +142,7 @@ def against_brute_force(run: LabRun, model: Any, rng: np.random.Generator) -> No
         run.progress(done, count, "every subset")
         x = model.encode(text)
         target = model.target(x)
-        values = model.rows(x, target, enumeration.every_mask(len(x.units("word"))), "unk")
+        values = model.values(x, target, enumeration.every_mask(len(x.units("word"))), "unk")
         want = {name: solve(values) for name, solve in BRUTE.items()}
         for name, solve in EXACT.items():
             size = np.abs(want[name]).max()
@@ -182,7 +187,7 @@ def published_kernel_shap(
     return np.asarray(np.linalg.lstsq(design, rest, rcond=None)[0] + gap / d)
 
 
-def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
+def against_sampling(run: LabRun, model: TokenModel, rng: np.random.Generator) -> None:
     """KernelSHAP on long texts, whose 2^d versions nobody can run, held to the exact values."""
     words, count = (range(20, 24), 5) if run.fast else (range(55, 65), 12)
     budgets = (256, 724, 2048) if run.fast else (256, 512, 1024, 2048, 4096, 8192)
@@ -198,7 +203,7 @@ def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
         began = time.perf_counter()
         truth = solved(model, x, target, ratio_game.shapley)
         seconds.append(time.perf_counter() - began)
-        ask = partial(model.rows, x, target, operator="unk")
+        ask = partial(model.values, x, target, operator="unk")
         for b, rows in enumerate(budgets):
             off = [distance(published_kernel_shap(ask, d, rows, rng), truth) for _ in range(times)]
             plain[i, b] = np.exp(np.mean(np.log(off)))
@@ -221,10 +226,12 @@ def against_sampling(run: LabRun, model: Any, rng: np.random.Generator) -> None:
     sampling_claims(run, budgets, plain, ours, covered.ravel())
 
 
-def sampled(model: Any, x: Encoded, target: Target, rows: int, rng: np.random.Generator) -> Attribution:
+def sampled(
+    model: TokenModel, x: TextInput, target: Target, rows: int, rng: np.random.Generator
+) -> Attribution:
     """heedful's kernel-shap with so many rows, no early stop."""
     settings = {"samples": rows, "precision": 0.0, "operator": "unk", "seed": int(rng.integers(2**31))}
-    return registry.get("kernel-shap")(model, x, target, **settings)
+    return run_explainer("kernel-shap", model, x, target, **settings)
 
 
 def held(scores: Floats, stderr: Floats, truth: Floats) -> float:

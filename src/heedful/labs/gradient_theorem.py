@@ -39,6 +39,7 @@ from heedful.core.target import Target
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
+from heedful.modalities.text import text_of
 from heedful.nn import OneLayerClassifier, OneLayerConfig, single_query
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Series, scatter
@@ -182,7 +183,7 @@ def trained(count: int, seed: int) -> list[GradientCase]:
     texts = np.random.default_rng(seed).choice(
         [review.text for review in reviews("held")], count, replace=False
     )
-    ids = (torch.tensor([model.encode(str(text), long="truncate").ids]) for text in texts)
+    ids = (torch.tensor([text_of(model.encode(str(text), long="truncate")).ids]) for text in texts)
     return [measured(module, 1, module.embed(row)[0].detach()) for row in ids]
 
 

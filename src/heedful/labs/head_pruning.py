@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,9 +35,13 @@ from heedful.heads.ablation.pruning import Pruning
 from heedful.heads.ablation.task_metrics import measure, prepare
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
+from heedful.models.load import load_token_model
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import bootstrap, max_t, mean_of
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 NONE: frozenset[Any] = frozenset()
 SMALL = 0.02  # nats: a head worth less, either way, is worth next to nothing
@@ -61,7 +65,7 @@ FULL = PruningSizes(1600, (4, 10, 25, 60, 150, 400), ("uniform", "zero"), 400, 8
 FAST = PruningSizes(160, (1, 2, 4, 8, 20), ("uniform",), 120, 160, 4, 8)
 
 
-def gains(run: LabRun, model: Any, some: list[Review], how: str) -> tuple[list[str], Floats, Floats]:
+def gains(run: LabRun, model: TokenModel, some: list[Review], how: str) -> tuple[list[str], Floats, Floats]:
     """Heads, and what removing each adds, (texts, heads): log-probability, accuracy."""
     groups, shape = units_of(model, "head")
     task = prepare(model, [one.text for one in some], [one.label for one in some], "truncate")
@@ -101,7 +105,7 @@ def head_pruning(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
     held = reviews("held")
     some = [held[i] for i in np.random.default_rng(run.seed).permutation(len(held))]
-    model = heedful.load("zoo:sentiment")
+    model = load_token_model("zoo:sentiment")
     run.say(
         f"zoo:sentiment on {sizes.texts} film sentences that no embedded model saw; a head is switched off by"
         f" {' or by '.join(sizes.hows)} attention. Gains are in nats of the right label's log-probability."
@@ -202,7 +206,7 @@ def without(names: Sequence[str], groups: dict[str, frozenset[Any]]) -> frozense
 
 
 def on_fresh(
-    model: Any, fresh: list[Review], orders: Sequence[Sequence[str]], counts: Sequence[int]
+    model: TokenModel, fresh: list[Review], orders: Sequence[Sequence[str]], counts: Sequence[int]
 ) -> Floats:
     """(counts, texts, orders) loss of log-probability when the first so many heads of each order are gone."""
     groups, shape = units_of(model, "head")
@@ -212,7 +216,7 @@ def on_fresh(
     return np.moveaxis(drops.reshape(len(fresh), len(counts), len(orders)), 1, 0)
 
 
-def pruning(run: LabRun, model: Any, some: list[Review], sizes: PruningSizes) -> None:
+def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSizes) -> None:
     """One after another, and as many at random."""
     first, fresh = some[: sizes.pruned], some[sizes.pruned : sizes.pruned + sizes.fresh]
     names = list(units_of(model, "head")[0])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,9 +32,13 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.speeches import speeches
 from heedful.labs.models.small_lm import tokenizer, tokens
+from heedful.models.load import load_token_model
 from heedful.nn import GPT2, GPT2Config, TrainConfig, train
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.splitting_page import tree_plot
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 SITE = "blocks.0.neurons"
 
@@ -100,7 +104,7 @@ def language_model(run: LabRun, sizes: MonosemanticitySizes, seed: int) -> Any:
             run.progress(step + 1, sizes.steps, "training a language model")
 
     train(model, tokens(reader, "train"), settings, after)
-    return heedful.load((model.to_transformers(), reader))
+    return load_token_model((model.to_transformers(), reader))
 
 
 def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes, seed: int) -> SAE:
@@ -253,14 +257,14 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     )
 
 
-def strongest(sae: SAE, model: Any, found: Corpus) -> list[str]:
+def strongest(sae: SAE, model: TokenModel, found: Corpus) -> list[str]:
     """The token on which each feature fires most; "" if it never does."""
     best, which = torch.zeros(sae.config.width), torch.full((sae.config.width,), -1)
     for batch, seen in activations(model, found, [SITE]):
         values, at = sae.encode(seen[SITE][batch.keep]).max(0)
         which = torch.where(values > best, batch.ids[batch.keep][at], which)
         best = torch.maximum(best, values)
-    return [f"“{model.tokenizer.decode([token])}”" if token >= 0 else "" for token in which.tolist()]
+    return [f"“{model.decode([token])}”" if token >= 0 else "" for token in which.tolist()]
 
 
 def _named(tree: dict[str, Any], names: list[list[str]], level: int = 0) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
+from heedful.models.adapter import TokenModel
 from heedful.reports.charts.curves_boxes_bars import Box, boxes
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import Interval
@@ -70,7 +71,8 @@ def cast(run: LabRun, here: AttentionSetup, count: int) -> dict[str, list[Any]]:
     return found
 
 
-def _cases(model: Any, here: AttentionSetup) -> Cases:
+def _cases(model: TokenModel, here: AttentionSetup) -> Cases:
+    assert model.module is not None
     model.module.requires_grad_(False)
     return prepare(model, [each.text for each in here.shown], [each.label for each in here.shown])
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.forest_scatter import Series, scatter
@@ -138,7 +139,9 @@ def tell_uniform(run: LabRun, flat: Frozen, little: float) -> None:
 # --- another model that looks elsewhere --------------------------------------------------------------------
 
 
-def adversaries(run: LabRun, here: AttentionSetup, model: Any, size: Size, apart: Seeds) -> TrainedAdversary:
+def adversaries(
+    run: LabRun, here: AttentionSetup, model: TokenModel, size: Size, apart: Seeds
+) -> TrainedAdversary:
     """One fit a lambda, from drawn weights."""
     config = replace(here.budget, weight_decay=0.0, steps=int(here.budget.steps * size.longer))
     return trained_adversary(

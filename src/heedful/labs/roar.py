@@ -23,18 +23,17 @@ Hooker et al., A Benchmark for Interpretability Methods in Deep Neural Networks,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import heedful
-from heedful.core import registry
 from heedful.core.arrays import Floats
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
-from heedful.metrics.metric_input import unit_scores
+from heedful.models.load import load_token_model
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
@@ -43,6 +42,9 @@ from heedful.retraining.roar import roar as retrained
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
 from heedful.stats.intervals import Interval, share_of
 from heedful.stats.lime_limit import Indices
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 HALF = SHARES.index(0.5)  # where holes are judged: a share fixed beforehand, not the one that tells most
@@ -180,7 +182,7 @@ def fall_claim(run: LabRun, sentence: str, curve: RetrainingCurve, sign: int) ->
 def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     """Scores by size: which words tell, not in which direction."""
     rng = np.random.default_rng([run.seed, 1])
-    model: Any = heedful.load("zoo:one-layer")
+    model: TokenModel = load_token_model("zoo:one-layer")
     bag = fit_tfidf(reviews("train"))
     methods = METHODS[:1] if run.fast else METHODS
     train, first = scored(run, model, bag, joined(reviews("train"), sizes[0], rng), methods)
@@ -207,7 +209,7 @@ def joined(sentences: Sequence[Review], count: int, rng: np.random.Generator) ->
 
 
 def scored(
-    run: LabRun, model: Any, bag: TfidfModel, texts: list[tuple[str, int]], methods: Sequence[str]
+    run: LabRun, model: TokenModel, bag: TfidfModel, texts: list[tuple[str, int]], methods: Sequence[str]
 ) -> tuple[TokenSplit, dict[str, list[Floats]]]:
     """Words of each text as ids, and |scores| by word: of zoo:one-layer's methods, and of a linear model."""
     found: dict[str, list[Floats]] = {name: [] for name in (LINEAR, *methods)}
@@ -215,11 +217,11 @@ def scored(
     for number, (text, _) in enumerate(texts):
         run.progress(number, len(texts), "explaining reviews")
         x = model.encode(text.lower())
-        once: Any = CachedModel(model)  # one pass for all methods
+        once: Any = Session(model)  # one pass for all methods
         target, groups = model.target(x), x.units("word")
         for name in methods:
-            told = registry.get(name)(once, x, target)
-            found[name].append(np.abs(unit_scores(told, groups)))
+            told = run_explainer(name, once, x, target)
+            found[name].append(np.abs(groups.sums(told.scores)))
         found[LINEAR].append(np.abs([bag.weights.get(x.word_text(j), 0.0) for j in range(len(groups))]))
         read.append(x)
     tokens, units = tuple(x.ids for x in read), tuple(x.units("word") for x in read)

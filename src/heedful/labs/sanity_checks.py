@@ -26,12 +26,14 @@ import torch
 import heedful
 from heedful.comparisons.agreement import unit_scores
 from heedful.core.arrays import Floats
+from heedful.core.model import Model
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.labs.models.relu_net import relu_net
-from heedful.metrics.model_copies import copied
 from heedful.metrics.sanity import correlation, layers_of, randomise
+from heedful.models.load import load_token_model
+from heedful.models.model_copies import copied
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import SIGNED
 
@@ -51,8 +53,8 @@ def sanity_checks(run: LabRun) -> None:
     train, held = reviews("train"), reviews("held")
     texts = [held[i].text for i in rng.permutation(len(held))[:count]]
     sentences = [train[i] for i in rng.permutation(len(train))[: 2000 if run.fast else len(train)]]
-    words: Any = heedful.load("zoo:one-layer")  # for its tokenizer
-    net = relu_net(sentences, words.tokenizer, steps, run.seed)
+    words = load_token_model("zoo:one-layer")  # for its tokenizer
+    net = relu_net(sentences, words, steps, run.seed)
     right = [net.target(net.encode(each.text)).index == each.label for each in held[:: len(held) // 200]]
     run.say(
         f"The network of ReLUs, trained on {len(sentences)} sentences, answers {np.mean(right):.0%} of"
@@ -72,7 +74,7 @@ def cheap(methods: Sequence[str], dearest: str) -> tuple[str, ...]:
 
 def cascade(
     run: LabRun,
-    model: Any,
+    model: Model,
     texts: Sequence[str],
     methods: Sequence[str],
     draws: int,
@@ -106,7 +108,7 @@ def cascade(
     return names, np.array(left).reshape(draws, len(names), len(methods)).transpose(1, 2, 0)
 
 
-def scores(model: Any, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
+def scores(model: Model, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
     """The class that is explained, and each method's scores by word."""
     told = heedful.explain(model, text, methods, target=target, evidence=False)
     return told[methods[0]].target.index, [unit_scores(told[name]) for name in methods]

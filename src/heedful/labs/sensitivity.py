@@ -27,7 +27,6 @@ from torch import Tensor
 from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
-from heedful.core.model import missing
 from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case
@@ -86,7 +85,7 @@ def the_case(run: LabRun) -> None:
         " output differs from the baseline's in the one feature there is, and the gradient is zero."
     )
     model = saturated_model()
-    able = [name for name, entry in registry.explainers().items() if not missing(model, entry.needs)]
+    able = [name for name, entry in registry.explainers().items() if not model.lacks(entry.needs)]
     scores = {name: sensitivity_case(name) for name in able if name != CONTROL}
     rows = [[name, score, "breaks it" if abs(score) < 1e-6 else "keeps it"] for name, score in scores.items()]
     run.table("The score of x = 2, by every method", ["method", "score", "sensitivity"], rows)

@@ -32,8 +32,8 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.model import Model
 from heedful.core.registry import metric
+from heedful.engine.question import run_explainer
 from heedful.metrics.metric_input import MetricInput
-from heedful.modalities.operators import removable
 from heedful.models.load import load
 from heedful.stats.rounding import rounding_step
 
@@ -49,7 +49,7 @@ def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     item = subject.item
     base = item.base
     if base is None and (item.method == CONTROL or "complete" in _promises(item.method)):
-        base = float(subject.model.rows(item.x, item.target, _all_out(subject))[0])
+        base = float(subject.session.values(item.x, item.target, _all_out(subject))[0])
     if base is None or not np.isfinite(item.output):
         return float("nan")
     return incompleteness(np.array(item.total), item.output - base)
@@ -62,7 +62,7 @@ def _promises(method: str) -> frozenset[str]:
 
 def _all_out(subject: MetricInput) -> Any:
     item = subject.item
-    units = removable(item.x, None if item.written is None else item.written.x, "word")
+    units = item.x.units("word").followed_by(None if item.written is None else item.written.x.units("word"))
     return np.zeros((1, len(units)), dtype=bool)
 
 
@@ -85,10 +85,11 @@ def effects(subject: MetricInput) -> tuple[Floats, float]:
     """((operators, d) the change when a unit goes, the largest change that counts as none)."""
     item, d = subject.item, len(subject.scores)
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])
-    ask = subject.model.rows
     # not by swap: a new word has an effect of its own
     removing = [name for name in subject.model.operators if name != "swap"]
-    values = np.array([ask(item.x, item.target, keep, name, subject.unit) for name in removing])
+    values = np.array(
+        [subject.session.values(item.x, item.target, keep, name, subject.unit) for name in removing]
+    )
     changes = np.abs(values[:, 1:] - values[:, :1])
     return changes, max(ZERO * float(changes.max(initial=0.0)), rounding_step(subject.model, values))
 
@@ -138,5 +139,7 @@ def sensitivity_case(method: str) -> float:
     model, entry = saturated_model(), registry.get(method)
     x = model.encode("two")
     wish = {"baseline": "zero", "tolerance": 1e-6, "operator": "delete", "seed": 0}
-    found = entry(model, x, model.target(x, "f"), **{k: v for k, v in wish.items() if k in entry.params})
+    found = run_explainer(
+        entry, model, x, model.target(x, "f"), **{k: v for k, v in wish.items() if k in entry.params}
+    )
     return float(found.scores[0])

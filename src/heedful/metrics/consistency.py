@@ -31,7 +31,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.registry import metric
-from heedful.metrics.metric_input import MetricInput, unit_scores
+from heedful.metrics.metric_input import MetricInput
 from heedful.stats.lime_limit import Indices
 
 RUNS = 10
@@ -53,13 +53,13 @@ class Repeats:
 
 def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -> Repeats:
     """The explanation again with `runs` seeds."""
-    item, groups = subject.item, subject.item.x.units(subject.unit)
+    item = subject.item
     seeds = rng.choice(2**31, runs, replace=False).tolist()
-    found = [subject.again(subject.model, item.x, item.target, seed) for seed in seeds]
+    found = [subject.again(subject.session, item.x, item.target, seed) for seed in seeds]
     errors = [again.stderr for again in found if again.stderr is not None]
-    each = [np.array([error[positions].sum() for positions in groups]) for error in errors]
+    each = [subject.units.sums(error) for error in errors]
     return Repeats(
-        np.array([unit_scores(again, groups) for again in found]),
+        np.array([subject.units.sums(again.scores) for again in found]),
         np.array(each) if len(each) == runs else None,
     )
 

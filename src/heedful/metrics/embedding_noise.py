@@ -22,45 +22,45 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.target import Target
-from heedful.metrics.model_copies import bare
+from heedful.modalities.text import TextInput, text_of
 
 
 def token_table(model: Model) -> nn.Module | None:
     """The module that looks up the tokens of the text, if one is known."""
-    backend = getattr(bare(model), "backend", None)
-    found = getattr(backend, "embedding", None) or getattr(backend, "table", None)
-    return found if isinstance(found, nn.Module) and hasattr(found, "num_embeddings") else None
+    table = model.token_table
+    return table if hasattr(table, "num_embeddings") else None
 
 
-def movable(model: Model, x: Encoded, target: Target) -> bool:
+def movable(model: Model, x: Input, target: Target) -> bool:
     """Whether `nudged` works: tried with no move at all."""
     if token_table(model) is None:
         return False
     try:
-        with nudged(model, x, target, torch.zeros_like(bare(model).lookup(x, target))):
+        with nudged(model, x, target, torch.zeros_like(model.lookup(x, target))):
             return True
     except HeedfulError:
         return False
 
 
 @contextmanager
-def nudged(model: Model, x: Encoded, target: Target, shift: Tensor) -> Iterator[tuple[Encoded, float]]:
+def nudged(model: Model, x: Input, target: Target, shift: Tensor) -> Iterator[tuple[TextInput, float]]:
     """(the moved text, how far it was moved) inside; `shift` is (T, d), special tokens stay."""
+    x = text_of(x)
     table: Any = token_table(model)
     if table is None:
         raise HeedfulError(f"{model.name} has no token table of its own", "so embeddings cannot be moved")
-    plain, size = bare(model), int(table.num_embeddings)
+    size = int(table.num_embeddings)
     ids = tuple(
         i if special else size + t for t, (i, special) in enumerate(zip(x.ids, x.special, strict=True))
     )
     moved = replace(x, ids=ids)
-    before = plain.lookup(x, target)
-    with _answering(plain.module, table, size, torch.tensor(x.ids), shift):
+    before = model.lookup(x, target)
+    with _answering(model.module, table, size, torch.tensor(x.ids), shift):
         try:
-            distance = float((plain.lookup(moved, target) - before).double().norm())
+            distance = float((model.lookup(moved, target) - before).double().norm())
         except IndexError:
             raise HeedfulError(
                 f"{model.name} looks its tokens up without calling its table", "so embeddings cannot be moved"

@@ -33,13 +33,13 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.target import Target
-from heedful.metrics.metric_input import MetricInput, unit_scores
-from heedful.metrics.model_copies import bare, can_copy, copied
+from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import own_seed
+from heedful.models.model_copies import can_copy, copied
 from heedful.nn.one_layer import OneLayerClassifier
 
 CLOSE = 1e-5
@@ -95,17 +95,16 @@ def implementation_invariance(subject: MetricInput, rng: np.random.Generator) ->
     scores, item = subject.scores, subject.item
     if not scores.any() or not can_copy(subject.model):
         return float("nan")
-    groups = item.x.units(subject.unit)
     gaps = []
     for twin in twins(subject.model, item.x, item.target, int(rng.integers(2**31))).found:
         again = subject.again(twin.model, item.x, item.target, own_seed(subject))
-        gaps.append(float(np.linalg.norm(unit_scores(again, groups) - scores)))
+        gaps.append(float(np.linalg.norm(subject.units.sums(again.scores) - scores)))
     return float(np.mean(gaps) / np.linalg.norm(scores)) if gaps else float("nan")
 
 
-def twins(model: Model, x: Encoded, target: Target, seed: int = 0) -> Twins:
+def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
     """Every change that applies to the model, each on a copy of its own, held to the model's outputs."""
-    wanted = outputs(bare(model), x, target)
+    wanted = outputs(model, x, target)
     found, left_out = [], {}
     for name, change in CHANGES.items():
         copy = copied(model)
@@ -127,11 +126,11 @@ def twins(model: Model, x: Encoded, target: Target, seed: int = 0) -> Twins:
     return Twins(tuple(found), left_out)
 
 
-def outputs(model: Model, x: Encoded, target: Target) -> Floats:
+def outputs(model: Model, x: Input, target: Target) -> Floats:
     """f of the text, and of the text less one word, for a few words."""
     d = len(x.units("word"))
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)[:WORDS]])
-    return model.rows(x, target, keep)
+    return model.values(x, target, keep)
 
 
 # --- permutations: each change works in place, and returns the number of layers it changed -----------------

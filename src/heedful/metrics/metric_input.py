@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
+from functools import cached_property
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input, Units
 from heedful.core.model import Model
 from heedful.core.target import Target
+from heedful.engine.session import Session, session_of
 
 
 class CannotExplainAgainError(HeedfulError):
     """Scores that came from elsewhere are what they are."""
 
 
-ReExplain = Callable[[Model, Encoded, Target, int], Attribution]  # (model, text, target, seed)
+ReExplain = Callable[[Model | Session, Input, Target, int], Attribution]  # (model, input, target, seed)
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,25 @@ class MetricInput:
     the control it draws afresh at every call: a random explanation knows nothing that could stay the same.
     """
 
-    model: Model
+    source: Model | Session  # what explained it; of a session, what was run is not run again
     item: Attribution
     again: ReExplain
     unit: str = "word"
     rationale: tuple[bool, ...] | None = None  # by unit: what people marked as the reason
 
+    @cached_property
+    def session(self) -> Session:
+        return session_of(self.source)
+
+    @property
+    def model(self) -> Model:
+        return self.session.model
+
+    @property
+    def units(self) -> Units:
+        return self.item.x.units(self.unit)
+
     @property
     def scores(self) -> Floats:
         """(d,) one score per unit."""
-        return unit_scores(self.item, self.item.x.units(self.unit))
-
-
-def unit_scores(item: Attribution, groups: list[list[int]]) -> Floats:
-    """(d,) a unit's score is the sum over its tokens."""
-    return np.array([item.scores[positions].sum() for positions in groups])
+        return self.units.sums(self.item.scores)

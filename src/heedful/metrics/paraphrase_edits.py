@@ -31,11 +31,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.core.arrays import Floats, Span
-from heedful.core.input import Encoded
+from heedful.core.arrays import Span
 from heedful.core.registry import metric
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import own_seed
+from heedful.modalities.text import TextInput, text_of
 
 TOLERANCE = 0.1
 HALF = 0.5
@@ -256,11 +256,11 @@ def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
 
 def trail(subject: MetricInput) -> list[EditOutcome]:
     """Every edit of the text, whether it counts, how far it moved the explanation; []: none can be tried."""
-    model, item = subject.model, subject.item
-    x, d = item.x, len(subject.scores)
+    item, d = subject.item, len(subject.scores)
+    x = text_of(item.x)
     if item.target.position is not None or not d or not _plain(subject):
         return []
-    full, nothing = model.rows(
+    full, nothing = subject.session.values(
         x, item.target, np.repeat([[True], [False]], d, axis=1), None, subject.unit
     ).tolist()
     if full == nothing:
@@ -270,21 +270,21 @@ def trail(subject: MetricInput) -> list[EditOutcome]:
 
 def _plain(subject: MetricInput) -> bool:
     """Whether the text alone gives the input back."""
-    x = subject.item.x
-    return set(x.segments) <= {0, -1} and subject.model.encode(x.text, long="truncate").ids == x.ids
+    x = text_of(subject.item.x)
+    return set(x.segments) <= {0, -1} and text_of(subject.model.encode(x.text, long="truncate")).ids == x.ids
 
 
 def _tried(subject: MetricInput, edit: TextEdit, full: float, rise: float) -> EditOutcome:
-    model, item = subject.model, subject.item
-    text = edit.apply(item.x.text)
-    new = model.encode(text, long="truncate")
-    if (new.ids, new.tokens) == (item.x.ids, item.x.tokens):
+    item, x = subject.item, text_of(subject.item.x)
+    text = edit.apply(x.text)
+    new = text_of(subject.model.encode(text, long="truncate"))
+    if (new.ids, new.tokens) == (x.ids, x.tokens):
         return EditOutcome(edit.name, text, "the tokenizer does not see it")
-    pairs = aligned(item.x, new, edit, subject.unit)
+    pairs = aligned(x, new, edit, subject.unit)
     if len(pairs) < HALF * len(subject.scores):
         return EditOutcome(edit.name, text, f"it leaves {len(pairs)} of {len(subject.scores)} units alone")
     whole = np.ones((1, len(new.units(subject.unit))), dtype=bool)
-    change = abs(float(model.rows(new, item.target, whole, None, subject.unit)[0]) - full) / rise
+    change = abs(float(subject.session.values(new, item.target, whole, None, subject.unit)[0]) - full) / rise
     if change > TOLERANCE:
         return EditOutcome(
             edit.name, text, f"it changes the output by {change:.0%} of the text's effect", change
@@ -292,23 +292,19 @@ def _tried(subject: MetricInput, edit: TextEdit, full: float, rise: float) -> Ed
     old = subject.scores[[i for i, _ in pairs]]
     if not old.any():
         return EditOutcome(edit.name, text, "the units it leaves alone have no scores", change)
-    again = subject.again(model, new, item.target, own_seed(subject))
-    found = _scores(again.scores, new, subject.unit)[[j for _, j in pairs]]
+    again = subject.again(subject.session, new, item.target, own_seed(subject))
+    found = new.units(subject.unit).sums(again.scores)[[j for _, j in pairs]]
     return EditOutcome(edit.name, text, "", change, float(np.linalg.norm(found - old) / np.linalg.norm(old)))
 
 
-def _scores(scores: Floats, x: Encoded, unit: str) -> Floats:
-    return np.array([scores[positions].sum() for positions in x.units(unit)])
-
-
-def aligned(old: Encoded, new: Encoded, edit: TextEdit, unit: str) -> list[tuple[int, int]]:
+def aligned(old: TextInput, new: TextInput, edit: TextEdit, unit: str) -> list[tuple[int, int]]:
     """(unit of the old text, the same unit of the new one) for every unit the edit left alone."""
     places = {span: j for j, span in enumerate(_spans(new, unit))}
     moved = [(i, edit.place(span)) for i, span in enumerate(_spans(old, unit))]
     return [(i, places[span]) for i, span in moved if span is not None and span in places]
 
 
-def _spans(x: Encoded, unit: str) -> list[Span]:
+def _spans(x: TextInput, unit: str) -> list[Span]:
     """Characters of each unit, without the blanks at its ends, which some tokenizers count in."""
     found = []
     for positions in x.units(unit):

@@ -27,10 +27,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.input import NEVER
 from heedful.core.registry import metric
 from heedful.metrics.embedding_noise import movable, nudged
-from heedful.metrics.metric_input import MetricInput, unit_scores
-from heedful.metrics.model_copies import bare
+from heedful.metrics.metric_input import MetricInput
 
 SAMPLES = 8
 RADIUS = 0.1
@@ -82,11 +82,11 @@ def neighbours(
     subject: MetricInput, rng: np.random.Generator, draw: Draw, samples: int = SAMPLES, radius: float = RADIUS
 ) -> tuple[Floats, Floats, float] | None:
     """(scores (n, d) at n texts nearby, how far each is, the text's own norm); None: nothing can be said."""
-    item, model = subject.item, bare(subject.model)
+    item, model = subject.item, subject.model
     if not subject.scores.any() or not movable(model, item.x, item.target):
         return None
     embeds = model.lookup(item.x, item.target).double()  # (T, d)
-    content = ~torch.tensor(item.x.special)
+    content = torch.from_numpy(item.x.units(item.x.atom).owner != NEVER)
     size = float(embeds[content].norm())
     scale = radius * float(embeds[content].square().mean().sqrt())
     scores, distances = [], []
@@ -102,8 +102,8 @@ def explained_nearby(subject: MetricInput, shift: Tensor) -> tuple[Floats, float
     """(scores (d,) of the text with its embeddings moved by `shift` (T, d), the distance)."""
     item = subject.item
     with nudged(subject.model, item.x, item.target, shift) as (moved, distance):
-        again = subject.again(bare(subject.model), moved, item.target, own_seed(subject))
-    return unit_scores(again, item.x.units(subject.unit)), distance
+        again = subject.again(subject.model, moved, item.target, own_seed(subject))
+    return subject.units.sums(again.scores), distance
 
 
 def own_seed(subject: MetricInput) -> int:

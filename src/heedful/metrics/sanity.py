@@ -44,14 +44,18 @@ from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
-from heedful.metrics.metric_input import MetricInput, ReExplain, unit_scores
-from heedful.metrics.model_copies import can_copy, copied
+from heedful.core.target import Target
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
+from heedful.metrics.metric_input import MetricInput, ReExplain
 from heedful.metrics.random_orders import merged_scores
 from heedful.metrics.robustness import own_seed
 from heedful.models.load import load
+from heedful.models.model_copies import can_copy, copied
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as train_on
@@ -89,7 +93,7 @@ def randomisation_curve(
     if mode not in MODES:
         raise HeedfulError(f"unknown mode {mode!r}", fix=f"Use one of: {', '.join(MODES)}")
     copy, rng = copied(subject.model), torch.Generator().manual_seed(seed)
-    item, groups = subject.item, subject.item.x.units(subject.unit)
+    item = subject.item
     layers = list(reversed(layers_of(copy.module).items()))
     shown = {
         round(k) for k in np.linspace(0, len(layers) - 1, min(len(layers), most or len(layers))).tolist()
@@ -100,7 +104,7 @@ def randomisation_curve(
         randomise(tensors, rng)
         if number in shown:
             again = subject.again(copy.model(), item.x, item.target, own_seed(subject))
-            curve.append(compared(name, subject.scores, unit_scores(again, groups)))
+            curve.append(compared(name, subject.scores, subject.units.sums(again.scores)))
         if mode == "independent":
             for tensor, old in zip(tensors, trained, strict=True):
                 tensor.data.copy_(old)
@@ -182,7 +186,7 @@ def label_randomisation(
     for text in texts if probes is None else probes:
         x = true.encode(text)
         target = true.target(x)
-        first, second = (unit_scores(ask(m, x, target, seed), x.units(unit)) for m in (true, other))
+        first, second = (x.units(unit).sums(ask(m, x, target, seed).scores) for m in (true, other))
         stages.append(compared(text, first, second))
     return LabelTest(tuple(stages), (_accuracy(true, texts, labels), _accuracy(other, texts, shuffled)))
 
@@ -190,8 +194,8 @@ def label_randomisation(
 def _by_name(name: str) -> ReExplain:
     entry = registry.get(name)
 
-    def ask(model: Model, x: object, target: object, seed: int) -> Attribution:
-        return entry(model, x, target, **({"seed": seed} if "seed" in entry.params else {}))
+    def ask(model: Model | Session, x: Input, target: Target, seed: int) -> Attribution:
+        return run_explainer(entry, model, x, target, **({"seed": seed} if "seed" in entry.params else {}))
 
     return ask
 

@@ -24,13 +24,15 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Model, missing
+from heedful.core.input import Input
+from heedful.core.model import Model
 from heedful.core.registry import Metric
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session, session_of
 from heedful.metrics.faithfulness import Ends, Probe
-from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain, unit_scores
+from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain
 from heedful.metrics.random_orders import control_rng, random_scores
 from heedful.stats.rounding import merged, rounding_step
 
@@ -72,7 +74,7 @@ class Score(NotebookRepr):
 
 
 def score_explanations(
-    model: Model,
+    model: Model | Session,
     items: Sequence[Attribution],
     metrics: Iterable[str] | None = None,
     operators: Sequence[str] | None = None,
@@ -92,6 +94,7 @@ def score_explanations(
                 operator, the best is that of the methods and random orders
     given       methods whose scores came from elsewhere: they cannot be asked to explain again
     """
+    session = session_of(model)
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
     if any(item.x != x or item.target != target for item in items):
@@ -101,15 +104,17 @@ def score_explanations(
         raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
     removing = [metric for metric in chosen if metric.kind == "removal"]
     found: list[Score] = []
-    for operator in (model.operators if operators is None else operators) if removing else ():
+    for operator in (session.model.operators if operators is None else operators) if removing else ():
         names = [metric.name for metric in removing]
         if searched is None:
-            best = ceilings(model, items[0], operator, unit, names)
+            best = ceilings(session, items[0], operator, unit, names)
         else:
             best = list(searched.get(operator, ()))
-        found += _removed(model, items, removing, operator, unit, draws, seed, best)
+        found += _removed(session, items, removing, operator, unit, draws, seed, best)
     marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
-    subjects = [MetricInput(model, item, _again(item, item.method in given), unit, marked) for item in items]
+    subjects = [
+        MetricInput(session, item, _again(item, item.method in given), unit, marked) for item in items
+    ]
     for metric in chosen:
         if metric.kind == "re-explain":
             found += _asked(metric, subjects, seed)
@@ -122,7 +127,7 @@ def default_metrics() -> list[str]:
 
 
 def _removed(
-    model: Model,
+    session: Session,
     items: Sequence[Attribution],
     metrics: Sequence[Metric],
     operator: str,
@@ -133,12 +138,12 @@ def _removed(
 ) -> list[Score]:
     """Metrics that remove, under one operator."""
     groups = items[0].x.units(unit)
-    vectors = [unit_scores(item, groups) for item in items]
+    vectors = [groups.sums(item.scores) for item in items]
     rng = control_rng(seed)
     vectors += random_scores(rng, len(groups), draws)
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
-    ends, values = _run(model, items[0], operator, unit, [plan for group in plans for plan in group])
+    ends, values = _run(session, items[0], operator, unit, [plan for group in plans for plan in group])
     at, found = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
         at_rows = [next(at) for _ in group]
@@ -158,41 +163,43 @@ def _removed(
 
 
 def ceilings(
-    model: Model, item: Attribution, operator: str, unit: str, metrics: Sequence[str]
+    session: Session, item: Attribution, operator: str, unit: str, metrics: Sequence[str]
 ) -> list[Floats]:
     """Scores that were searched for: what they reach, an explanation may be asked to reach."""
     goals = [goal for goal, served in GOALS.items() if served & set(metrics)]
     groups = item.x.units(unit)
     entry = registry.get("search")
     found = [
-        entry(model, item.x, item.target, operator=operator, unit=unit, goal=goal, shortlist=SHORTLIST)
+        run_explainer(
+            entry, session, item.x, item.target, operator=operator, unit=unit, goal=goal, shortlist=SHORTLIST
+        )
         for goal in goals
     ]
-    return [unit_scores(order, groups) for order in found]
+    return [groups.sums(order.scores) for order in found]
 
 
 def _run(
-    model: Model, item: Attribution, operator: str, unit: str, plans: Sequence[Probe]
+    session: Session, item: Attribution, operator: str, unit: str, plans: Sequence[Probe]
 ) -> tuple[Ends, list[Floats]]:
     """f(x) and f(nothing), and the values of each plan's rows, all asked for at once."""
     d = plans[0].keep.shape[1]
     edges = np.repeat([[True], [False]], d, axis=1)
     keep = np.concatenate([edges, *(plan.keep for plan in plans)])
-    values = model.rows(item.x, item.target, keep, operator, unit)
+    values = session.values(item.x, item.target, keep, operator, unit)
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
     if not np.isfinite(values).all():
         raise HeedfulError(
-            f"{model.name} gives infinite or no numbers when words are removed by {operator}",
+            f"{session.model.name} gives infinite or no numbers when words are removed by {operator}",
             fix=f"Remove words in another way than {operator}, or load the model in float32",
         )
-    ends = Ends(float(values[0]), float(values[1]), rounding_step(model, values))
+    ends = Ends(float(values[0]), float(values[1]), rounding_step(session.model, values))
     return ends, np.split(values, cuts[:-1])[1:]
 
 
 def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[Score]:
     """A metric that explains again; methods it says nothing about have no score."""
     model = subjects[0].model
-    if missing(model, metric.needs):
+    if model.lacks(metric.needs):
         return []
     chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
     results = [_result(metric, s, seed) for s in (*subjects, *chance)]
@@ -215,7 +222,7 @@ def _result(metric: Metric, subject: MetricInput, seed: int) -> float:
 def _again(item: Attribution, fixed: bool) -> ReExplain:
     """The same method and parameters, another seed."""
 
-    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+    def again(model: Model | Session, x: Input, target: Target, seed: int) -> Attribution:
         if fixed:  # scores from elsewhere
             raise CannotExplainAgainError(
                 f"{item.method} cannot explain again", "its scores came from elsewhere"
@@ -223,7 +230,7 @@ def _again(item: Attribution, fixed: bool) -> ReExplain:
         entry = registry.get(item.method)
         own = {name: value for name, value in item.params.items() if name in entry.params}
         given = own | ({"seed": seed} if "seed" in entry.params else {})
-        return entry(model, x, target, **given)
+        return run_explainer(entry, model, x, target, **given)
 
     return again
 
@@ -232,10 +239,10 @@ def _control(subject: MetricInput, seed: int, draw: int) -> MetricInput:
     """Scores drawn at random, and drawn anew whenever it is asked."""
     rng = np.random.default_rng([seed, draw])
 
-    def again(model: Model, x: Encoded, target: Target, seed: int) -> Attribution:
+    def again(model: Model | Session, x: Input, target: Target, seed: int) -> Attribution:
         return Attribution(x, target, rng.normal(size=len(x)), method=CONTROL)
 
-    item = again(subject.model, subject.item.x, subject.item.target, seed)
+    item = again(subject.session, subject.item.x, subject.item.target, seed)
     return replace(subject, item=replace(item, output=subject.item.output), again=again)
 
 

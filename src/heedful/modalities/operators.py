@@ -1,26 +1,25 @@
-"""How a unit of a text is removed: the rows of token ids that a model reads instead."""
+"""How a unit of a text is removed: the rows of token ids that a model reads instead.
+
+    @operator("delete", "taken out, what follows moves up")
+    def delete(removal: Removal) -> InputRow: ...
+
+One function per operator, registered by its name. Deleting a word and masking it are different questions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import Input, Units
 from heedful.core.removal_record import record
+from heedful.modalities.text import TextInput
 
-OPERATORS = {
-    "mask": "replaced by the mask token",
-    "delete": "taken out, what follows moves up",
-    "swap": "replaced by a word drawn from other texts",
-    "unk": "replaced by the unknown-word token",
-    "pad": "left in place but hidden from attention",
-    "mean": "replaced by the mean of all token embeddings",
-}
+Swaps = Mapping[int, Sequence[int]]  # by a unit's first token, the ids that stand for the unit
 
 
 @dataclass(frozen=True)
@@ -38,68 +37,124 @@ class InputRow:
         return len(self.ids) or len(self.text) // 4
 
 
-def removed(x: Encoded, stop: int, gone: set[int], operator: str, filler: int | None) -> InputRow:
-    """The first `stop` tokens of x without those in `gone`. `filler` is the token of "mask" and "unk"."""
-    types = None if x.type_ids is None else x.type_ids[:stop]
-    out = tuple(sorted(t for t in gone if t < stop))
-    if operator == "delete":
-        kept = [t for t in range(stop) if t not in gone]
-        return InputRow(
-            tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept)
-        )
-    if operator == "pad":  # hidden at the very end is not there: a decoder must not read its answer from it
-        stop = max((t + 1 for t in range(stop) if t not in gone), default=0)
-        types = None if types is None else types[:stop]
-        return InputRow(x.ids[:stop], types, hidden=tuple(t for t in out if t < stop))
-    if operator == "mean":
-        return InputRow(x.ids[:stop], types, blank=out)
-    if filler is None:
-        raise HeedfulError(f"the tokenizer has no token for the operator {operator!r}")
-    return InputRow(tuple(filler if t in gone else x.ids[t] for t in range(stop)), types)
+@dataclass(frozen=True)
+class Removal:
+    """What an operator is given: the first `stop` tokens of x, of which those in `gone` go."""
+
+    x: TextInput
+    stop: int
+    gone: set[int]
+    filler: int | None = None  # the token of "mask" and "unk"
+    swaps: Swaps | None = None  # the words of "swap"
+
+    @property
+    def types(self) -> tuple[int, ...] | None:
+        return None if self.x.type_ids is None else self.x.type_ids[: self.stop]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Positions that go, in order."""
+        return tuple(sorted(t for t in self.gone if t < self.stop))
 
 
-def swapped(x: Encoded, stop: int, gone: set[int], new: Mapping[int, Sequence[int]]) -> InputRow:
-    """The first `stop` tokens of x without those in `gone`; at a position in `new` these ids stand instead.
-    They have the type id of the token whose place they take."""
-    places = [(t, new.get(t, ()) if t in gone else (x.ids[t],)) for t in range(stop)]
-    types = x.type_ids
+@dataclass(frozen=True)
+class Operator:
+    """A way to remove units."""
+
+    name: str
+    summary: str
+    remove: Callable[[Removal], InputRow]
+    filler: str = ""  # the special token it puts in place; the model must have it
+
+
+Remove = Callable[[Removal], InputRow]
+OPERATORS: dict[str, Operator] = {}  # in the order of preference: a model's first is its default
+
+
+def operator(name: str, summary: str, *, filler: str = "") -> Callable[[Remove], Remove]:
+    """Register a way to remove units of a text."""
+
+    def register(function: Remove) -> Remove:
+        OPERATORS[name] = Operator(name, summary, function, filler)
+        return function
+
+    return register
+
+
+@operator("mask", "replaced by the mask token", filler="mask")
+def mask(removal: Removal) -> InputRow:
+    return _filled(removal)
+
+
+@operator("delete", "taken out, what follows moves up")
+def delete(removal: Removal) -> InputRow:
+    x, types = removal.x, removal.types
+    kept = [t for t in range(removal.stop) if t not in removal.gone]
+    return InputRow(tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept))
+
+
+@operator("swap", "replaced by a word drawn from other texts")
+def swap(removal: Removal) -> InputRow:
+    """New ids have the type id of the token whose place they take."""
+    x, new, types = removal.x, removal.swaps or {}, removal.types
+    places = [(t, new.get(t, ()) if t in removal.gone else (x.ids[t],)) for t in range(removal.stop)]
     return InputRow(
         tuple(i for _, ids in places for i in ids),
         None if types is None else tuple(types[t] for t, ids in places for _ in ids),
     )
 
 
-def read(x: Encoded, written: Encoded | None) -> int:
-    """How many tokens the text and what was written after it have."""
-    return len(x) + (0 if written is None else len(written))
+@operator("unk", "replaced by the unknown-word token", filler="unk")
+def unk(removal: Removal) -> InputRow:
+    return _filled(removal)
 
 
-def removable(x: Encoded, written: Encoded | None, unit: str) -> list[list[int]]:
-    """Token positions of each unit: of the text, then of what was written, counted on from the text."""
-    behind = [] if written is None else written.units(unit)
-    return [*x.units(unit), *([len(x) + t for t in group] for group in behind)]
+@operator("pad", "left in place but hidden from attention")
+def pad(removal: Removal) -> InputRow:
+    """Hidden at the very end is not there: a decoder must not read its answer from it."""
+    x, types = removal.x, removal.types
+    stop = max((t + 1 for t in range(removal.stop) if t not in removal.gone), default=0)
+    hidden = tuple(t for t in removal.places if t < stop)
+    return InputRow(x.ids[:stop], None if types is None else types[:stop], hidden=hidden)
+
+
+@operator("mean", "replaced by the mean of all token embeddings")
+def mean(removal: Removal) -> InputRow:
+    return InputRow(removal.x.ids[: removal.stop], removal.types, blank=removal.places)
+
+
+def _filled(removal: Removal) -> InputRow:
+    if removal.filler is None:
+        raise HeedfulError("the tokenizer has no token to put in place of a removed one")
+    ids = (removal.filler if t in removal.gone else removal.x.ids[t] for t in range(removal.stop))
+    return InputRow(tuple(ids), removal.types)
+
+
+def whole(x: TextInput, stop: int | None = None) -> InputRow:
+    """The first `stop` tokens, or all, as they are."""
+    return delete(Removal(x, len(x) if stop is None else stop, set()))
 
 
 def checked(
-    x: Encoded,
+    x: Input,
     keep: npt.ArrayLike,
     operator: str | None,
     unit: str,
     offered: Sequence[str],
-    written: Encoded | None = None,
-) -> tuple[npt.NDArray[np.bool_], str, list[list[int]]]:
-    """(masks (n, d), operator, token positions of each unit), or an error that says which is wrong.
+    written: Input | None = None,
+) -> tuple[npt.NDArray[np.bool_], str, Units]:
+    """(masks (n, d), operator, units), or an error that says which is wrong.
     Masks may reach over the units of the text alone, or also over those of what was `written`."""
-    groups = x.units(unit)
+    units = x.units(unit)
     masks = np.asarray(keep, dtype=bool)
-    if written is not None and masks.ndim == 2 and masks.shape[1] > len(groups):
-        groups = removable(x, written, unit)
-    if masks.ndim != 2 or masks.shape[1] != len(groups):
-        raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(groups)} {unit}s")
+    if written is not None and masks.ndim == 2 and masks.shape[1] > len(units):
+        units = units.followed_by(written.units(unit))
+    if masks.ndim != 2 or masks.shape[1] != len(units):
+        raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(units)} {unit}s")
     operator = checked_operator(operator, offered)
     if not masks.all():  # the text as it is shows no operator
         record(operator)
-    return masks, operator, groups
+    return masks, operator, units
 
 
 def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
@@ -111,11 +166,3 @@ def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
             f"words cannot be removed by {operator!r}", known, f"Use one of: {', '.join(offered)}"
         )
     return operator
-
-
-def unit_to_token_scores(values: Floats, groups: Sequence[Sequence[int]], length: int) -> Floats:
-    """Unit values as token scores: each unit's value split evenly over its tokens, zero elsewhere."""
-    scores = np.zeros(length)
-    for value, positions in zip(values, groups, strict=True):
-        scores[list(positions)] = value / len(positions)
-    return scores

@@ -15,7 +15,7 @@ from string import punctuation
 
 import numpy as np
 
-from heedful.core.text_spans import split_words
+from heedful.modalities.text_spans import split_words
 
 # Common English words of all kinds; none that praises or blames, none that denies.
 _LIST = """

@@ -1,288 +1,116 @@
-"""A tokenizer's output as `Encoded`: plain text, text pairs and chat messages.
-
-Needs a fast tokenizer (one with offsets). Tokens the tokenizer or the chat template added are `special`;
-control tokens that stand in the user's own text are not, but a note says that the model obeys them.
-"""
+"""A text as the model reads it: token ids, and which characters, words and sentences they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import json
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
-from heedful.core import text_spans, windows
+import numpy as np
+
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.input import NEVER, Input, Units
+from heedful.modalities.text_spans import split_sentences
 
-PAIR_SEPARATOR = "\n"  # stands between the two parts in Encoded.text; belongs to no token
+UNITS = ("token", "word", "sentence")
 
 
-def encode(tokenizer: Any, text: Any, most: int | None = None) -> Encoded:
-    """Tokenize a string, a pair or messages, without truncation: `fit` decides about long texts.
+@dataclass(frozen=True, eq=False)
+class TextInput(Input):
+    """A text as the model sees it, with the way back to the characters.
 
-    `most` refuses a text with more tokens at once, before the work of aligning its words.
+    `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
+    `words[t]` is the index into `word_spans`, -1 for special tokens; `segments[t]` is the part (of a pair)
+    or the turn (of a chat) the token belongs to, -1 for what the template or the tokenizer added.
     """
-    require_fast(tokenizer)
-    if most is not None and isinstance(text, str) and len(text) > 8 * most:  # worth a look first
-        count = len(tokenizer(_checked(text), verbose=False)["input_ids"])
-        if count > most:
-            raise too_long(count, len(text), most)
-    if isinstance(text, str):
-        return _single(tokenizer, _checked(text))
-    if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
-        return _pair(tokenizer, _checked(text[0]), _checked(text[1]))
-    if isinstance(text, Sequence) and text and all(isinstance(turn, Mapping) for turn in text):
-        return _chat(tokenizer, list(text))
-    raise HeedfulError(
-        f"cannot read a text of type {type(text).__name__}",
-        fix="Give a string, a pair (text, text) or a list of {'role': ..., 'content': ...} messages",
-    )
+
+    modality: ClassVar[str] = "text"
+    atom: ClassVar[str] = "token"
+
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    special: tuple[bool, ...]
+    words: tuple[int, ...]
+    word_spans: tuple[Span, ...]
+    segments: tuple[int, ...]
+    type_ids: tuple[int, ...] | None = None  # token_type_ids, for models that want them
+    notes: tuple[str, ...] = ()  # what was done to the text that the reader must know (truncation, windows)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def raw(self) -> str:
+        return self.text
+
+    def content(self) -> bytes:
+        return json.dumps(astuple(replace(self, notes=()))).encode()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def word_text(self, word: int) -> str:
+        start, end = self.word_spans[word]
+        return self.text[start:end]
+
+    def units(self, name: str = "word") -> Units:
+        """Tokens, words or sentences; special tokens are in no unit."""
+        if name not in UNITS:
+            raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+        if name not in self._partitions:
+            self._partitions[name] = _partition(self, name)
+        return self._partitions[name]
+
+    @cached_property
+    def _partitions(self) -> dict[str, Units]:
+        return {}  # filled as they are asked for
 
 
-def require_fast(tokenizer: Any) -> None:
-    if not getattr(tokenizer, "is_fast", False):
-        raise HeedfulError(
-            f"the tokenizer {type(tokenizer).__name__} gives no character offsets",
-            "heedful needs a fast tokenizer to map tokens back to the text",
-            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True)",
-        )
+def text_of(x: Input) -> TextInput:
+    """The input as a text, or a sentence that says what it is instead."""
+    if not isinstance(x, TextInput):
+        raise HeedfulError(f"this model reads text, and the input is of the kind {x.modality!r}")
+    return x
 
 
-def _checked(text: str) -> str:
-    if not text.strip():
-        raise HeedfulError("the text is empty", fix="Give at least one word")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise HeedfulError(
-            "the text holds a lone surrogate, which is not a character",
-            f"at position {error.start}",
-            "Decode the file as UTF-8 first",
-        ) from None
-    return text
+def _partition(x: TextInput, name: str) -> Units:
+    content = [t for t, is_special in enumerate(x.special) if not is_special]
+    if name == "token":
+        labels = content
+    elif name == "word":
+        labels = [x.words[t] for t in content]
+    else:
+        sentences = _sentence_of_words(x)
+        labels = [sentences[x.words[t]] for t in content]
+    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
+    owner = np.full(len(x), NEVER)
+    owner[content] = [numbers[label] for label in labels]
+    regions = _regions(x, name, content, [numbers[label] for label in labels])
+    return Units(name, tuple(x.text[start:end] for start, end in regions), regions, owner)
 
 
-def _single(tokenizer: Any, text: str) -> Encoded:
-    batch = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-    special = [bool(flag) for flag in batch["special_tokens_mask"]]
-    bos, ids = tokenizer.bos_token_id, batch["input_ids"]
-    doubled = bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos and special[0] and not special[1]
-    start = 1 if doubled else 0  # the text brought its own BOS: the added one goes
-    type_ids = batch.get("token_type_ids")
-    return build(
-        tokenizer,
-        text,
-        ids[start:],
-        text_spans.repair_offsets(text, batch["offset_mapping"][start:], special[start:]),
-        special[start:],
-        [-1 if flag else 0 for flag in special[start:]],
-        None if type_ids is None else type_ids[start:],
-    )
+def _regions(x: TextInput, name: str, content: list[int], unit_of: list[int]) -> tuple[Span, ...]:
+    """Characters of each unit: a word's own, and all that a token or the tokens of a sentence came from."""
+    if name == "word":
+        return tuple(x.word_spans[word] for word in sorted({x.words[t] for t in content}))
+    spans: dict[int, Span] = {}
+    for t, unit in zip(content, unit_of, strict=True):
+        start, end = x.offsets[t]
+        before = spans.get(unit, (start, end))
+        spans[unit] = (min(before[0], start), max(before[1], end))
+    return tuple(spans[unit] for unit in range(len(spans)))
 
 
-def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
-    batch = tokenizer(
-        first, second, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
-    )
-    special = [bool(flag) for flag in batch["special_tokens_mask"]]
-    parts = batch.sequence_ids(0)
-    shift = len(first) + len(PAIR_SEPARATOR)
-    in_first = text_spans.repair_offsets(first, batch["offset_mapping"], [part != 0 for part in parts])
-    in_second = text_spans.repair_offsets(second, batch["offset_mapping"], [part != 1 for part in parts])
-    offsets = [
-        (b[0] + shift, b[1] + shift) if part == 1 else a
-        for a, b, part in zip(in_first, in_second, parts, strict=True)
-    ]
-    segments = [-1 if flag or part is None else part for flag, part in zip(special, parts, strict=True)]
-    joined = first + PAIR_SEPARATOR + second
-    return build(
-        tokenizer, joined, batch["input_ids"], offsets, special, segments, batch.get("token_type_ids")
-    )
-
-
-def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> Encoded:
-    """Render with the model's own template and tokenize the result, adding nothing (no second BOS)."""
-    if not getattr(tokenizer, "chat_template", None):
-        raise HeedfulError(
-            "this tokenizer has no chat template",
-            fix="Give plain text, or a model that was trained for chat",
-        )
-    for turn in messages:
-        if not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
-            raise HeedfulError(
-                f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}"
-            )
-    waiting = messages[-1]["role"] != "assistant"
-    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
-    batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    spans = text_spans.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
-    turns = _content_spans(tokenizer, rendered, messages, waiting)
-    segments = [_turn_of(span, turns) for span in spans]
-    special = [segment < 0 for segment in segments]
-    return build(
-        tokenizer, rendered, batch["input_ids"], spans, special, segments, batch.get("token_type_ids")
-    )
-
-
-def _content_spans(
-    tokenizer: Any, rendered: str, messages: list[Mapping[str, str]], waiting: bool
-) -> list[Span | None]:
-    """Where each message's content stands in the rendered text.
-
-    The template is rendered once more with markers for contents; what stands between the markers is
-    scaffolding, so a content that reads like scaffolding ("user") is found where it really stands. A template
-    that reads its contents, and so writes something else around the markers, is searched from left to right.
-    """
-    markers = [f"\ue000{index}\ue001" for index in range(len(messages))]
-    marked = [{**turn, "content": marker} for turn, marker in zip(messages, markers, strict=True)]
-    frame = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=waiting)
-    for strip in (False, True):  # templates may strip what they are given
-        contents = [turn["content"].strip() if strip else turn["content"] for turn in messages]
-        if spans := _fill(frame, markers, contents, rendered):
-            return spans
-    return _search(rendered, messages)
-
-
-def _fill(frame: str, markers: list[str], contents: list[str], rendered: str) -> list[Span | None] | None:
-    """Spans of the contents when putting them in place of the markers gives the rendered text, else None."""
-    filled, spans = "", []
-    for marker, content in zip(markers, contents, strict=True):
-        before, found, frame = frame.partition(marker)
-        if not found or marker in frame:
-            return None
-        filled += before + content
-        spans.append((len(filled) - len(content), len(filled)) if content.strip() else None)
-    return spans if filled + frame == rendered else None
-
-
-def _search(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | None]:
-    spans: list[Span | None] = []
-    cursor = 0
-    for turn in messages:
-        content = turn["content"].strip()
-        found = rendered.find(content, cursor) if content else -1
-        spans.append((found, found + len(content)) if found >= 0 else None)
-        cursor = found + len(content) if found >= 0 else cursor
-    return spans
-
-
-def _turn_of(span: Span, turns: Sequence[Span | None]) -> int:
-    for index, turn in enumerate(turns):
-        if turn is not None and span[0] < turn[1] and span[1] > turn[0]:
-            return index
-    return -1
-
-
-ENDLESS = 1000  # characters without a break that no tokenizer can know as one word
-
-
-def _refuse_endless_words(tokenizer: Any, content: Sequence[tuple[int, Span]]) -> None:
-    unknown = [end - start for token, (start, end) in content if token == tokenizer.unk_token_id]
-    if unknown and max(unknown) > ENDLESS:
-        raise HeedfulError(
-            f"{max(unknown):,} characters without a break are one unknown word to this model",
-            "there is nothing in them to explain",
-            "Give text with spaces between the words",
-        )
-
-
-def _notes(
-    tokenizer: Any, text: str, content: Sequence[tuple[int, Span]], read: Sequence[Span]
-) -> Iterator[str]:
-    """What the reader must know: control tokens, unknown words, characters outside all `read` spans."""
-    controls = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    control = sorted(tokenizer.convert_ids_to_tokens(list({t for t, _ in content if t in controls})))
-    if control:
-        yield f"the text holds {', '.join(control)}, which the model reads as control, not as words"
-    unknown = list(dict.fromkeys(text[slice(*span)] for t, span in content if t == tokenizer.unk_token_id))
-    if unknown:
-        shown = ", ".join(word[:20] for word in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        yield f"unknown to the model: {shown}"
-    inside = {i for start, end in read for i in range(start, end)}
-    dropped = [c for i, c in enumerate(text) if not c.isspace() and i not in inside]
-    if dropped:
-        codes = ", ".join(f"U+{ord(c):04X}" for c in list(dict.fromkeys(dropped))[:5])
-        yield f"{len(dropped)} characters never reach the model ({codes})"
-
-
-def build(
-    tokenizer: Any,
-    text: str,
-    ids: Sequence[int],
-    offsets: Sequence[Span],
-    special: Sequence[bool],
-    segments: Sequence[int],
-    type_ids: Sequence[int] | None,
-) -> Encoded:
-    words, word_spans = text_spans.align_words(text, offsets, special)
-    if not word_spans:
-        raise HeedfulError(
-            "no token of the text reaches the model",
-            "the tokenizer drops all of its characters",
-            "Check the text for control characters",
-        )
-    content = [(token, span) for token, span, flag in zip(ids, offsets, special, strict=True) if not flag]
-    _refuse_endless_words(tokenizer, content)
-    return Encoded(
-        text=text,
-        ids=tuple(int(token) for token in ids),
-        tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
-        offsets=tuple((0, 0) if flag else span for span, flag in zip(offsets, special, strict=True)),
-        special=tuple(special),
-        words=tuple(words),
-        word_spans=tuple(word_spans),
-        segments=tuple(segments),
-        type_ids=None if type_ids is None else tuple(type_ids),
-        notes=tuple(_notes(tokenizer, text, content, [*word_spans, *offsets])),
-    )
-
-
-def knows_unknown_words(tokenizer: Any) -> bool:
-    """Whether its unknown token ever stands for a word. Byte-level tokenizers name one (often a control such
-    as end-of-text) but can spell everything, so no model has seen it in place of a word."""
-    ids = tokenizer("𪚥 ꙮ ⸎", add_special_tokens=False, verbose=False)["input_ids"]  # in nobody's vocabulary
-    return tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
-
-
-LONG = ("error", "truncate", "window")
-
-
-class TooLong(HeedfulError):
-    """A text longer than the model reads: callers that cannot read in windows give other advice."""
-
-
-def too_long(tokens: int, characters: int, window: int) -> HeedfulError:
-    return TooLong(
-        f"the text has {tokens:,} tokens ({characters:,} characters)",
-        f"the model reads at most {window:,}, so that is {tokens - window:,} too many",
-        "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
-    )
-
-
-def fit(x: Encoded, window: int | None, long: str, *, keep: str = "start") -> Encoded:
-    """What to do with a text longer than the model's window: never silently.
-
-    "truncate" keeps the start of the text (the end for causal language models, whose next token needs it);
-    "window" leaves it whole: the explanation is then made window by window and joined.
-    """
-    if long not in LONG:
-        raise HeedfulError(f"unknown setting long={long!r}", fix=f"Use one of: {', '.join(LONG)}")
-    if window is None or len(x) <= window:
-        return x
-    if long == "error":
-        raise too_long(len(x), len(x.text), window)
-    if long == "window":
-        pieces = len(windows.windows(x, window))
-        note = f"{len(x):,} tokens read in {pieces} windows of at most {window:,}; the outputs are averaged"
-        return replace(x, notes=(*x.notes, note))
-    content = [t for t, flag in enumerate(x.special) if not flag]
-    surplus = len(x) - window
-    if surplus >= len(content):
-        raise HeedfulError(f"the model's window of {window} tokens holds no word of this text")
-    dropped = set(content[-surplus:] if keep == "start" else content[:surplus])
-    note = (
-        f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"
-    )
-    kept = windows.select(x, [t for t in range(len(x)) if t not in dropped])
-    return replace(kept, notes=(*x.notes, note))
+def _sentence_of_words(x: TextInput) -> tuple[int, ...]:
+    """Sentence number of each word: the sentence in which the word starts."""
+    sentences = split_sentences(x.text)
+    numbers, current = [], 0
+    for start, _ in x.word_spans:
+        while current + 1 < len(sentences) and sentences[current + 1][0] <= start:
+            current += 1
+        numbers.append(current)
+    return tuple(numbers)

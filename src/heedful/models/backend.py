@@ -1,14 +1,13 @@
-"""The torch side of a model: what goes in, what comes out, what was spent."""
+"""The torch side of a model: what goes in, what comes out."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from heedful.core.attribution import Cost
+from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -57,74 +56,106 @@ class AttentionOutput:
     notes: tuple[str, ...] = ()
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """The torch side of a model: lookup, forward, and nothing that outlives the call."""
+class Backend:
+    """The torch side of a model: lookup, forward, and nothing that outlives the call. What a backend does not
+    offer is refused here; heedful.models.adapter asks for it only where `offers` says so."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...] = ()
+    window: int | None = None
 
     @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    @property
-    def window(self) -> int | None: ...
-    @property
-    def module(self) -> nn.Module: ...
+    def module(self) -> nn.Module:
+        raise self.refusal("a torch module")
+
     @property
     def one_row_at_a_time(self) -> bool:
         """The model cannot tell padding from text."""
+        return False
 
     @property
     def has_mean(self) -> bool:
         """A mean token embedding is known, so the operator "mean" is defined."""
+        return False
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """Rows that begin alike can be begun once: `begun` and `forward_after` work."""
+        return False
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it has embeddings for."""
+        raise self.refusal("a vocabulary to write with")
+
+    @property
+    def token_table(self) -> nn.Module | None:
+        """The module that looks up the tokens of the text, if one is known."""
+        return None
+
+    def refusal(self, what: str) -> HeedfulError:
+        return HeedfulError(f"{self.name} does not offer {what}", f"See: heedful doctor {self.name}")
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits with the user's own (fast) attention."""
+        raise self.refusal("a forward pass")
 
     def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         """One pass with a graph from embeddings and attention weights to the logits."""
+        raise self.refusal("gradients")
 
     def attention_only(self, inputs: Inputs) -> AttentionOutput:
         """The attention weights of one pass, and nothing else."""
+        raise self.refusal("attention weights")
 
     def lookup(self, inputs: Inputs) -> Tensor:
         """(B, T, d) embeddings the model would read."""
+        raise self.refusal("token embeddings")
+
+    def lookup_written(self, ids: Tensor, blank: Sequence[int] = ()) -> Tensor:
+        """(B, A, d) embeddings that a decoder of its own would read, those at `blank` set to their mean."""
+        raise self.refusal("a decoder")
 
     def forward_with_grad(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Logits with a graph from the embeddings on, and those embeddings; the user's own attention."""
+        raise self.refusal("gradients")
+
+    def begun(self, ids: Sequence[int]) -> Any:
+        """Keys and values of a text, for rows that begin like it; None where they cannot be shared."""
+        return None
+
+    def forward_after(self, inputs: Inputs, past: Any) -> Tensor:
+        """Logits of what follows tokens whose keys and values are given."""
+        raise self.refusal("a key-value cache")
+
+    def relevances(self, inputs: Inputs, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        """Relevance of each layer's attention weights, (H, T, T)."""
+        raise self.refusal("relevance rules")
+
+    def runner(self, inputs: Inputs) -> Callable[[], Any]:
+        """A plain pass, for those who look inside by hooks."""
+        return lambda: self.forward(inputs)
 
     def attending(self, edit: Edit) -> AbstractContextManager[None]:
         """`edit` reads and changes every head of the passes inside; see heedful.models.attention_hooks."""
+        raise self.refusal("attention that can be changed")
 
-    def find_nan(self, inputs: Inputs) -> str | None: ...
-    def offers(self) -> frozenset[str]: ...
-    def special_id(self, name: str) -> int | None: ...
-    def facts(self) -> dict[str, Any]: ...
+    def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
+        """New token ids."""
+        raise self.refusal("text generation")
 
+    def find_nan(self, inputs: Inputs) -> str | None:
+        """The first layer whose output holds a NaN."""
+        return None
 
-@dataclass
-class Meter:
-    """Running totals behind `Model.spent`."""
+    def offers(self) -> frozenset[str]:
+        """What was found to work, of heedful.core.model.CAPABILITIES."""
+        return frozenset()
 
-    forwards: int = 0
-    backwards: int = 0
-    unique: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
+    def special_id(self, name: str) -> int | None:
+        """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
+        return None
 
-    def read(self) -> Cost:
-        return Cost(self.forwards, self.backwards, self.unique, self.tokens, self.seconds)
-
-    @contextmanager
-    def counted(
-        self, *, forwards: int = 0, backwards: int = 0, unique: int = 0, tokens: int = 0
-    ) -> Iterator[None]:
-        """Count what is run inside, and its time, once it is done: what fails or is interrupted is not."""
-        started = time.perf_counter()
-        yield
-        self.forwards += forwards
-        self.backwards += backwards
-        self.unique += unique
-        self.tokens += tokens
-        self.seconds += time.perf_counter() - started
+    def facts(self) -> dict[str, Any]:
+        return {}

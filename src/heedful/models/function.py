@@ -10,32 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from heedful.core import text_spans
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Cost
+from heedful.core.cost import Meter
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import Masks
+from heedful.core.input import Input
+from heedful.core.model import Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.target import Target
-from heedful.core.trace import Trace
-from heedful.modalities import operators
+from heedful.modalities import text_spans
+from heedful.modalities.operators import InputRow, checked
 from heedful.modalities.swap_words import replacements
+from heedful.modalities.text import TextInput, text_of
 from heedful.models import passes, targets
-from heedful.models.backend import Meter
 
 Scores = Callable[[list[str]], Any]
 MASK = "[MASK]"
 
 
-class FunctionModel:
+class FunctionModel(Model):
     """Scores are (n,) or (n, C) numbers; with C > 1 each column is a label."""
 
     kind = "function"
     operators: tuple[str, ...] = ("delete", "mask", "swap")
-    window = None
-    module = None
-    capabilities = frozenset({"rows"})
+    capabilities = frozenset({"values"})
 
     def __init__(
         self, function: Scores, labels: Sequence[str] | None = None, name: str = "", mask: str = MASK
@@ -45,18 +42,11 @@ class FunctionModel:
         self.meter = Meter()
         self._labels = None if labels is None else tuple(labels)
 
-    def __repr__(self) -> str:
-        return f"<heedful model {self.name}: function>"
-
     @property
     def labels(self) -> tuple[str, ...]:
         if self._labels is None:
             self._labels = tuple(f"score {i}" for i in range(self._scores(["a"]).shape[1]))
         return self._labels
-
-    @property
-    def spent(self) -> Cost:
-        return self.meter.read()
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -67,10 +57,11 @@ class FunctionModel:
             "class": "function",
         }
 
-    def encode(self, text: Any, long: str = "error") -> Encoded:
+    def encode(self, raw: Any, long: str = "error") -> TextInput:
         """Words are the tokens: the function's own tokens are its secret."""
-        if isinstance(text, Encoded):
-            return text
+        if isinstance(raw, Input):
+            return text_of(raw)
+        text = raw
         if not isinstance(text, str):
             raise HeedfulError(
                 "a function explains single texts", f"not a {type(text).__name__}", "Give a string"
@@ -79,7 +70,7 @@ class FunctionModel:
         if not spans:
             raise HeedfulError("the text is empty", fix="Give at least one word")
         count = len(spans)
-        return Encoded(
+        return TextInput(
             text=text,
             ids=tuple(range(count)),
             tokens=tuple(text[start:end] for start, end in spans),
@@ -90,63 +81,51 @@ class FunctionModel:
             segments=(0,) * count,
         )
 
-    def target(self, x: Encoded, spec: Any = None) -> Target:
+    def target(self, x: Input, spec: Any = None) -> Target:
         if isinstance(spec, Target):
             return spec
-        scores = self._scores([x.text])[0]
+        scores = self._scores([text_of(x).text])[0]
         return targets.for_classifier(spec, "regression", self.labels, int(scores.argmax()))
 
-    def predict(self, x: Encoded, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        scores = self._scores([x.text])[0]
+    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        scores = self._scores([text_of(x).text])[0]
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.labels[i], float(scores[i])) for i in order]
 
-    def written(self, target: Target) -> None:
-        """A function writes nothing."""
-
-    def trace(self, x: Encoded, target: Target) -> Trace:
-        raise HeedfulError(
-            f"{self.name} is a function",
-            "it shows neither gradients nor attention",
-            "Use a method that needs rows only: occlusion, random",
-        )
-
-    def lookup(self, x: Encoded, target: Target, replaced: Sequence[int] = (), by: str = "") -> Any:
-        return self.trace(x, target)  # refuses: a function has no embeddings
-
-    def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Any:
-        raise HeedfulError(f"{self.name} is a function", "it has written nothing")
-
-    def gradients(self, x: Encoded, target: Target, embeds: Any) -> Any:
-        return self.trace(x, target)
-
     def rows(
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+    ) -> list[InputRow]:
+        x = text_of(x)
+        keep, operator, groups = checked(x, keep, operator, unit, self.operators)
+        new = _swaps(x, groups) if operator == "swap" else {}
+        texts = [
+            self._without(x, {t for d in np.flatnonzero(~row).tolist() for t in groups[d]}, operator, new)
+            for row in keep
+        ]
+        return [InputRow(ids=(), text=text) for text in texts]
+
+    def values(
         self,
-        x: Encoded,
+        x: Input,
         target: Target,
         keep: Masks,
         operator: str | None = None,
         unit: str = "word",
         progress: Progress | None = None,
-        memory: passes.RowCache | None = None,
+        cache: passes.RowCache | None = None,
     ) -> Floats:
-        keep, operator, groups = operators.checked(x, keep, operator, unit, self.operators)
-        new = _swaps(x, groups) if operator == "swap" else {}
-        texts = [
-            self._without(x, {t for d in np.flatnonzero(~row) for t in groups[d]}, operator, new)
-            for row in keep
-        ]
+        rows = self.rows(x, target, keep, operator, unit)
         values, _ = passes.evaluate(
-            [operators.InputRow(ids=(), text=text) for text in texts],
+            rows,
             lambda chunk: self._targets([row.text for row in chunk], target),
-            memory=memory,
+            memory=cache,
             most=64,
             progress=progress,
         )
-        self.meter.forwards += len(texts)
+        self.meter.forwards += len(rows)
         return values
 
-    def _without(self, x: Encoded, gone: set[int], operator: str, new: Mapping[int, str]) -> str:
+    def _without(self, x: TextInput, gone: set[int], operator: str, new: Mapping[int, str]) -> str:
         """The text with some words out; deletion takes the white space before each too, so no gap is left.
         With "swap", `new` tells what stands at a unit's first word; its other words go."""
         pieces, cursor = [""], 0
@@ -200,7 +179,7 @@ class FunctionModel:
         return scores
 
 
-def _swaps(x: Encoded, groups: Sequence[Sequence[int]]) -> dict[int, str]:
+def _swaps(x: TextInput, groups: Sequence[Sequence[int]]) -> dict[int, str]:
     """By a unit's first word, what stands for the unit."""
     texts = [x.text[x.offsets[group[0]][0] : x.offsets[group[-1]][1]] for group in groups]
     drawn = replacements(x.text, texts)

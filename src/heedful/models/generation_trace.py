@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 import torch
 
-from heedful.core import windows
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.modalities import text_windows
+from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel, wide
 from heedful.models.trace_pass import as_trace, gradients, until
 from heedful.models.written_text import extended
 
-Step = tuple[Encoded, Target]
+Step = tuple[TextInput, Target]
 
 
-def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
+def steps(model: TokenModel, x: TextInput, answer: Sequence[int]) -> list[Step]:
     """What is explained at each token of `answer`: the text read so far, and the token as target."""
     names = [str(model.tokenizer.decode([token])) for token in answer]
     if model.kind == "encoder-decoder":
@@ -32,7 +32,7 @@ def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
         ]
     whole = extended(model.tokenizer, x, answer)
     return [
-        (windows.select(whole, range(len(x) + k)), Target("token", token, names[k]))
+        (text_windows.select(whole, range(len(x) + k)), Target("token", token, names[k]))
         for k, token in enumerate(answer)
     ]
 
@@ -40,7 +40,7 @@ def steps(model: TokenModel, x: Encoded, answer: Sequence[int]) -> list[Step]:
 class SharedPass:
     """One traced forward over x and the tokens written after it; `trace` takes the backward of one."""
 
-    def __init__(self, model: TokenModel, x: Encoded, answer: Sequence[int]) -> None:
+    def __init__(self, model: TokenModel, x: TextInput, answer: Sequence[int]) -> None:
         self.model = model
         inputs = model.inputs(x, Target("sequence", sequence=tuple(answer)))
         with (
@@ -52,7 +52,7 @@ class SharedPass:
             self.logits = wide(self.out.logits)[0]  # (L, V)
         model.refuse_nan(self.logits, inputs)
 
-    def trace(self, k: int, x: Encoded, target: Target) -> Trace:
+    def trace(self, k: int, x: TextInput, target: Target) -> Trace:
         """The trace of the k-th token, as `model.trace(x, target)` would give it."""
         counted = self.model.meter.counted(backwards=1)
         with counted, torch.inference_mode(False), torch.enable_grad():

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
-from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
+from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
 from heedful.models.generation_options import generation_settings
 from heedful.models.guided_relu import GuidedRelu
@@ -28,13 +28,16 @@ from heedful.models.prefix_cache import after, first, plain
 from heedful.models.relevance_rules import RelevanceRules, relevances
 from heedful.models.value_zeroing import can_zero
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-class HFBackend:
+
+class HFBackend(Backend):
     """A transformers model, bit for bit unchanged."""
 
     has_mean = True
 
-    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: Any, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.config = model.config
         self._accepts = set(inspect.signature(model.forward).parameters)
@@ -68,6 +71,10 @@ class HFBackend:
                 f"{self.name} names no input embedding", "get_input_embeddings() gives nothing"
             )
         return module  # type: ignore[no-any-return]
+
+    @property
+    def token_table(self) -> nn.Module:
+        return self.embedding
 
     @cached_property
     def decoder_embedding(self) -> nn.Module | None:
@@ -296,7 +303,7 @@ class HFBackend:
         inputs = self._probe_inputs(1)
         found = {"generate"} if self.kind in ("causal-lm", "encoder-decoder") else set()
         if self.kind != "encoder":
-            found.add("rows")
+            found.add("values")
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 with GuidedRelu() as rule:  # counts ReLUs
@@ -314,7 +321,7 @@ class HFBackend:
             and not out.cross
             and can_zero(self.model, self.runner(inputs), len(out.attentions))
         ):
-            found.add("values")
+            found.add("value-maps")
         if maps and self.sites:
             found.add("edits")
         if self.labels and not out.cross and self._has_rules(inputs):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
 
 
-def kind_of(model: Any) -> str:
+def kind_of(model: PreTrainedModel) -> str:
     """What the model predicts, from its config and from what it can do, not from its class name."""
     config = model.config
     if model.get_output_embeddings() is not None and model.can_generate():
@@ -35,7 +38,7 @@ def labels_of(config: Any) -> tuple[str, ...]:
     return tuple(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
 
 
-def window_of(model: Any, tokenizer: Any) -> int | None:
+def window_of(model: PreTrainedModel, tokenizer: Any) -> int | None:
     """Most tokens the model reads: learned positions (less those a padding index shifts away) and the
     tokenizer's own limit."""
     config = model.config.get_text_config()

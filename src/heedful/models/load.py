@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Model
+from heedful.core.model import Loadable, Model
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 
 def load(
-    source: Any,
+    source: Loadable,
     *,
     tokenizer: Any = None,
     embed: Any = None,
@@ -29,6 +32,8 @@ def load(
     - an nn.Module with `embed(ids)` and `forward(embeds, mask)` functions, and a tokenizer;
     - a plain function list[str] -> scores.
 
+    `tokenizer` may be a loaded model: then its tokenizer is used.
+
     Weights load from safetensors only unless `allow_pickle`; no code of the model's author runs unless
     `trust_remote_code`. `local_only` forbids looking at the hub.
     """
@@ -39,10 +44,14 @@ def load(
         )
     if isinstance(source, tuple) and len(source) == 2:
         source, tokenizer = source
+    if isinstance(tokenizer, Model):
+        from heedful.models.adapter import token_model
+
+        tokenizer = token_model(tokenizer, "a tokenizer").tokenizer
     if _is_module(source):
         return _from_module(source, tokenizer, embed, forward, labels)
-    if all(hasattr(source, name) for name in ("encode", "rows", "capabilities")):
-        return source  # type: ignore[no-any-return]  # already a heedful model
+    if isinstance(source, Model):
+        return source
     if callable(source):
         from heedful.models.function import FunctionModel
 
@@ -51,6 +60,13 @@ def load(
         f"cannot load a {type(source).__name__}",
         fix="Give a zoo name, a folder, a hub id, (model, tokenizer), an nn.Module, or a function of texts",
     )
+
+
+def load_token_model(source: Loadable, task: str = "this", **options: Any) -> TokenModel:
+    """`load`, for work that needs to see tokens: a function of texts is refused."""
+    from heedful.models.adapter import token_model
+
+    return token_model(load(source, **options), task)
 
 
 def _from_name(source: str, options: dict[str, Any]) -> Model:
@@ -97,7 +113,7 @@ def _is_module(source: Any) -> bool:
 def _from_module(
     module: Any, tokenizer: Any, embed: Any, forward: Any, labels: Sequence[str] | None
 ) -> Model:
-    from heedful.modalities.text import require_fast
+    from heedful.modalities.encode import require_fast
     from heedful.models.adapter import TokenModel
 
     if tokenizer is None:

@@ -1,14 +1,19 @@
 """The forward loop: rows in, values out.
 
+    evaluate   one number per row, each row once; what perturbation methods and removal metrics draw from
+    passes     logits or attention weights of rows, under an edit of the attention if wished
+
 Duplicates are run once, rows are sorted by length so that almost nothing is padding, cut into chunks by a
 token budget, and remembered for as long as the caller keeps the memory. Out of memory halves the chunk and
-goes on. Every perturbation method and every deletion metric draws from here.
+goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +21,13 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.modalities.operators import InputRow
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from heedful.core.target import Target
+    from heedful.models.adapter import TokenModel
+    from heedful.models.attention_hooks import Edit
 
 BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
 
@@ -111,6 +123,66 @@ def evaluate(
         if progress is not None:
             progress(done, len(fresh))
     return np.array([known[row] for row in rows], dtype=np.float64), fresh
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Rows that were run together."""
+
+    rows: tuple[int, ...]  # which of the rows that were given, B of them
+    logits: Tensor | None = None  # (B, C), (B, V) or (B, L, V): what the target reads, or all there are
+    attentions: tuple[Tensor, ...] = ()  # (B, H, T, T) per layer: self-attention, the encoder's of a pair
+    notes: tuple[str, ...] = ()
+
+
+def passes(
+    model: TokenModel,
+    rows: Sequence[InputRow],
+    queue: Iterable[list[int]],
+    *,
+    target: Target | None = None,
+    edit: Callable[[Sequence[int]], Edit] | None = None,
+    want: Collection[str] = ("logits",),
+    progress: Progress | None = None,
+) -> Iterator[Pass]:
+    """Runs the rows, by their numbers, in the chunks of `queue` (see `same_length`, `ragged`).
+
+    target     whose logits are wanted; None: those of every position
+    edit       makes, for the rows of a pass, what reads and changes their attention
+    want       "logits", "attentions" or both
+    Where gradients are on, logits have a graph to whatever the edit put in.
+    """
+    done = 0
+
+    def run(part: list[int]) -> Pass:
+        with nullcontext() if edit is None else model.attending(edit(part)):
+            return model.run_pass([rows[i] for i in part], part, target, want)
+
+    for part, ran in run_with_oom_retry(queue, run):
+        yield ran
+        done += len(part)
+        if progress is not None:
+            progress(done, len(rows))
+
+
+def same_length(rows: Sequence[InputRow], fits: Callable[[int], int]) -> list[list[int]]:
+    """Numbers of rows of equal length, as many together as `fits` says for it; short ones first."""
+    lengths: dict[tuple[int, int], list[int]] = {}
+    for number, row in enumerate(rows):
+        behind = 0 if row.written is None else len(row.written) + 1  # with a decoder's start token
+        lengths.setdefault((len(row), behind), []).append(number)
+    return [
+        same[first : first + most]
+        for (length, behind), same in sorted(lengths.items())
+        for most in (fits(length + behind),)
+        for first in range(0, len(same), most)
+    ]
+
+
+def ragged(rows: Sequence[InputRow], most: int | None = None, tokens: int = CHUNK_TOKENS) -> list[list[int]]:
+    """Numbers of rows of like length; long ones first. Rows must differ."""
+    number = {row: at for at, row in enumerate(rows)}
+    return [[number[row] for row in chunk] for chunk in chunks(rows, tokens, most)]
 
 
 def run_with_oom_retry(queue: Iterable[Any], run: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:

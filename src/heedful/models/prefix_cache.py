@@ -17,7 +17,8 @@ from typing import Any
 
 from torch import Tensor
 
-from heedful.models.backend import Inputs, Meter
+from heedful.core.cost import Meter
+from heedful.models.backend import Inputs
 from heedful.models.passes import Prefix
 
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from heedful.core.input import Encoded
 from heedful.modalities.swap_words import replacements, swap_words
+from heedful.modalities.text import TextInput
 
 Ids = tuple[int, ...]
 BEFORE = "a"  # a word of its own in every tokenizer, whose tokens are left out
 
 
 @lru_cache(maxsize=16)
-def swaps(tokenizer: Any, x: Encoded, unit: str, words: tuple[str, ...]) -> tuple[Ids, ...]:
+def swaps(tokenizer: Any, x: TextInput, unit: str, words: tuple[str, ...]) -> tuple[Ids, ...]:
     """Ids that stand for each unit of x, drawn from `words`. Kept, since all rows of a text ask for them."""
     groups = x.units(unit)
     with swap_words(words):
@@ -40,11 +40,11 @@ def fitted(new: Sequence[Ids], groups: Sequence[Sequence[int]], room: int | None
     return [ids[: len(group)] for ids, group in pairs]
 
 
-def _text(x: Encoded, group: Sequence[int]) -> str:
+def _text(x: TextInput, group: Sequence[int]) -> str:
     return x.text[x.offsets[group[0]][0] : x.offsets[group[-1]][1]]
 
 
-def _start(x: Encoded, group: Sequence[int]) -> int | None:
+def _start(x: TextInput, group: Sequence[int]) -> int | None:
     """From which character of "a word" on tokens are taken: 1, with the space, or 2; None: the word alone."""
     start, end = x.offsets[group[0]]
     if x.text[start:end].isspace():

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.io.labels import label_index
+from heedful.modalities.text import TextInput
 
 KEYS = {"label", "contrast", "position", "given", "sequence"}
 
@@ -58,7 +58,7 @@ def for_classifier(spec: Any, kind: str, labels: Sequence[str], predicted: int) 
 
 def for_generator(
     spec: Any,
-    x: Encoded,
+    x: TextInput,
     tokenize: Callable[[str], list[int]],
     show: Callable[[Sequence[int]], str],
     predicted: Callable[[Sequence[int]], int],
@@ -136,7 +136,7 @@ def _known(token: Any, vocabulary: int) -> int:
     return token
 
 
-def _position(position: Any, x: Encoded) -> int | None:
+def _position(position: Any, x: TextInput) -> int | None:
     if position is None:
         return None
     if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position < len(x):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import Edit, Seen, Site
-from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
+from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import first_broken_layer, hooked, untouched
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import UNLIMITED, fingerprint
@@ -30,11 +30,10 @@ Embed = Callable[[Tensor], Tensor]
 Forward = Callable[[Tensor, Tensor], Any]
 
 
-class TorchBackend:
+class TorchBackend(Backend):
     """A classifier of the user's own making."""
 
     kind = "classifier"
-    one_row_at_a_time = False
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class TorchBackend:
         name: str = "",
         window: int | None = None,
     ) -> None:
-        self.module, self.tokenizer = module, tokenizer
+        self._module, self.tokenizer = module, tokenizer
         self.embed = embed or getattr(module, "embed", None)
         self._forward = forward or (lambda embeds, mask: module(inputs_embeds=embeds, attention_mask=mask))
         if self.embed is None:
@@ -75,9 +74,17 @@ class TorchBackend:
         return int(logits.shape[1])
 
     @property
+    def module(self) -> nn.Module:
+        return self._module
+
+    @property
     def device(self) -> torch.device:
         first = next(self.module.parameters(), None)
         return torch.device("cpu") if first is None else first.device
+
+    @property
+    def token_table(self) -> nn.Embedding | None:
+        return self.table
 
     @cached_property
     def table(self) -> nn.Embedding | None:
@@ -177,7 +184,7 @@ class TorchBackend:
             with GuidedRelu() as rule:
                 out = self.traced(Inputs(ids, torch.ones_like(ids)))
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
-        found = {"rows"} | ({"gradients"} if grads[0] is not None else set())
+        found = {"values"} | ({"gradients"} if grads[0] is not None else set())
         found |= {"relu"} if rule.calls else set()
         found |= {"edits"} if isinstance(self.module, Mixes) else set()
         found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()

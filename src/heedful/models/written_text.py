@@ -1,4 +1,5 @@
-"""What a model wrote, as a text: behind the text it read (`extended`), or by itself (`written_text`).
+"""What a model wrote, as a text: behind the text it read (`extended`), by itself (`written_text`), or as its
+decoder reads it (`decoder_text`).
 
 The characters of token k are what decoding k tokens adds to decoding k - 1 of them. Half a character has no
 place yet: it belongs to the token that completes it.
@@ -11,13 +12,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from heedful.core import text_spans
 from heedful.core.arrays import Span
-from heedful.core.input import Encoded
-from heedful.modalities.text import build
+from heedful.modalities import text_spans
+from heedful.modalities.encode import build
+from heedful.modalities.text import TextInput
 
 
-def extended(tokenizer: Any, x: Encoded, answer: Sequence[int]) -> Encoded:
+def extended(tokenizer: Any, x: TextInput, answer: Sequence[int]) -> TextInput:
     """x with the tokens of `answer` behind it, as one text."""
     tail, spans, special = _decoded(tokenizer, x.ids, answer)
     start = len(x.text)
@@ -34,11 +35,11 @@ def extended(tokenizer: Any, x: Encoded, answer: Sequence[int]) -> Encoded:
 
 
 @lru_cache(maxsize=64)
-def written_text(tokenizer: Any, ids: tuple[int, ...]) -> Encoded:
+def written_text(tokenizer: Any, ids: tuple[int, ...]) -> TextInput:
     """The tokens by themselves. Kept, since all rows and methods ask for it; may hold no word at all."""
     text, spans, special = _decoded(tokenizer, (), ids)
     words, word_spans = text_spans.align_words(text, spans, special)
-    return Encoded(
+    return TextInput(
         text=text,
         ids=ids,
         tokens=tuple(tokenizer.convert_ids_to_tokens(list(ids))),
@@ -61,3 +62,34 @@ def _decoded(
         ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
     controls = set(tokenizer.all_special_ids)
     return tail, list(pairwise(ends)), [token in controls for token in answer]
+
+
+def decoder_text(tokenizer: Any, ids: Sequence[int]) -> TextInput:
+    """Tokens a decoder reads as a text of their own, with words; the first, its start, is special."""
+    controls = set(tokenizer.all_special_ids)
+    special = tuple(k == 0 or token in controls for k, token in enumerate(ids))
+    before, ends = str(tokenizer.decode(ids[:1])), [0]
+    for k in range(2, len(ids) + 1):
+        tail = str(tokenizer.decode(ids[:k]))[len(before) :]
+        ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
+    text = str(tokenizer.decode(ids))[len(before) :]
+    spans = (
+        (0, 0),
+        *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),
+    )
+    words, word_spans = text_spans.align_words(text, spans, special)
+    return TextInput(
+        text=text,
+        ids=tuple(ids),
+        tokens=tuple(_name(tokenizer, token) for token in ids),
+        offsets=spans,
+        special=special,
+        words=tuple(words),
+        word_spans=tuple(word_spans),
+        segments=tuple(-1 if flag else 0 for flag in special),
+    )
+
+
+def _name(tokenizer: Any, token: int) -> str:
+    """Models may have more embeddings than their tokenizer has tokens, and write one of those."""
+    return str(tokenizer.convert_ids_to_tokens([token])[0] or f"<{token}>")

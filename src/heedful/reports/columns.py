@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
+from heedful.modalities.text import text_of
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -106,7 +107,7 @@ def written_words(item: Attribution, unit: str) -> list[UnitScore]:
 
 def every_word(comparison: Comparison, col: Column) -> list[tuple[UnitScore, bool]]:
     """(word, whether it was already written) of the text and of what was written, on one scale."""
-    prompt, offsets = comparison.settings.get("prompt_tokens"), comparison.x.offsets
+    prompt, offsets = comparison.settings.get("prompt_tokens"), text_of(comparison.x).offsets
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
     found = [(word, word.start >= end) for word in col.words]
     return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]

@@ -14,6 +14,7 @@ from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.evidence import Evidence
+from heedful.core.input import NEVER
 from heedful.reports import reproduce
 from heedful.reports.columns import Column, columns, written_columns, written_words
 from heedful.reports.comparison_summary import after_written, explained, notes, predictions, sentences, signed
@@ -47,7 +48,7 @@ def answer(comparison: Comparison, size: int) -> str:
     else:
         lines.append(f'<h{size} class="verdict">Explanation</h{size}>')
     if comparison.attributions:
-        text = comparison.x.text
+        text = str(comparison.x.raw)
         short = text if len(text) <= QUOTE else text[:QUOTE] + " …"
         lines.append(f'<p class="said" dir="auto">{esc(short)}</p>')
         items = "".join(f"<li>{esc(sentence)}</li>" for sentence in sentences(comparison))
@@ -65,12 +66,13 @@ def methods(comparison: Comparison, size: int) -> str:
             "signed" if col.item.signed else "no sign",
             f"strongest {col._show(col.top)} {col.unit}".strip(),
         ]
-        facts += [f"{100 * col.item.special_mass:.0f} % on special tokens"] if any(col.item.x.special) else []
+        if NEVER in col.item.x.units(col.item.over).owner:
+            facts.append(f"{100 * col.item.special_mass:.0f} % on special tokens")
         facts += [f"{name} {value}" for name, value in col.item.params.items() if name == "operator"]
         blocks.append(
             f'<article class="method"><div><h{size + 1} class="name">{esc(col.method)}{tag}</h{size + 1}>'
             f'<p class="facts">{" · ".join(f"<span>{esc(fact)}</span>" for fact in facts)}</p></div>'
-            f'<p class="text" dir="auto">{shaded(col, comparison.x.text)}</p></article>'
+            f'<p class="text" dir="auto">{shaded(col, str(comparison.x.raw))}</p></article>'
         )
     also = ", written ones included" if any(written_words(col.item, "word") for col in cols) else ""
     lead = (
@@ -122,7 +124,7 @@ def written(comparison: Comparison, size: int) -> str:
     body = table(["method", "on the text"], rows, "Input dependence by method")
     if (behind := written_part(comparison)) is not None:
         cols = written_columns(comparison)
-        text = f'<p class="text" dir="auto">{esc(behind.x.text.strip())}</p>'
+        text = f'<p class="text" dir="auto">{esc(str(behind.x.raw).strip())}</p>'
         body += text + table(
             _heads(cols, ranked_unit(behind)), _word_rows(cols), "Scores of what was written"
         )

@@ -106,7 +106,7 @@ def _tables(cols: list[Column], unit: str, width: int, rows: int | None) -> Iter
 def _written(comparison: Comparison, width: int, rows: int | None) -> Iterator[RenderableType]:
     """What was already written: its words, and the share of the text."""
     if (part := written_part(comparison)) is not None:
-        yield from (Text(""), Text.assemble(("already written: ", "bold"), visible(part.x.text.strip())))
+        yield from (Text(""), Text.assemble(("already written: ", "bold"), visible(str(part.x.raw).strip())))
         cols = written_columns(comparison)
         yield from (Text(""), *_tables(cols, ranked_unit(comparison), width, rows))
     if not (found := shares(comparison)):

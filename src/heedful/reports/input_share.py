@@ -16,7 +16,7 @@ CANNOT = "– : the method does not score what was written, or not on the scale 
 def written_part(comparison: Comparison) -> Comparison | None:
     """The same comparison about what was written; None where no method scores it, or it holds no word."""
     items = tuple(part for item in comparison.attributions if (part := item.of_written()) is not None)
-    if not items or not items[0].x.word_spans:
+    if not items or not items[0].x.units("word"):
         return None
     return replace(comparison, attributions=items, evidence=())
 

@@ -50,7 +50,7 @@ def what_if(comparison: Comparison, size: int) -> str:
     cols, unit = columns(comparison), ranked_unit(comparison)
     kept = strongest(cols, SHOWN)
     top = max(abs(v) for r in removals for v in r.alone if math.isfinite(v)) or 1.0
-    facts = [dict(zip(_places(comparison), removal.alone, strict=True)) for removal in removals]
+    facts = [dict(enumerate(removal.alone)) for removal in removals]
     rows = []
     for index in kept:
         name = esc(cols[0].words[index].text.strip() or "␣")
@@ -62,13 +62,6 @@ def what_if(comparison: Comparison, size: int) -> str:
     heads += [f"{esc(col.label)}<small>{col.unit or 'claimed'}</small>" for col in cols]
     shown = table(heads, rows, f"Claimed beside actual effect of each {unit}", "sortable what-if")
     return part("what-if", "What if a word were not there?", _lead(comparison, kept), shown, size)
-
-
-def _places(comparison: Comparison) -> list[int]:
-    """Which row of a table each removable unit is: a word may have no token of its own."""
-    unit = ranked_unit(comparison)
-    groups = comparison.x.units(unit)
-    return [comparison.x.words[group[0]] for group in groups] if unit == "word" else list(range(len(groups)))
 
 
 def _lead(comparison: Comparison, kept: Sequence[int]) -> str:
@@ -117,12 +110,12 @@ def attention(comparison: Comparison, size: int) -> str:
     if looked is None:
         return ""
     unit, cols = ranked_unit(comparison), columns(comparison)
-    weights, places = np.array(looked.weights), _places(comparison)  # (L, units)
+    weights = np.array(looked.weights)  # (L, units)
     order = np.argsort(-weights.mean(0), kind="stable")[:SHOWN]
     top = float(weights.max()) or 1.0
     rows = [
-        f'<tr data-w="{places[i]}"><th scope="row">'
-        f"<bdi>{esc(cols[0].words[places[i]].text.strip() or '␣')}</bdi></th>"
+        f'<tr data-w="{i}"><th scope="row">'
+        f"<bdi>{esc(cols[0].words[i].text.strip() or '␣')}</bdi></th>"
         + "".join(_weight(float(value), top) for value in weights[:, i])
         + "</tr>"
         for i in sorted(order.tolist())

@@ -83,7 +83,7 @@ def _source(comparison: Comparison) -> str | None:
 
 
 def _text(comparison: Comparison) -> Any:
-    return comparison.settings.get("text") or comparison.x.text
+    return comparison.settings.get("text") or comparison.x.raw
 
 
 def _methods(comparison: Comparison) -> list[str] | None:

@@ -31,9 +31,8 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.core.text_spans import split_words
 from heedful.metrics.faithfulness import ranked
-from heedful.metrics.metric_input import unit_scores
+from heedful.modalities.text_spans import split_words
 from heedful.models.load import load
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 
@@ -150,9 +149,9 @@ def recalls(
 
 def recall(item: Attribution, gold: Words, top: int, rng: np.random.Generator) -> float:
     """Share of the gold words among the `top` of the largest |score|."""
-    x = item.x
-    order = ranked(np.abs(unit_scores(item, x.units("word"))), rng)[:top]
-    return len(gold & {x.word_text(int(word)) for word in order}) / len(gold)
+    units = item.x.units("word")
+    order = ranked(np.abs(units.sums(item.scores)), rng)[:top]
+    return len(gold & {units.labels[word] for word in order.tolist()}) / len(gold)
 
 
 def interval(values: Floats, seed: int) -> tuple[float, float]:

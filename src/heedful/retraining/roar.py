@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +39,13 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.metrics.faithfulness import ranked
-from heedful.metrics.metric_input import unit_scores
+from heedful.modalities.text import text_of
 from heedful.retraining.impute import Gone, Imputer, masked, mean_embedding, mean_vector, noisy_linear
 from heedful.retraining.retrain import Fit, as_labels, like, trainer
 from heedful.retraining.roar_stats import RightAnswers, Roar, conclude
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SEEDS = 5
@@ -184,7 +187,7 @@ Labelled = tuple[Sequence[str], Sequence[int]]  # texts, labels
 
 
 def roar_model(
-    model: Any,
+    model: TokenModel,
     train: Labelled,
     test: Labelled,
     methods: Sequence[str],
@@ -211,7 +214,7 @@ def roar_model(
 
 
 def explained(
-    model: Any,
+    model: TokenModel,
     texts: Sequence[str],
     labels: Sequence[int],
     methods: Sequence[str],
@@ -225,19 +228,19 @@ def explained(
     read = []
     for text in texts:
         told = explain(model, text, methods, unit=unit, seed=seed, params=params, long="truncate")
-        read.append(told[CONTROL].x)
+        read.append(text_of(told[CONTROL].x))
         for name in methods:
-            found[name].append(unit_scores(told[name], read[-1].units(unit)))
-    split = TokenSplit(tuple(x.ids for x in read), tuple(labels), tuple(x.units(unit) for x in read))
+            found[name].append(read[-1].units(unit).sums(told[name].scores))
+    split = TokenSplit(tuple(x.ids for x in read), tuple(labels), tuple(list(x.units(unit)) for x in read))
     return split, found
 
 
-def imputer_of(model: Any, train: TokenSplit, name: str) -> Imputer:
+def imputer_of(model: TokenModel, train: TokenSplit, name: str) -> Imputer:
     """One of IMPUTERS, with the tokens and the embedding table of a loaded model."""
     if name not in IMPUTERS:
         raise HeedfulError(f"unknown imputer {name!r}", fix=f"Use one of: {', '.join(IMPUTERS)}")
     if name == "mask":
-        mask = model.tokenizer.mask_token_id
+        mask = model.special_id("mask")
         if mask is None:
             raise HeedfulError(f"{model.name} has no mask token", fix="Use imputer='mean' or 'linear'")
         words = [
@@ -245,8 +248,9 @@ def imputer_of(model: Any, train: TokenSplit, name: str) -> Imputer:
         ]
         ids, counts = np.unique([word for word in words if word != mask], return_counts=True)
         return masked(int(mask), int(ids[counts.argmax()]))
-    module = model.module
-    layer = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else module.token
-    table = layer.weight.detach().double().numpy()
+    layer = model.token_table
+    if layer is None:
+        raise HeedfulError(f"{model.name} has no token table of its own", fix="Use imputer='mask'")
+    table = next(layer.parameters()).detach().double().numpy()
     mean = mean_vector(table, train.tokens)
     return mean_embedding(table, mean) if name == "mean" else noisy_linear(table, mean)

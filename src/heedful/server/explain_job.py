@@ -11,15 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heedful.comparisons.internals import Explained, seen
+from heedful.comparisons.internals import Explained, internals_of
 from heedful.comparisons.planning import Plan
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.evidence import Evidence
+from heedful.core.model import Model
 from heedful.core.progress import Step
-from heedful.engine.cached_model import CachedModel
+from heedful.engine.session import Session
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import ExplanationCache, compared, costs, parts, planned, predicted, run_some
 from heedful.server.schemas import requests
@@ -28,13 +29,15 @@ CUT = "the job was cancelled before"
 Keep = Callable[[Comparison], None]
 
 
-def explain(model: Any, ask: requests.Explain, memory: ExplanationCache, job: Job, keep: Keep) -> Comparison:
+def explain(
+    model: Model, ask: requests.Explain, memory: ExplanationCache, job: Job, keep: Keep
+) -> Comparison:
     """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
     it as it would be stored if nothing more came."""
     job.tell("planning")
     made, skipped = planned(model, ask, memory, ask.weigh)
     have = memory.of(ask.key)
-    run, left = CachedModel(model), [e for e in made.order if e.name not in have]
+    run, left = Session(model), [e for e in made.order if e.name not in have]
     total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
     before, parts_done = 0, dict[int, int]()
 
@@ -59,7 +62,7 @@ def explain(model: Any, ask: requests.Explain, memory: ExplanationCache, job: Jo
         run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
         run.begin(Step("weighing", 1, 1, total=made.weighing))
         evidence = _weighed(run, made, comparison)
-        inside = seen(run, Explained(comparison.attributions, ask.unit, ask.seed))
+        inside = internals_of(run, Explained(comparison.attributions, ask.unit, ask.seed))
         comparison = replace(comparison, evidence=evidence, internals=inside)
     job.show(_drawn(comparison, made, have, skipped))
     return comparison
@@ -69,11 +72,11 @@ def _can_weigh(made: Plan, comparison: Comparison) -> bool:
     return bool(made.weighing) and len(made.pieces) == 1 and any(name != CONTROL for name in comparison)
 
 
-def _weighed(run: CachedModel, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
+def _weighed(run: Session, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
     items = [item for item in comparison.attributions if item.method != CONTROL]
     settings = made.settings
     unit, seed = settings["unit"], settings["seed"]
-    return weighed(run, items, made.metrics, unit, seed, made.draws)  # type: ignore[arg-type]
+    return weighed(run, items, made.metrics, unit, seed, made.draws)
 
 
 def _drawn(

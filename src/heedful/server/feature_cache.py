@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ import numpy.typing as npt
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.windows import Batch
 from heedful.features.reading.collect import Values
-from heedful.features.reading.examples import pieces_of
 from heedful.features.reading.read_features import Passes, Progress, Stream
 from heedful.features.reading.select import FiringRates
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 MOST = 60_000_000  # firings that are kept
 CONTEXT = 6  # tokens shown before the strongest one
@@ -48,7 +50,7 @@ class Codes:
                 out[places[low:high] - begin, at] = values[low:high]
             yield number, batch, out.reshape(*batch.ids.shape, len(wanted))
 
-    def strongest(self, feature: int, tokenizer: Any) -> tuple[str, str]:
+    def strongest(self, feature: int, model: TokenModel) -> tuple[str, str]:
         """(what stands before it, the token) where the feature is strongest."""
         places, values = self._of(feature)
         if not len(values):
@@ -58,7 +60,7 @@ class Codes:
             if begin <= place < end:
                 row, at = divmod(place - begin, batch.ids.shape[1])
                 ids = batch.ids[row, max(0, at - CONTEXT) : at + 1].tolist()
-                pieces = pieces_of(tokenizer, ids)
+                pieces = model.pieces(ids)
                 return "".join(pieces[:-1]), pieces[-1]
         return "", ""
 
@@ -74,7 +76,9 @@ class Codes:
             begin = end
 
 
-def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None) -> Codes:
+def read_codes(
+    model: TokenModel, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None
+) -> Codes:
     """One pass over `rows` tokens of the texts."""
     stream = Stream(model, sae, texts, site, rows, None, "text", progress)
     firing = FiringRates.none(sae.config.width)

@@ -1,7 +1,7 @@
 """Parts of what a model is given: one text, the two of a pair, the turns of a chat.
 
-A model's own text (`Encoded.text`) holds them with something between: a line break, or a chat template. Words
-are changed in the part they stand in, and the whole is put together anew by the model's own encoding.
+A model's own text (`TextInput.text`) holds them with something between: a line break, or a chat template.
+Words are changed in the part they stand in, and the whole is put together anew by the model's own encoding.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.modalities.text import TextInput
 
 Span = tuple[int, int]
 Place = tuple[int, int, int]  # part, start, end
 
 
-def starts(x: Encoded, contents: Sequence[str]) -> list[int]:
+def starts(x: TextInput, contents: Sequence[str]) -> list[int]:
     """Where each part begins in the model's text; -1 where nothing of it was read."""
     return [_start(x, part, content) for part, content in enumerate(contents)]
 
 
-def _start(x: Encoded, part: int, content: str) -> int:
+def _start(x: TextInput, part: int, content: str) -> int:
     """By what was read of it: a template may have taken off the spaces around."""
     spans = [span for span, segment in zip(x.offsets, x.segments, strict=True) if segment == part]
     if not spans:
@@ -32,7 +32,7 @@ def _start(x: Encoded, part: int, content: str) -> int:
     return low - found
 
 
-def placed(x: Encoded, contents: Sequence[str]) -> list[Place]:
+def placed(x: TextInput, contents: Sequence[str]) -> list[Place]:
     """Every word, by where it stands in its part."""
     begins = starts(x, contents)
     parts: dict[int, int] = {}
@@ -44,7 +44,7 @@ def placed(x: Encoded, contents: Sequence[str]) -> list[Place]:
 
 
 def replaced(
-    x: Encoded, contents: Sequence[str], new: dict[int, str], gone: Sequence[int]
+    x: TextInput, contents: Sequence[str], new: dict[int, str], gone: Sequence[int]
 ) -> tuple[list[str], list[Place]]:
     """(the parts with new words, where the words that go stand in them)"""
     words = placed(x, contents)
@@ -63,7 +63,7 @@ def replaced(
     return out, places
 
 
-def overlapping(x: Encoded, contents: Sequence[str], places: Sequence[Place]) -> list[int]:
+def overlapping(x: TextInput, contents: Sequence[str], places: Sequence[Place]) -> list[int]:
     """Words that share characters with the places."""
     return [
         word

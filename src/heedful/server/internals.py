@@ -7,7 +7,7 @@ first page of a feature is asked for. Everything drawn here is drawn by the code
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from heedful.server.job_queue import Job
 from heedful.server.live_explain import predicted
 from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 TOP = 24  # features shown of a text
 ROWS = 20_000  # tokens on which features are read,
@@ -55,7 +58,7 @@ class Dictionary:
                 self._sae = given if isinstance(given, SAE) else SAE.load(given)
         return self._sae
 
-    def site(self, model: Any) -> str:
+    def site(self, model: TokenModel) -> str:
         from heedful.features.reading.read_features import site_of
 
         return site_of(self.sae, model, None)
@@ -66,7 +69,7 @@ class Dictionary:
                 f"there is no feature {feature:,}", f"the dictionary has 0 to {self.sae.config.width - 1:,}"
             )
 
-    def codes(self, model: Any, job: Job) -> Codes:
+    def codes(self, model: TokenModel, job: Job) -> Codes:
         """What features do on the texts; one pass, the first time."""
         if self._codes is None:
             if self.stock.texts is None:
@@ -74,7 +77,7 @@ class Dictionary:
             self._codes = read_codes(model, self.sae, self.site(model), self.stock.texts, ROWS, job.tell)
         return self._codes
 
-    def corpus(self, model: Any) -> Any:
+    def corpus(self, model: TokenModel) -> Any:
         """The texts cut once, for the difference of means beside a steer; None where there are none."""
         from heedful.features.activations.eval_windows import corpus
 
@@ -97,7 +100,7 @@ class Dictionary:
 # --- attention -------------------------------------------------------------------------------------
 
 
-def attention_only(model: Any, ask: requests.Attend, job: Job) -> Atlas:
+def attention_only(model: TokenModel, ask: requests.Attend, job: Job) -> Atlas:
     """Every head, where that is not too much for a page."""
     from heedful.heads.atlas import attention, encoded
 
@@ -124,7 +127,7 @@ def drawn(atlas: Atlas) -> dict[str, Any]:
 # --- features --------------------------------------------------------------------------------------
 
 
-def fired(model: Any, ask: requests.Fire, dictionary: Dictionary) -> responses.FeatureActivity:
+def fired(model: TokenModel, ask: requests.Fire, dictionary: Dictionary) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
     from heedful.reports.shaded_text import level
@@ -172,7 +175,7 @@ def _shaded(pieces: Any, shades: list[int], here: int) -> str:
 
 
 def feature_page(
-    model: Any, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
+    model: TokenModel, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
 ) -> saved_results.Featured:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpretation.interpret import interpret
@@ -183,7 +186,7 @@ def feature_page(
     dictionary.check(ask.feature)
     codes, sae = dictionary.codes(model, job), dictionary.sae
     job.tell("looking at its examples")
-    (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model.tokenizer)
+    (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
     said = interpret([found], Rules(), Rules(), progress=job.tell)
     job.tell("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), found, said[0])
@@ -202,7 +205,7 @@ def featured(found: saved_results.Featured) -> dict[str, Any]:
 # --- steering --------------------------------------------------------------------------------------
 
 
-def nexts(model: Any, ask: requests.Steer, dictionary: Dictionary) -> responses.Next:
+def nexts(model: TokenModel, ask: requests.Steer, dictionary: Dictionary) -> responses.Next:
     """The next token, base beside steered."""
     from heedful.features.steering.steer import steer
 
@@ -219,7 +222,7 @@ def nexts(model: Any, ask: requests.Steer, dictionary: Dictionary) -> responses.
     )
 
 
-def _next(model: Any, found: Any) -> list[responses.Prediction]:
+def _next(model: TokenModel, found: Any) -> list[responses.Prediction]:
     facts = {"kind": model.kind, "prediction": [list(pair) for pair in found]}
     return predicted(Comparison((), model=facts))
 
@@ -237,7 +240,7 @@ def strength(ask: requests.Steer, dictionary: Dictionary) -> float:
     return ask.strength * top
 
 
-def steered(model: Any, ask: requests.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+def steered(model: TokenModel, ask: requests.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
     """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
     texts, a difference of means of the same size stands beside."""
     from heedful.features.steering.compare import before_after

@@ -24,7 +24,8 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.engine.cached_model import CachedModel
+from heedful.core.model import Model
+from heedful.engine.session import Session
 from heedful.reports import comparison_sections, internals_sections
 from heedful.reports.agreement_section import agreement as _agreement
 from heedful.reports.comparison_page import weighed
@@ -71,7 +72,7 @@ class ExplanationCache:
                 self._found.popitem(last=False)
 
 
-def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
+def chosen(model: Model, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
     """(methods to plan, method -> why not) of those asked for; None: one of each kind."""
     able = {s.method: s for s in registry.support(model)}
     wanted = (
@@ -86,11 +87,11 @@ def chosen(model: Any, methods: Sequence[str] | None) -> tuple[list[str], dict[s
 
 
 def planned(
-    model: Any, ask: requests.LiveRequest, memory: ExplanationCache, weigh: bool = True
+    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, weigh: bool = True
 ) -> tuple[Plan, dict[str, str]]:
     """What is to be done, and methods that cannot be; timed by what rows took before, where that is known."""
     names, skipped = chosen(model, ask.methods)
-    weigh = weigh and "rows" in model.capabilities
+    weigh = weigh and "values" in model.capabilities
     made = plan(
         model,
         ask.given(),
@@ -126,13 +127,13 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
 
 
 def look(
-    model: Any, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
+    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
 ) -> responses.LiveAnswer:
     """`waiting`: how many others are; the more, the less is done for each."""
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
     names = cheap(made, known, LIVE / (1 + waiting / CROWD))
-    found = run_some(CachedModel(model), made, [n for n in names if n not in known])
+    found = run_some(Session(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
     comparison = compared(made, have, {})
@@ -152,17 +153,17 @@ def look(
     )
 
 
-def warm(name: str, model: Any, memory: ExplanationCache) -> None:
+def warm(name: str, model: Model, memory: ExplanationCache) -> None:
     """Once after loading: what is slow the first time, and how quick rows are."""
     with suppress(HeedfulError):
         ask = requests.LiveRequest(model=name, text=WARM, methods=["occlusion", "grad-l2"])
         made, _ = planned(model, ask, memory, weigh=False)
         memory.add(
-            ask.key, run_some(CachedModel(model), made, [entry.name for entry in made.chosen]).attributions
+            ask.key, run_some(Session(model), made, [entry.name for entry in made.chosen]).attributions
         )
 
 
-def run_some(run: CachedModel, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
+def run_some(run: Session, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
     """Some methods of a plan, without weighing and without a look at what else was seen."""
     entries = [entry for entry in made.chosen if entry.name in names]
     found: dict[str, Attribution] = {}
@@ -175,7 +176,7 @@ def run_some(run: CachedModel, made: Plan, names: Sequence[str], progress: Any =
 _facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-def facts_of(model: Any) -> dict[str, Any]:
+def facts_of(model: Model) -> dict[str, Any]:
     """Worked out once: the fingerprint reads weights."""
     if model not in _facts:
         _facts[model] = model.facts()
@@ -232,9 +233,9 @@ def costs(
         out.append(
             responses.MethodCost(
                 method=entry.name,
-                state=state,
+                state=state,  # type: ignore[arg-type]
                 rows=most,
-                least=least,  # type: ignore[arg-type]
+                least=least,
                 seconds=made.seconds_of(entry),
                 why=skipped.get(entry.name, ""),
                 summary=entry.summary,

@@ -11,7 +11,6 @@ no twin: jobs take turns with quick questions, under `Stock.lock`.
 
 from __future__ import annotations
 
-import copy
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.models.load import load
 from heedful.server.model_thread import ModelThread
 
@@ -38,7 +38,7 @@ class ServedModel:
 
     name: str
     source: str | None  # what `heedful.load` takes again; None: it came as an object
-    model: Any
+    model: Model
     options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
     dictionary: Any = None  # where its features are: a folder, an SAE, or None
     texts: Any = None  # on which features are read
@@ -75,13 +75,9 @@ class ServedModel:
         if self.source is not None:
             again = load(self.source, **self.options)
             return _sharing(again, self.model)
-        from heedful.models.hf import HFBackend
+        from heedful.models.model_copies import sharing_weights
 
-        if not isinstance(getattr(self.model, "backend", None), HFBackend):
-            return self.model
-        module = self.model.module
-        kept = {id(t): t for t in (*module.parameters(), *module.buffers())}
-        return copy.deepcopy(self.model, kept)
+        return sharing_weights(self.model)
 
 
 def _sharing(again: Any, first: Any) -> Any:

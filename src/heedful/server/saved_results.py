@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.features.reading.feature_pages import Page
 from heedful.features.steering.results import Continuation, Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
+from heedful.modalities.text import TextInput
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.html_parts import esc
@@ -148,7 +148,7 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     )
     target = None if data["target"] is None else _as(Target, data["target"])
     readout, notes = tuple(map(float, data["readout"])), tuple(map(str, data["notes"]))
-    atlas = Atlas(_as(Encoded, data["x"]), stacks, data["model"], target, readout, data["unit"], notes)
+    atlas = Atlas(_as(TextInput, data["x"]), stacks, data["model"], target, readout, data["unit"], notes)
     return atlas, data["ask"]
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +23,12 @@ from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.core.model import Model
 from heedful.core.target import Target
-from heedful.core.windows import select
 from heedful.modalities.operators import checked_operator
+from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.text_windows import select
+from heedful.models.adapter import TokenModel
 from heedful.server import input_parts
 from heedful.server.live_explain import ExplanationCache, look, predicted
 from heedful.server.schemas import requests, responses
@@ -37,14 +38,14 @@ LABELS = 20  # most labels that are worked out one by one
 Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
-def tried(model: Any, ask: requests.Try, memory: ExplanationCache) -> responses.Tried:
+def tried(model: Model, ask: requests.Try, memory: ExplanationCache) -> responses.Tried:
     whole = requests.LiveRequest(**{name: getattr(ask, name) for name in requests.LiveRequest.model_fields})
     have = memory.of(ask.key)
     if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
         look(model, whole, memory)
         have = memory.of(ask.key)
     first: Attribution = next(iter(have.values()))
-    x, target = first.x, first.target
+    x, target = text_of(first.x), first.target
     if model.window is not None and len(x) > model.window:
         raise HeedfulError(
             "a text longer than the model reads cannot be tried",
@@ -55,7 +56,7 @@ def tried(model: Any, ask: requests.Try, memory: ExplanationCache) -> responses.
     after, removed = x, gone
     if new:
         contents, places = input_parts.replaced(x, ask.contents, new, list(gone))
-        after = model.encode(ask.given(contents), ask.long)
+        after = text_of(model.encode(ask.given(contents), ask.long))
         removed = {
             word: way
             for (_, way), place in zip(_in_order(x, ask.contents, gone), places, strict=True)
@@ -73,13 +74,13 @@ def tried(model: Any, ask: requests.Try, memory: ExplanationCache) -> responses.
     )
 
 
-def _usual(model: Any, have: Mapping[str, Attribution]) -> str:
+def _usual(model: Model, have: Mapping[str, Attribution]) -> str:
     """The operator by which methods took words out: a claim is about what they did."""
     used = (item.params["operator"] for item in have.values() if "operator" in item.params)
     return str(next(used, model.operators[0]))
 
 
-def _sorted(ask: requests.Try, x: Encoded, usual: str) -> tuple[Ways, dict[int, str]]:
+def _sorted(ask: requests.Try, x: TextInput, usual: str) -> tuple[Ways, dict[int, str]]:
     """(words that go and how, word -> what stands there instead)"""
     wrong = [edit.word for edit in ask.edits if edit.word >= len(x.word_spans)]
     if wrong:
@@ -89,32 +90,29 @@ def _sorted(ask: requests.Try, x: Encoded, usual: str) -> tuple[Ways, dict[int, 
     return dict(sorted(gone.items())), new
 
 
-def _in_order(x: Encoded, contents: Sequence[str], gone: Ways) -> list[tuple[int, str]]:
+def _in_order(x: TextInput, contents: Sequence[str], gone: Ways) -> list[tuple[int, str]]:
     """As `pieces.replaced` goes through them: part by part."""
     parts = [part for part, _, _ in input_parts.placed(x, contents)]
     return sorted(gone.items(), key=lambda pair: (parts[pair[0]], pair[0]))
 
 
-def _value(model: Any, x: Encoded, target: Target, gone: Ways) -> float:
+def _value(model: Model, x: TextInput, target: Target, gone: Ways) -> float:
     """The explained number without some words."""
     if len({*gone.values()}) > 1:
         x, target, gone = _on_tokens(model, x, target, gone)
     keep = np.array([[x.words[unit[0]] not in gone for unit in x.units("word")]], dtype=bool)
-    return float(model.rows(x, target, keep, next(iter(gone.values()), None), "word")[0])
+    return float(model.values(x, target, keep, next(iter(gone.values()), None), "word")[0])
 
 
-def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Encoded, Target, Ways]:
+def _on_tokens(model: Model, x: TextInput, target: Target, gone: Ways) -> tuple[TextInput, Target, Ways]:
     """Several ways in one text: stand-in tokens are put in and tokens taken out by hand; what is left goes by
     one operator, which the model's rows do."""
     left = {word: way for word, way in gone.items() if way in ("pad", "mean", "swap")}
-    if not hasattr(model, "backend") or len({*left.values()}) > 1:
+    if not isinstance(model, TokenModel) or len({*left.values()}) > 1:
         ways = " and ".join(sorted({*gone.values()}))
         raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")
-    fill = {
-        way: model.backend.special_id(checked_operator(way, model.operators))
-        for way in STAND_INS
-        if way in gone.values()
-    }
+    used = [checked_operator(way, model.operators) for way in STAND_INS if way in gone.values()]
+    fill = {way: token for way in used if (token := model.special_id(way)) is not None}
     ids = tuple(fill.get(gone.get(word, ""), own) for word, own in zip(x.words, x.ids, strict=True))
     kept = [t for t, word in enumerate(x.words) if gone.get(word) != "delete"]
     words = sorted({x.words[t] for t in kept if x.words[t] >= 0})
@@ -123,7 +121,7 @@ def _on_tokens(model: Any, x: Encoded, target: Target, gone: Ways) -> tuple[Enco
     return select(replace(x, ids=ids), kept), target, {words.index(word): way for word, way in left.items()}
 
 
-def _shown(x: Encoded, gone: Ways) -> str:
+def _shown(x: TextInput, gone: Ways) -> str:
     """As it reads: a word that is taken out takes one space with it, others leave a mark."""
     out, at = "", 0
     for word, way in sorted(gone.items()):
@@ -139,11 +137,11 @@ def _shown(x: Encoded, gone: Ways) -> str:
     return out + x.text[at:]
 
 
-def _predicted(model: Any, x: Encoded, gone: Ways) -> list[responses.Prediction]:
+def _predicted(model: Model, x: TextInput, gone: Ways) -> list[responses.Prediction]:
     """What the model says of the changed text: of tokens taken out, from the scores of all labels."""
     if not gone:
         shares = model.predict(x)
-    elif {*gone.values()} == {"delete"} and hasattr(model, "ranked"):
+    elif {*gone.values()} == {"delete"} and isinstance(model, TokenModel):
         kept = [t for t, word in enumerate(x.words) if word not in gone]
         shares = model.ranked(model.logits(select(x, kept)), 5) if kept else []
     elif model.labels:
@@ -154,7 +152,7 @@ def _predicted(model: Any, x: Encoded, gone: Ways) -> list[responses.Prediction]
     return predicted(Comparison((), model=facts))
 
 
-def _shares(model: Any, x: Encoded, gone: Ways) -> list[tuple[str, float]]:
+def _shares(model: Model, x: TextInput, gone: Ways) -> list[tuple[str, float]]:
     """Of each label, from one removal row a label."""
     most = min(len(model.labels), LABELS)
     values = [_value(model, x, model.target(x, i), gone) for i in range(most)]

@@ -31,7 +31,6 @@ import numpy as np
 from scipy import special
 
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Model
 from heedful.stats import interval_reliability, lime_limit
 from heedful.stats.control_variates import SMALL, Controls, least_squares
 from heedful.stats.lime_limit import Floats, Indices, Masks
@@ -121,10 +120,10 @@ class MaskPairs:
                 fresh = []
 
 
-def pairs_for(model: Model | None, d: int, rows: int, nu: float, seed: int) -> MaskPairs:
+def pairs_for(d: int, rows: int, nu: float, seed: int, planned: int = 0) -> MaskPairs:
     """The pairs of a run of at most `rows` rows for a limit of this bandwidth: the same for LIME and
     KernelSHAP, so that side by side they are run once. An interrupted run goes on reading what it drew."""
-    rows = max(rows, getattr(model, "intended", 0))
+    rows = max(rows, planned)
     if rows >= MANY * d or d <= LONG:
         return MaskPairs(d, lime_limit.pair_share(d, nu), seed)
     return MaskPairs(d, lime_limit.size_share(d, nu), seed, complements=False)
@@ -277,7 +276,7 @@ def least_rows(d: int) -> int:
     return 2 * min(d + SPARE, (1 << max(d - 1, 0)) - 1) + 2
 
 
-def rows_allowed(model: Model, rows: int, d: int, method: str) -> int:
+def rows_allowed(left: int | None, rows: int, d: int, method: str) -> int:
     """At most `rows`, and what the budget still allows; too small a budget is for the run to tell."""
     if rows < least_rows(d):
         raise HeedfulError(
@@ -285,8 +284,7 @@ def rows_allowed(model: Model, rows: int, d: int, method: str) -> int:
             f"{rows:,} are allowed",
             "Raise samples",
         )
-    budget: int | None = getattr(model, "budget", None)
-    return rows if budget is None or budget < least_rows(d) else min(rows, budget)
+    return rows if left is None or left < least_rows(d) else min(rows, left)
 
 
 def notes(found: Estimate, precision: float, most: int) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.io.json_codec import to_jsonable
 from heedful.trials.examples import prepare
 from heedful.trials.read_texts import LabelledTexts
@@ -35,7 +36,7 @@ NO_TEXTS = "They train models of this kind, and no texts to train on were given 
 
 
 def trial(
-    model: Any,
+    model: Loadable,
     texts: Iterable[Any],
     labels: Sequence[Any] | None = None,
     *,

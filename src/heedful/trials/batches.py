@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.io.rationales import Marked, by_unit
-from heedful.modalities.text import fit as shortened
+from heedful.modalities.encode import fit as shortened
+from heedful.modalities.text import TextInput
+from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.trials.examples import Cases, label_of
 
@@ -51,7 +52,7 @@ class PaddedTexts:
         return Inputs(self.ids[which, :width], mask[:, :width], types)
 
 
-def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
+def rows(model: TokenModel, texts: Sequence[Any], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
     """Training texts with their labels. Strings go through the tokenizer at once, which is quick."""
     if not len(texts):
         raise HeedfulError("there are no training texts", fix="Give texts with their labels to train on")
@@ -64,9 +65,7 @@ def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = 
     if not all(isinstance(text, str) for text in texts):
         found = [shortened(model.encode(text, long="truncate"), most, "truncate") for text in texts]
         return of_encoded(found, truth, model)
-    batch = model.tokenizer(
-        list(texts), truncation=True, max_length=most, return_special_tokens_mask=True, verbose=False
-    )
+    batch = model.encode_many(texts, most)
     if any(not row for row in batch["input_ids"]):
         raise HeedfulError("a training text is empty", fix="Leave it out")
     types = batch.get("token_type_ids")
@@ -80,16 +79,18 @@ def of_cases(cases: Cases, length: int = LENGTH) -> PaddedTexts:
     return of_encoded(cut(cases, length), [case.label for case in cases.cases], cases.model)
 
 
-def cut(cases: Cases, length: int = LENGTH) -> list[Encoded]:
+def cut(cases: Cases, length: int = LENGTH) -> list[TextInput]:
     return [shortened(case.x, min(length, cases.model.window or length), "truncate") for case in cases.cases]
 
 
-def of_encoded(found: Sequence[Encoded], labels: Sequence[Any], model: Any) -> PaddedTexts:
+def of_encoded(found: Sequence[TextInput], labels: Sequence[Any], model: TokenModel) -> PaddedTexts:
     types = [x.type_ids for x in found] if found[0].type_ids is not None else None
     return _padded([x.ids for x in found], [x.special for x in found], labels, model, types)
 
 
-def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
+def marked(
+    model: TokenModel, items: Sequence[Marked], labels: Sequence[Any], length: int = LENGTH
+) -> PaddedTexts:
     """Texts with marks, one bool a token; words that were cut off take their marks along."""
     if not items:
         raise HeedfulError("there are no marked texts")
@@ -121,8 +122,8 @@ def joined(some: PaddedTexts, others: PaddedTexts) -> PaddedTexts:
     return PaddedTexts(ids, mask, special, labels, both("types"), both("marks"), some.pad)
 
 
-def _padded(ids: Any, special: Any, labels: Sequence[Any], model: Any, types: Any) -> PaddedTexts:
-    width, pad = max(map(len, ids)), model.backend.special_id("pad") or 0
+def _padded(ids: Any, special: Any, labels: Sequence[Any], model: TokenModel, types: Any) -> PaddedTexts:
+    width, pad = max(map(len, ids)), model.special_id("pad") or 0
 
     def filled(parts: Any, by: int) -> Tensor:
         return torch.tensor([[*map(int, part), *[by] * (width - len(part))] for part in parts])

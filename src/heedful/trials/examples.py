@@ -17,13 +17,14 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import missing
 from heedful.core.progress import Progress
 from heedful.io.labels import is_missing, label_index
+from heedful.modalities.text import TextInput
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from heedful.models.adapter import TokenModel
 
 LABELLED = ("classifier", "multi-label")
 KINDS = (*LABELLED, "regression", "causal-lm")
@@ -33,7 +34,7 @@ KINDS = (*LABELLED, "regression", "causal-lm")
 class Example:
     """One text, as the model reads and answers it."""
 
-    x: Encoded
+    x: TextInput
     answer: Floats  # (C,) or (V,): probabilities, or outputs in standard deviations
     label: int | None = None  # what people say
 
@@ -42,7 +43,7 @@ class Example:
 class Cases:
     """All texts of a trial."""
 
-    model: Any
+    model: TokenModel
     cases: tuple[Example, ...]
     scale: float = 1.0  # of a regression: standard deviation of its outputs
     notes: tuple[str, ...] = ()  # texts that were cut or could not be read, labels that are of no use
@@ -63,7 +64,7 @@ class Cases:
 
 
 def prepare(
-    model: Any,
+    model: TokenModel,
     texts: Iterable[Any],
     labels: Sequence[Any] | None = None,
     *,
@@ -77,7 +78,7 @@ def prepare(
             "the tests compare one answer a text",
             "Use a classifier, a regression or a causal language model",
         )
-    if why := missing(model, ["attentions", "edits"]):
+    if why := model.lacks(["attentions", "edits"]):
         raise HeedfulError(f"{model.name} cannot be put on trial", why)
     if isinstance(texts, str):
         raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
@@ -85,7 +86,7 @@ def prepare(
     given = [None] * len(texts) if labels is None else [label_of(model, label) for label in labels]
     if len(given) != len(texts):
         raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts")
-    read: list[tuple[Encoded, Any, int | None]] = []
+    read: list[tuple[TextInput, Any, int | None]] = []
     notes, cut = [], 0
     if labels is not None and model.kind not in LABELLED:
         notes.append(f"labels are not used: a {model.kind} is compared with itself")
@@ -105,13 +106,15 @@ def prepare(
     return _answered(model, read, tuple(notes))
 
 
-def again(cases: Cases, model: Any, most: int) -> Cases:
+def again(cases: Cases, model: TokenModel, most: int) -> Cases:
     """The first texts, answered by another model that reads them the same way."""
     read = [(case.x, model.logits(case.x).double(), case.label) for case in cases.cases[:most]]
     return _answered(model, read, ())
 
 
-def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tuple[str, ...]) -> Cases:
+def _answered(
+    model: TokenModel, read: list[tuple[TextInput, Any, int | None]], notes: tuple[str, ...]
+) -> Cases:
     scale = 1.0
     if model.kind == "regression":
         spread = float(np.std([logits.numpy() for _, logits, _ in read], axis=0).max())
@@ -121,6 +124,6 @@ def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tu
     return Cases(model, tuple(found), scale, notes)
 
 
-def label_of(model: Any, label: Any) -> int | None:
+def label_of(model: TokenModel, label: Any) -> int | None:
     """What people say of a text, as a position; None where they say nothing, or the model has no labels."""
     return None if is_missing(label) or model.kind not in LABELLED else label_index(label, model.labels)

@@ -7,8 +7,6 @@ A pass reads at most TOKENS tokens. Where gradients are on, answers have a graph
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +14,9 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.target import Target
-from heedful.modalities.operators import InputRow, removed
-from heedful.models.adapter import wide
-from heedful.models.attention_hooks import Seen
-from heedful.models.passes import CHUNK_TOKENS, chunks, run_with_oom_retry
+from heedful.modalities.operators import InputRow, Removal, delete
+from heedful.models.attention_hooks import Edit, Seen
+from heedful.models.passes import CHUNK_TOKENS, Pass, passes, ragged
 from heedful.trials.examples import Cases, Example
 
 Change = Callable[[Seen, slice], Seen]  # what a layer shows, which of the copies -> what it shall show
@@ -43,36 +40,26 @@ def row_of(case: Example) -> InputRow:
 
 def copies_a_pass(cases: Cases, case: Example) -> int:
     """A model that cannot tell padding from text takes one row pert a time."""
-    return 1 if cases.model.backend.one_row_at_a_time else max(1, TOKENS // len(case.x))
+    return cases.model.rows_that_fit(len(case.x), TOKENS)
 
 
 def ask(cases: Cases, case: Example, copies: int, change: Change) -> Tensor:
     """(copies, C): answers to copies of a text under a change of attention, pass by pass."""
     most = copies_a_pass(cases, case)
-    queue = [range(copies)[start : start + most] for start in range(0, copies, most)]
+    queue = [list(range(copies)[start : start + most]) for start in range(0, copies, most)]
 
-    def run(part: range) -> Tensor:
-        here = slice(part.start, part.stop)
-        with cases.model.attending(lambda seen: change(seen, here)):
-            return answers(cases, [row_of(case)] * len(part))
+    def edit(part: Sequence[int]) -> Edit:
+        here = slice(part[0], part[-1] + 1)
+        return lambda seen: change(seen, here)
 
-    return torch.cat([found for _, found in run_with_oom_retry(queue, run)])
+    ran = passes(cases.model, [row_of(case)] * copies, queue, target=probe(cases), edit=edit)
+    return torch.cat([answers(cases, each) for each in ran])
 
 
-def answers(cases: Cases, rows: list[InputRow]) -> Tensor:
+def answers(cases: Cases, ran: Pass) -> Tensor:
     """(n, C) in float64, of one pass."""
-    model = cases.model
-    rows = [model._never_empty(row) for row in rows]
-    graph = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    counts = {"forwards": len(rows), "backwards": len(rows) * graph, "unique": len(rows)}
-    with (
-        model.meter.counted(**counts, tokens=sum(map(len, rows))),
-        nullcontext() if graph else torch.no_grad(),
-    ):
-        inputs, places = model._batch(rows, probe(cases))
-        logits = wide(model.backend.forward(inputs))
-        model.refuse_nan(logits, inputs)
-        return cases.answers(model._pick(logits, places, inputs, probe(cases)).double())
+    assert ran.logits is not None
+    return cases.answers(ran.logits.double())
 
 
 def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
@@ -81,17 +68,15 @@ def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
     places: dict[InputRow, list[int]] = {}
     for number, (text, positions) in enumerate(gone):
         x = cases.cases[text].x
-        places.setdefault(removed(x, len(x), set(positions), "delete", None), []).append(number)
+        places.setdefault(delete(Removal(x, len(x), set(positions))), []).append(number)
     moved: Floats = np.full(len(gone), np.nan)
 
-    def run(chunk: list[InputRow]) -> Any:
-        with torch.no_grad():
-            return answers(cases, chunk)
-
-    most = 1 if cases.model.backend.one_row_at_a_time else None
-    for chunk, found in run_with_oom_retry(chunks(list(places), TOKENS, most), run):
-        for row, answer in zip(chunk, found, strict=True):
-            for number in places[row]:
-                own = torch.from_numpy(cases.cases[gone[number][0]].answer).to(answer)
-                moved[number] = float(cases.apart(answer[None], own[None])[0])
+    rows = list(places)
+    read = [cases.model.never_empty(row) for row in rows]
+    with torch.no_grad():
+        for ran in passes(cases.model, read, ragged(rows, cases.model.rows_at_once), target=probe(cases)):
+            for at, answer in zip(ran.rows, answers(cases, ran), strict=True):
+                for number in places[rows[at]]:
+                    own = torch.from_numpy(cases.cases[gone[number][0]].answer).to(answer)
+                    moved[number] = float(cases.apart(answer[None], own[None])[0])
     return moved

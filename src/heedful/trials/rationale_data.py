@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
 from heedful.io.rationales import Marked, spans_of
@@ -11,10 +11,13 @@ from heedful.trials import batches
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.read_texts import LabelledTexts
 
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
+
 HELD_OUT = 5  # every fifth marked text is not trained on
 
 
-def with_marks(model: Any, given: LabelledTexts, length: int) -> tuple[PaddedTexts, PaddedTexts]:
+def with_marks(model: TokenModel, given: LabelledTexts, length: int) -> tuple[PaddedTexts, PaddedTexts]:
     """(texts to train on, marked ones among them; marked texts that are held out)."""
     if given.labels is None or given.rationales is None:
         raise HeedfulError("texts with marks need labels, too", fix="Give train=(texts, labels, rationales)")
@@ -35,5 +38,5 @@ def with_marks(model: Any, given: LabelledTexts, length: int) -> tuple[PaddedTex
     return train, test
 
 
-def _rows(model: Any, pairs: Sequence[tuple[Marked, Any]], length: int) -> PaddedTexts:
+def _rows(model: TokenModel, pairs: Sequence[tuple[Marked, Any]], length: int) -> PaddedTexts:
     return batches.marked(model, [item for item, _ in pairs], [label for _, label in pairs], length)

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.trials.examples import Cases
 from heedful.trials.read_texts import LabelledTexts
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 QUICK = ("correlation", "permutation", "adversary", "uniform")
 TRAINED = ("frozen", "seeds", "trained adversary", "guide")
@@ -204,7 +207,7 @@ class TrialSuite:
             progress=told,
         )
 
-    def _short_trial(self, model: Any) -> dict[str, Floats]:
+    def _short_trial(self, model: TokenModel) -> dict[str, Floats]:
         """One number a text, of the first few: the tests that need no training, on another model."""
         from heedful.trials.adversary_search import Search
         from heedful.trials.attention_scores import ALL

@@ -27,13 +27,11 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.model import missing
 from heedful.models.adapter import TokenModel
 from heedful.models.attention_hooks import Seen, uniform
 from heedful.models.backend import Inputs
 from heedful.models.contexts import untouched
-from heedful.models.load import load
-from heedful.models.torch_module import TorchBackend
+from heedful.models.model_copies import with_module
 from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
 from heedful.nn.train import TrainConfig
@@ -80,16 +78,16 @@ Loss = Callable[[Passed, Tensor], Tensor]  # a pass, and which texts it read
 # --- models ------------------------------------------------------------------------------------------------
 
 
-def check(model: Any) -> None:
+def check(model: TokenModel) -> None:
     """Refuse, in words, what cannot be trained again here."""
     what = f"{model.name} cannot be trained again"
     if model.kind != "classifier":
         raise HeedfulError(what, f"it is a {model.kind}, and the trained tests compare classifiers")
-    if why := missing(model, ["attentions", "edits"]):
+    if why := model.lacks(["attentions", "edits"]):
         raise HeedfulError(what, why)
     if getattr(model.module, "config", None) is None:
         raise HeedfulError(what, "its module has no configuration to build another from")
-    if model.backend.one_row_at_a_time:
+    if model.rows_at_once == 1:
         raise HeedfulError(what, "it cannot tell padding from text", "Give its tokenizer a padding token")
     size = sum(p.numel() for p in model.module.parameters())
     if size > LARGEST:
@@ -100,38 +98,23 @@ def check(model: Any) -> None:
         )
 
 
-def fresh(model: Any, seed: int) -> Any:
+def fresh(model: TokenModel, seed: int) -> TokenModel:
     """The same architecture with weights drawn from `seed`."""
     check(model)
     module = like(model.module)(seed)
     if isinstance(module, OneLayerClassifier):
         with torch.no_grad():
             module.token.weight.mul_(SMALL)
-    return _behind_the_door(module, model)
+    return with_module(model, module.eval().requires_grad_(True))
 
 
-def copied(model: Any) -> Any:
+def copied(model: TokenModel) -> TokenModel:
     """A module of its own with the same weights."""
     check(model)
-    return _behind_the_door(copy.deepcopy(model.module), model)
+    return with_module(model, copy.deepcopy(model.module).eval().requires_grad_(True))
 
 
-def _behind_the_door(module: nn.Module, model: Any) -> Any:
-    module.eval().requires_grad_(True)
-    if not isinstance(module, Mixes):
-        return load((module, model.tokenizer))
-    backend = TorchBackend(
-        module,
-        model.tokenizer,
-        forward=lambda embeds, mask: module.attend(inputs_embeds=embeds, attention_mask=mask),
-        labels=model.labels,
-        name=model.name,
-        window=model.window,
-    )
-    return TokenModel(backend, model.tokenizer)
-
-
-def settings(model: Any, config: TrainConfig | None) -> TrainConfig:
+def settings(model: TokenModel, config: TrainConfig | None) -> TrainConfig:
     """The given budget, or one that suits the depth."""
     if config is not None:
         return config
@@ -141,7 +124,7 @@ def settings(model: Any, config: TrainConfig | None) -> TrainConfig:
 # --- passes ------------------------------------------------------------------------------------------------
 
 
-def run(model: Any, inputs: Inputs, frozen: bool = False, look: bool = True) -> Passed:
+def run(model: TokenModel, inputs: Inputs, frozen: bool = False, look: bool = True) -> Passed:
     """One pass in the module's own mode, with a graph where there is one; without `look`, no maps."""
     mask = inputs.mask.bool()
     if isinstance(model.module, Mixes):  # which never forms its values: put weights where it mixes
@@ -156,8 +139,8 @@ def run(model: Any, inputs: Inputs, frozen: bool = False, look: bool = True) -> 
             seen[now.site.layer] = now.weights
         return now
 
-    with model.backend.attending(watch) if look or frozen else nullcontext():
-        logits = model.backend.runner(inputs)().logits
+    with model.attending(watch) if look or frozen else nullcontext():
+        logits = model.raw_pass(inputs).logits
     return Passed(logits, tuple(seen[layer] for layer in sorted(seen)), mask)
 
 
@@ -170,7 +153,7 @@ def _flat_mixing(module: Mixes) -> AbstractContextManager[Any]:
     return module.mix.register_forward_pre_hook(even)
 
 
-def maps(model: Any, data: PaddedTexts, frozen: bool = False, look: bool = True) -> Iterator[Passed]:
+def maps(model: TokenModel, data: PaddedTexts, frozen: bool = False, look: bool = True) -> Iterator[Passed]:
     """Passes without a graph or dropout, over all texts in order."""
     for part in torch.split(torch.arange(len(data)), CHUNK):
         with untouched(model.module), torch.no_grad():
@@ -178,18 +161,19 @@ def maps(model: Any, data: PaddedTexts, frozen: bool = False, look: bool = True)
         yield passed
 
 
-def answers(model: Any, data: PaddedTexts, frozen: bool = False) -> Floats:
+def answers(model: TokenModel, data: PaddedTexts, frozen: bool = False) -> Floats:
     """(n, C) probabilities."""
     parts = [passed.logits.double().softmax(-1) for passed in maps(model, data, frozen, look=False)]
     return np.asarray(torch.cat(parts).numpy())
 
 
-def place_of(model: Any, data: PaddedTexts) -> str:
+def place_of(model: TokenModel, data: PaddedTexts) -> str:
     """Where the answer is read: at the "first" token, the "last", or "all"; by the gradient of one text."""
     if isinstance(model.module, Mixes):
         return "first"
     with torch.enable_grad():
-        output = model.backend.traced(data.pick(torch.tensor([0])))
+        output = model.traced(data.pick(torch.tensor([0])))
+        assert output.last_hidden is not None
         (grad,) = torch.autograd.grad(output.logits[0, 0], output.last_hidden)
     share = grad[0].norm(dim=-1) / grad[0].norm(dim=-1).sum()
     found = {0: "first", len(share) - 1: "last"}.get(int(share.argmax()), "all")

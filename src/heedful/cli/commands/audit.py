@@ -21,6 +21,7 @@ from heedful.cli.console import (
 )
 from heedful.cli.threads import fit_threads
 from heedful.cli.typed_command import typed
+from heedful.core.model import Model
 
 option, argument = typer.Option, typer.Argument
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
@@ -212,15 +213,14 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
     return tell
 
 
-def _expensive(model: Any) -> str:
+def _expensive(model: Model) -> str:
     """A line that names the methods that were not run because they are expensive."""
     from heedful.core import registry
-    from heedful.core.model import missing
     from heedful.core.phrases import EXPENSIVE, left_out
 
     expensive = [entry for entry in registry.explainers().values() if entry.expensive]
     known = not isinstance(model, str)  # a name is loaded by the workers alone
-    return left_out({e.name: EXPENSIVE for e in expensive if not (known and missing(model, e.needs))})
+    return left_out({e.name: EXPENSIVE for e in expensive if not (known and model.lacks(e.needs))})
 
 
 def _progress(say: Say) -> Callable[[int, int | None, int], None]:

@@ -29,6 +29,7 @@ from heedful.core import registry
 from heedful.core.command_line import param_value
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.phrases import left_out
 from heedful.core.progress import Step
 
@@ -101,7 +102,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
         registry.get(name)  # a misspelt method is told before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
     with progress_bar(f"loading {wish.model}", quiet):
-        model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
         able = [s.method for s in registry.support(model) if s.ok]
         names = names or ([] if every else [name for name in DEFAULT_METHODS if name in able])

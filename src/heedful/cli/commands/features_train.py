@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.console import (
@@ -20,6 +20,9 @@ from heedful.cli.console import (
     silence_libraries,
 )
 from heedful.core.errors import HeedfulError
+
+if TYPE_CHECKING:
+    pass
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 ActivationStore = Annotated[
@@ -150,13 +153,13 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
     """Shows features on standard error whenever a checkpoint is due; None where no texts are given."""
     if texts is None:
         return None
-    import heedful
     from heedful.features.activations.windows import open_texts
     from heedful.features.sae.preview import looking
+    from heedful.models.load import load_token_model
 
     open_texts(texts, "text")  # a file that is not there is told before any step
     facts = store.manifest
-    model: Any = heedful.load(name or facts["name"])
+    model = load_token_model(name or facts["name"])
     if model.facts()["fingerprint"] != facts["model"]["fingerprint"]:
         raise HeedfulError(
             f"{model.name} is not the model that was harvested", f"that was {facts['name']}", "Give --model"

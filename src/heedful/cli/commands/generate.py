@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
 from heedful.models.generation_trace import steps
 from heedful.reports.columns import visible
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,12 @@ class GenerateRequest:
 
 def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
     """`heedful generate`: exit code 130 after Ctrl-C, once the tokens that are explained are out."""
+    from heedful.models.adapter import TokenModel
+
     check(wish)
     with progress_bar(f"loading {wish.model}", quiet) as say:
-        model: Any = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
-        if "generate" not in model.capabilities:
+        model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        if "generate" not in model.capabilities or not isinstance(model, TokenModel):
             raise HeedfulError(
                 f"{wish.model} cannot write text", f"it is a {model.kind}", "Try --model zoo:lm"
             )
@@ -66,9 +71,7 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
     ids = written[wish.strategies[0]]
     found = explained(model, wish, ids, quiet) if wish.why.methods else []
     stopped = bool(wish.why.methods) and len(found) < len(ids)
-    texts = {
-        name: str(model.tokenizer.decode(part, skip_special_tokens=True)) for name, part in written.items()
-    }
+    texts = {name: model.decode(part, skip_special=True) for name, part in written.items()}
     if as_json:
         given = {"model": model.facts(), "prompt": wish.prompt, "seed": wish.seed, "options": wish.options}
         given |= {"command": wish.command}
@@ -96,7 +99,7 @@ def check(wish: GenerateRequest) -> None:
         raise HeedfulError("--operator and --budget are for --why", fix="Name a method: --why occlusion")
 
 
-def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) -> list[Comparison]:
+def explained(model: TokenModel, wish: GenerateRequest, ids: list[int], quiet: bool) -> list[Comparison]:
     """One comparison a token; a long run is announced by its last token, which has most to read before it."""
     why, x = wish.why, model.encode(wish.prompt)
     params = removing(why.operator, why.methods)

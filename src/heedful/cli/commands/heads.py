@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import console, form, progress_bar, put_json, silence_libraries
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(heads_ablation.importance)
@@ -64,7 +67,7 @@ def induction(
     from heedful.heads.roles.induction import induction as measure
     from heedful.reports.heads_terminal import show_induction
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
         return measure(loaded, period=period, draws=draws, seed=seed, margin=margin, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_induction)
@@ -95,7 +98,7 @@ def syntax(
 
     sentences = conllu.read(file)  # its mistakes are told before the model is loaded
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
         return measure(loaded, sentences, least=least, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_syntax)
@@ -127,7 +130,7 @@ def bias(
 
     rows = built.read(templates)
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
         return measure(loaded, rows, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_bias)
@@ -136,10 +139,10 @@ def bias(
 def _measured(
     name: str, run: Callable[[Any, Callable[[int, int], None]], Any], quiet: bool, allow_pickle: bool
 ) -> Any:
-    import heedful
+    from heedful.models.load import load_token_model
 
     with progress_bar(f"loading {name}", quiet) as say:
-        model: Any = heedful.load(name, allow_pickle=allow_pickle)
+        model = load_token_model(name, "head roles", allow_pickle=allow_pickle)
         return run(model, lambda done, total: say("reading", done, total))
 
 

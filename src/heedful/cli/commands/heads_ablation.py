@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.console import console, form, print_stderr, progress_bar, put_json, silence_libraries
+from heedful.core.model import Model
 
 if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import Without
+    from heedful.models.adapter import TokenModel
 
 File = Annotated[Path, o.argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
 TextColumn = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
@@ -70,7 +72,7 @@ def importance(
     from heedful.heads.ablation.importance import head_importance
     from heedful.reports.ablation_terminal import show_importance
 
-    def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Model, means: Any, progress: Callable[[int, int], None]) -> Any:
         return head_importance(
             loaded,
             texts,
@@ -124,7 +126,7 @@ def prune(
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.reports.ablation_terminal import show_pruning
 
-    def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Model, means: Any, progress: Callable[[int, int], None]) -> Any:
         return prune_heads(
             loaded,
             texts,
@@ -166,7 +168,7 @@ def read(
 
 
 def removing(
-    model: Any, text: Any, heads: str | None, how: str, long: str, answer: str | None = None
+    model: TokenModel, text: Any, heads: str | None, how: str, long: str, answer: str | None = None
 ) -> tuple[Without | None, AbstractContextManager[None]]:
     """For `heedful attention --ablate`: what one text loses, and the block in which it is looked at.
 
@@ -178,11 +180,10 @@ def removing(
     from heedful.heads.ablation.ablate_text import OWN_MEANS, own_means, without
     from heedful.heads.atlas import encoded
     from heedful.heads.capture import answer_ids
-    from heedful.models.written_text import extended
 
     x = encoded(model, text, long)
     if answer is not None and model.kind == "causal-lm":
-        x = extended(model.tokenizer, x, answer_ids(model, answer))
+        x = model.extended(x, answer_ids(model, answer))
     wanted = answer if model.kind == "encoder-decoder" else None
     means = own_means(model, x, wanted) if how == "mean" else None
     found = without(model, x, heads, how, answer=wanted, means=means)
@@ -203,9 +204,10 @@ def _measured(
     name: str, texts: list[str], how: str, run: Callable[..., Any], quiet: bool, allow_pickle: bool
 ) -> Any:
     import heedful
+    from heedful.models.load import load_token_model
 
     with progress_bar(f"loading {name}", quiet) as say:
-        model: Any = heedful.load(name, allow_pickle=allow_pickle)
+        model = load_token_model(name, "head ablation", allow_pickle=allow_pickle)
         means = None
         if how == "mean":
             means = heedful.head_means(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.console import (
@@ -18,6 +18,9 @@ from heedful.cli.console import (
 )
 from heedful.cli.typed_command import typed
 from heedful.core.errors import HeedfulError
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 option = o.option
 OWN = "zoo:lm"  # the model that brings a dictionary
@@ -186,7 +189,7 @@ def _check(wish: dict[str, Any]) -> None:
         raise HeedfulError("--prompts is for --sweep", fix="Give one prompt")
 
 
-def _parts(model: Any, wish: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _parts(model: TokenModel, wish: dict[str, Any]) -> tuple[Any, Any, Any]:
     """(the autoencoder, the difference of means, maxima), each None where not asked for."""
     import heedful
     from heedful.features.steering.directions import difference, site_of
@@ -206,7 +209,7 @@ def _held_out(sae: Path) -> Path | None:
     return resolve.held_out(str(sae)) if str(sae).startswith("zoo:") else None
 
 
-def _written(model: Any, wish: dict[str, Any]) -> Any:
+def _written(model: TokenModel, wish: dict[str, Any]) -> Any:
     from dataclasses import replace
 
     from heedful.features.steering.compare import before_after
@@ -233,7 +236,7 @@ def _written(model: Any, wish: dict[str, Any]) -> Any:
     return replace(found, notes=told)
 
 
-def _told(model: Any, wish: dict[str, Any], found: Any) -> Any:
+def _told(model: TokenModel, wish: dict[str, Any], found: Any) -> Any:
     """The result with the dictionary, what its features fire on, and the command that makes it again."""
     from dataclasses import replace
 
@@ -257,7 +260,7 @@ def _told(model: Any, wish: dict[str, Any], found: Any) -> Any:
     return replace(found, model=facts, settings=settings, notes=notes)
 
 
-def _swept(model: Any, wish: dict[str, Any], say: Any) -> Any:
+def _swept(model: TokenModel, wish: dict[str, Any], say: Any) -> Any:
     from heedful.features.steering.sweep import Writing, sweep
 
     sae, vector, maxima = _parts(model, wish)

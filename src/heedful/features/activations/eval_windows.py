@@ -30,7 +30,7 @@ from heedful.features.activations.windows import (
 )
 from heedful.io.datasets import Columns, open_source
 from heedful.io.labels import is_missing
-from heedful.models.backend import Inputs
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read
 
 BATCH_TOKENS = 2048
@@ -56,7 +56,7 @@ class Corpus:
 
 
 def corpus(
-    model: Any,
+    model: TokenModel,
     texts: Iterable[str] | str | Path,
     *,
     labels: Iterable[Any] | None = None,
@@ -107,13 +107,13 @@ class _One:
     cut: bool = False  # the text goes on
 
 
-def _packed(model: Any, texts: TextSource, cut: Cut) -> Iterator[_One]:
-    return (_One(window) for window in windows(texts, model.tokenizer, cut) if window.keep.any())
+def _packed(model: TokenModel, texts: TextSource, cut: Cut) -> Iterator[_One]:
+    return (_One(window) for window in windows(texts, model, cut) if window.keep.any())
 
 
-def _apart(model: Any, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
+def _apart(model: TokenModel, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
     for text, label in rows:
-        found = list(islice(windows(TextSource(open_source([text])), model.tokenizer, cut), 2))
+        found = list(islice(windows(TextSource(open_source([text])), model, cut), 2))
         if found:
             yield _One(found[0], label, len(found) > 1)
 
@@ -128,25 +128,19 @@ def _first(every: Iterable[_One], rows: int | None) -> Iterator[_One]:
         yield one
 
 
-def inputs_of(model: Any, batch: Batch) -> Inputs:
-    """What the model reads; an encoder-decoder is given a first token to write after: nobody looks at it."""
-    answer = None
-    if model.kind == "encoder-decoder":
-        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
-    return Inputs(batch.ids, batch.mask, answer=answer)
-
-
-def activations(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Batch, dict[str, Tensor]]]:
+def activations(
+    model: TokenModel, found: Corpus, sites: Sequence[str]
+) -> Iterator[tuple[Batch, dict[str, Tensor]]]:
     """Batch by batch, each site's activations (B, T, d) float32; passes end at the last site."""
     names = list(dict.fromkeys(sites))
     for batch in found.batches:
         with torch.no_grad():
-            seen = read(model, inputs_of(model, batch), names)
+            seen = read(model, model.padded(batch.ids, batch.mask), names)
             kept = {name: value.float().cpu() for name, value in seen.items()}
         yield batch, kept  # outside: a mode must not leak to whoever asked
 
 
-def rows_at(model: Any, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Tensor, ...]]:
+def rows_at(model: TokenModel, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Tensor, ...]]:
     """Batch by batch, the kept rows (n, d) of each site."""
     for batch, seen in activations(model, found, sites):
         yield tuple(seen[site][batch.keep] for site in sites)

@@ -15,7 +15,7 @@ from heedful.features.activations.windows import (
     Batch,
     Cut,
 )
-from heedful.models.backend import Inputs
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read
 
 
@@ -51,13 +51,10 @@ class Taken:
     squares: float
 
 
-def take(model: Any, batch: Batch, settings: HarvestSettings) -> Taken:
+def take(model: TokenModel, batch: Batch, settings: HarvestSettings) -> Taken:
     """By a pass that ends at the site."""
-    answer = None
-    if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
-        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
     with torch.inference_mode():
-        found = read(model, Inputs(batch.ids, batch.mask, answer=answer), [settings.site])[settings.site]
+        found = read(model, model.padded(batch.ids, batch.mask), [settings.site])[settings.site]
         rows = found[batch.keep.to(found.device)].cpu().float()
         if settings.dtype != "float32":
             rows = rows.to(getattr(torch, settings.dtype))

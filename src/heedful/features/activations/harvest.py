@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.engine.ray import Cluster
 from heedful.features.activations import store_writer as place
 from heedful.features.activations.extract import HarvestSettings, Taken, take
@@ -39,6 +40,7 @@ from heedful.features.activations.windows import (
     open_texts,
     windows,
 )
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import width
 
 BATCH_TOKENS = 4096
@@ -57,7 +59,7 @@ Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if k
 
 
 def harvest(
-    model: Any,
+    model: Loadable,
     texts: Iterable[Any] | str | Path,
     site: str,
     out: str | Path,
@@ -92,9 +94,9 @@ def harvest(
     engine        "local", or "ray": on the workers of the cluster at `address`, or of one started here
     progress      called with (rows done, rows in all or None, rows done before)
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    loaded: Any = load(model)
+    loaded = load_token_model(model, "harvest")
     width(loaded, site)  # what has no such site is refused first
     settings = _settled(
         loaded,
@@ -115,14 +117,14 @@ def harvest(
             return ActivationStore.load(folder)
         work = HarvestWork(folder, settings, source, progress)
         with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
-            work.run(loaded.tokenizer, run)
+            work.run(loaded, run)
         place.complete(folder, manifest | work.result())
     return ActivationStore.load(folder)
 
 
 @contextmanager
 def _passes(
-    model: Any, loaded: Any, settings: HarvestSettings, engine: str, cluster: Cluster
+    model: Loadable, loaded: TokenModel, settings: HarvestSettings, engine: str, cluster: Cluster
 ) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
     """Who runs the model."""
     if engine == "local":
@@ -134,7 +136,7 @@ def _passes(
         yield run
 
 
-def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> HarvestSettings:
+def _settled(model: TokenModel, site: str, dtype: str, cut: Cut, **wish: Any) -> HarvestSettings:
     """Refuses, before any work, what could not be done."""
     if wish["engine"] not in ENGINES:
         raise HeedfulError(f"there is no engine {wish['engine']!r}", fix=f"Use one of: {', '.join(ENGINES)}")
@@ -154,7 +156,7 @@ def _settled(model: Any, site: str, dtype: str, cut: Cut, **wish: Any) -> Harves
     return HarvestSettings(site, dtype, cut, wish["batch_tokens"] or BATCH_TOKENS, shape)
 
 
-def _made(model: Any, settings: HarvestSettings, texts: TextSource) -> dict[str, Any]:
+def _made(model: TokenModel, settings: HarvestSettings, texts: TextSource) -> dict[str, Any]:
     """What a harvest must share with the one it goes on with."""
     from heedful.core.versions import versions
 
@@ -188,18 +190,18 @@ class HarvestWork:
         self.cells = self.padding = 0
         self.lines = texts.source.count() if progress is not None else None
 
-    def run(self, tokenizer: Any, passes: Callable[[Iterator[Batch]], Iterable[Taken]]) -> None:
+    def run(self, model: TokenModel, passes: Callable[[Iterator[Batch]], Iterable[Taken]]) -> None:
         """`passes` gives what was taken from each batch, in their order."""
         try:
-            for taken in passes(self._todo(tokenizer)):
+            for taken in passes(self._todo(model)):
                 self._add(taken)
         finally:
             self.scatter.stop()
 
-    def _todo(self, tokenizer: Any) -> Iterator[Batch]:
+    def _todo(self, model: TokenModel) -> Iterator[Batch]:
         """Batches that are not done yet; those that are must have been the same."""
         settings, done = self.settings, self.scatter.state.batches
-        found = windows(self.texts, tokenizer, settings.cut)
+        found = windows(self.texts, model, settings.cut)
         digest, count, rows = hashlib.sha256(), 0, 0
         for batch in batches(found, settings.batch_tokens, settings.cut.pad):
             batch = first_of(batch, None if settings.shape.rows is None else settings.shape.rows - rows)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.engine import ray as cluster_of
 from heedful.engine.ray import Cluster
 from heedful.features.activations.store_writer import GOES_ON
@@ -20,6 +21,7 @@ from heedful.features.activations.store_writer import GOES_ON
 if TYPE_CHECKING:
     from heedful.features.activations.extract import HarvestSettings, Taken
     from heedful.features.activations.windows import Batch
+    from heedful.models.adapter import TokenModel
 
 AHEAD = 2  # batches a worker has at once, so that it need not wait
 
@@ -27,13 +29,13 @@ AHEAD = 2  # batches a worker has at once, so that it need not wait
 class HarvestWorker:
     """Loads the model once, in its own process."""
 
-    def __init__(self, model: Any, facts: Mapping[str, Any], settings: HarvestSettings) -> None:
+    def __init__(self, model: Loadable, facts: Mapping[str, Any], settings: HarvestSettings) -> None:
         import torch
 
-        from heedful.models.load import load
+        from heedful.models.load import load_token_model
 
         torch.set_num_threads(1)  # workers share the cores
-        self.model, self.settings = load(model), settings
+        self.model, self.settings = load_token_model(model), settings
         if self.model.facts()["fingerprint"] != facts["fingerprint"]:
             raise HeedfulError("a worker found another model under this name")
 
@@ -45,7 +47,7 @@ class HarvestWorker:
 
 @contextmanager
 def passes(
-    model: Any, facts: Mapping[str, Any], settings: HarvestSettings, cluster: Cluster
+    model: TokenModel, facts: Mapping[str, Any], settings: HarvestSettings, cluster: Cluster
 ) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
     """`model` is what `heedful.load` takes, `facts` those of the model as loaded here."""
     source = str(Path(model).resolve()) if isinstance(model, str | Path) and Path(model).exists() else model

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import LINE, Columns, DataRow, Source, open_source
+from heedful.models.adapter import TokenModel
 
 PIECE = 100_000  # characters
 POOL = 32  # batches whose windows are sorted together
@@ -69,14 +70,12 @@ class Cut:
         return self.context - len(self.before) - len(self.after)
 
 
-def cut_for(model: Any, context: int | None, pack: bool | None, skip_special: bool) -> Cut:
+def cut_for(model: TokenModel, context: int | None, pack: bool | None, skip_special: bool) -> Cut:
     """What the tokenizer puts around a text; packed, the first token of the model also where it does not."""
     pack = model.kind == "causal-lm" if pack is None else pack
-    encoded = model.tokenizer("a", return_special_tokens_mask=True, verbose=False)
-    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
-    inside = [at for at, mark in enumerate(special) if not mark] or [len(ids)]
-    before, after = tuple(ids[: inside[0]]), tuple(ids[inside[-1] + 1 :])
-    find = model.backend.special_id
+    probe, find = model.encode_whole("a"), model.special_id
+    inside = [at for at, mark in enumerate(probe.special) if not mark]
+    before, after = probe.ids[: inside[0]], probe.ids[inside[-1] + 1 :]
     end, begin = find("eos"), find("bos")
     if pack:
         before = before or (() if begin is None else (begin,))
@@ -152,16 +151,16 @@ def open_texts(texts: Any, column: str) -> Source | TextFile:
 # --- windows ---------------------------------------------------------------------------------------
 
 
-def windows(texts: TextSource, tokenizer: Any, cut: Cut) -> Iterator[Window]:
+def windows(texts: TextSource, model: TokenModel, cut: Cut) -> Iterator[Window]:
     if not cut.pack:
         for text in texts.each():
-            ids = np.concatenate([*_tokenized(text.rstrip("\r\n"), tokenizer, texts), np.empty(0, np.int64)])
+            ids = np.concatenate([*_tokenized(text.rstrip("\r\n"), model, texts), np.empty(0, np.int64)])
             for at in range(0, len(ids), cut.room):
                 yield _framed(ids[at : at + cut.room], np.ones(len(ids[at : at + cut.room]), bool), cut)
         return
     between = () if isinstance(texts.source, TextFile) else cut.between
     ids, keep = np.empty(0, np.int64), np.empty(0, bool)
-    for number, piece in _stream(texts, tokenizer):
+    for number, piece in _stream(texts, model):
         new = np.array(between if number else (), dtype=np.int64)
         ids = np.concatenate([ids, new, piece])
         keep = np.concatenate([keep, np.full(len(new), not cut.skip_special), np.ones(len(piece), bool)])
@@ -173,20 +172,20 @@ def windows(texts: TextSource, tokenizer: Any, cut: Cut) -> Iterator[Window]:
         yield _framed(ids, keep, cut)
 
 
-def _stream(texts: TextSource, tokenizer: Any) -> Iterator[tuple[bool, Ids]]:
+def _stream(texts: TextSource, model: TokenModel) -> Iterator[tuple[bool, Ids]]:
     """(whether a new text begins that is not the first, tokens)."""
     first = True
     for text in texts.each():
         begins = not first
-        for ids in _tokenized(text, tokenizer, texts):
+        for ids in _tokenized(text, model, texts):
             yield begins, ids
             begins = False
         first = False
 
 
-def _tokenized(text: str, tokenizer: Any, texts: TextSource) -> Iterator[Ids]:
+def _tokenized(text: str, model: TokenModel, texts: TextSource) -> Iterator[Ids]:
     for piece in _pieces(text):
-        ids = tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
+        ids = model.token_ids(piece)
         texts.tokens += len(ids)
         yield np.array(ids, dtype=np.int64)
 

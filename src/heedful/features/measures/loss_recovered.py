@@ -11,20 +11,21 @@ Cost: one pass a window and edit. Bricken et al. 2023.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.features.activations.eval_windows import Corpus, Progress, inputs_of
+from heedful.features.activations.eval_windows import Corpus, Progress
 from heedful.features.activations.windows import Batch
 from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_index
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing
 
 MEASURED = ("causal-lm", "classifier")
@@ -67,7 +68,9 @@ class Losses:
         ]
 
 
-def losses_of(model: Any, found: Corpus, site: str, edits: dict[str, Edit | None], say: Progress) -> Losses:
+def losses_of(
+    model: TokenModel, found: Corpus, site: str, edits: dict[str, Edit | None], say: Progress
+) -> Losses:
     sums: dict[str, list[Tensor]] = {name: [] for name in edits}
     n: list[Tensor] = []
     targets = _Targets(model, found)
@@ -81,12 +84,10 @@ def losses_of(model: Any, found: Corpus, site: str, edits: dict[str, Edit | None
     return Losses({name: torch.cat(parts).numpy() for name, parts in sums.items()}, torch.cat(n).numpy())
 
 
-def _logits(model: Any, batch: Batch, site: str, edit: Edit | None) -> Tensor:
+def _logits(model: TokenModel, batch: Batch, site: str, edit: Edit | None) -> Tensor:
     with torch.inference_mode():
-        if edit is None:
-            return model.backend.forward(inputs_of(model, batch))  # type: ignore[no-any-return]
-        with changing(model, site, replacing(edit, batch.keep)):
-            return model.backend.forward(inputs_of(model, batch))  # type: ignore[no-any-return]
+        with nullcontext() if edit is None else changing(model, site, replacing(edit, batch.keep)):
+            return model.forward(model.padded(batch.ids, batch.mask))
 
 
 def replacing(edit: Edit, keep: Tensor) -> Callable[[Tensor], Tensor]:
@@ -104,7 +105,7 @@ def replacing(edit: Edit, keep: Tensor) -> Callable[[Tensor], Tensor]:
 class _Targets:
     """What the model should say: next tokens, labels, or its own clean answers."""
 
-    def __init__(self, model: Any, found: Corpus) -> None:
+    def __init__(self, model: TokenModel, found: Corpus) -> None:
         self.lm = model.kind == "causal-lm"
         self.given = None
         if not self.lm and found.labels is not None:

@@ -25,11 +25,13 @@ from scipy.special import log_softmax
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import activations, corpus, site_of
 from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_classes
+from heedful.models.load import load_token_model
 
 KS = (1, 2, 5)
 RIDGE = 1e-2  # on standardised inputs, a text
@@ -65,7 +67,7 @@ class Probed(NotebookRepr):
 
 def probe(
     sae: SAE,
-    model: Any,
+    model: Loadable,
     texts: Iterable[str] | str | Path,
     labels: Iterable[Any] | None = None,
     *,
@@ -75,9 +77,8 @@ def probe(
     **reading: Any,
 ) -> Probed:
     """Probe a dictionary with labelled texts; of a file, name the label_column."""
-    from heedful.models.load import load
 
-    loaded: Any = load(model)
+    loaded = load_token_model(model)
     if labels is None and not reading.get("label_column"):
         raise HeedfulError("probing needs labels", fix="Give labels=[...] or label_column='label'")
     found = corpus(loaded, texts, labels=labels, **reading)

@@ -29,12 +29,15 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import DENSE, MeasuredValue, counted
 from heedful.features.sae.autoencoder import SAE
+from heedful.models.adapter import TokenModel
+from heedful.models.load import load_token_model
 from heedful.models.sites.access import width
 
 
@@ -63,7 +66,7 @@ class Measured(NotebookRepr):
 
 def measure(
     sae: SAE,
-    model: Any,
+    model: Loadable,
     texts: Iterable[str] | str | Path | Corpus,
     *,
     site: str | None = None,
@@ -79,9 +82,8 @@ def measure(
     reading  context, pack, rows, text_column, label_column: see
     heedful.features.activations.eval_windows.corpus
     """
-    from heedful.models.load import load
 
-    loaded: Any = load(model)
+    loaded = load_token_model(model)
     where = site_of(sae, site)
     if width(loaded, where) != sae.config.d:
         raise HeedfulError(
@@ -113,7 +115,7 @@ def _finite(values: dict[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _loss_of(model: Any, found: Corpus) -> str | None:
+def _loss_of(model: TokenModel, found: Corpus) -> str | None:
     if model.kind == "causal-lm":
         return "the next token"
     if model.kind == "classifier":
@@ -146,14 +148,13 @@ def noise(values: Sequence[float]) -> Noise:
 
 
 def measure_seeds(
-    saes: Sequence[SAE], model: Any, texts: Any, **settings: Any
+    saes: Sequence[SAE], model: Loadable, texts: Any, **settings: Any
 ) -> tuple[dict[str, Noise], list[Measured]]:
     """Every figure over the seeds, and each dictionary's own."""
-    from heedful.models.load import load
 
     if len(saes) < 2:
         raise HeedfulError(f"{len(saes)} autoencoder tells nothing about seeds", fix="Give two or more")
-    loaded: Any = load(model)
+    loaded = load_token_model(model)
     own = ("labels", "context", "pack", "rows", "text_column", "label_column")
     reading = {name: settings.pop(name) for name in own if name in settings}
     found = texts if isinstance(texts, Corpus) else corpus(loaded, texts, **reading)

@@ -24,6 +24,7 @@ from heedful.core.arrays import Floats
 from heedful.features.activations.eval_windows import Corpus, Progress, activations
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
+from heedful.models.adapter import TokenModel
 from heedful.stats.intervals import bootstrap, drawn
 
 DENSE = 0.1  # of the tokens
@@ -122,7 +123,7 @@ def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
 
 
 def counted(
-    sae: SAE, model: Any, found: Corpus, site: str, seed: int, say: Progress
+    sae: SAE, model: TokenModel, found: Corpus, site: str, seed: int, say: Progress
 ) -> tuple[WindowSums, WindowSums, Tensor]:
     """Counts of the dictionary, of a random one, and the mean activation (d,)."""
     counts, others, other, done = WindowSums(sae.config.width), WindowSums(sae.config.width), None, 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,12 +27,16 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import site_names
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 DRAWS = 1000
 
@@ -122,7 +126,7 @@ class Universality(NotebookRepr):
 def compare(
     a: SAE,
     b: SAE,
-    model: Any,
+    model: Loadable,
     texts: Iterable[str] | str | Path | Corpus,
     *,
     other: Any = None,
@@ -139,10 +143,10 @@ def compare(
     neurons  two places whose units are compared beside; default: the MLP's neurons of the two models, or of
              the features' block and the one beside it, if there is one model
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    first: Any = load(model)
-    second: Any = first if other is None else load(other)
+    first = load_token_model(model)
+    second = first if other is None else load_token_model(other)
     found = texts if isinstance(texts, Corpus) else corpus(first, texts, **reading)
     if second is not first:
         _same_tokens(first, second)
@@ -228,9 +232,9 @@ def _neurons(first: Any, second: Any, places: tuple[str, str]) -> tuple[str, ...
     return one, two
 
 
-def _same_tokens(first: Any, second: Any) -> None:
+def _same_tokens(first: TokenModel, second: TokenModel) -> None:
     probe = "The two must read the same tokens: naïve, 1984!"
-    ids = [model.tokenizer(probe, verbose=False)["input_ids"] for model in (first, second)]
+    ids = [model.token_ids(probe, special=True) for model in (first, second)]
     if list(ids[0]) != list(ids[1]):
         raise HeedfulError(
             f"{first.name} and {second.name} cut texts into different tokens",

@@ -10,18 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from heedful.features.reading.examples import Snippet, spelled
+from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import read_features
 from heedful.features.sae.autoencoder import SAE, WEIGHTS
 from heedful.features.steering.diff_of_means import ROWS
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 SHOWN = 6  # tokens
 
 
 def fires_on(
-    model: Any,
+    model: TokenModel,
     sae: SAE,
     features: Sequence[int],
     texts: Iterable[str] | str | Path,
@@ -32,12 +35,12 @@ def fires_on(
     """The tokens on which each feature is strongest; () where it fired on none."""
     wanted, windows = list(features), 4 * SHOWN
     found = read_features(model, sae, texts, wanted, examples=windows, quantiles=1, site=site, rows=rows)
-    return {one.feature: _once(model.tokenizer, one.top) for one in found}
+    return {one.feature: _once(model, one.top) for one in found}
 
 
-def _once(tokenizer: Any, strongest: Sequence[Snippet]) -> tuple[str, ...]:
+def _once(model: TokenModel, strongest: Sequence[Snippet]) -> tuple[str, ...]:
     """Half a character has no piece of its own: it is spelled."""
-    named = (s.context.pieces[s.at] or spelled(tokenizer, s.context.ids[s.at]) for s in strongest)
+    named = (s.context.pieces[s.at] or model.spelled(s.context.ids[s.at]) for s in strongest)
     return tuple(dict.fromkeys(named))[:SHOWN]
 
 

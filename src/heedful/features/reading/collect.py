@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.features.activations.windows import Batch
-from heedful.features.reading.examples import Context, Snippet, pieces_of
+from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.reservoir import Histograms, TopItems
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 BEFORE, AFTER = 16, 8  # tokens shown around the marked one
 Values = npt.NDArray[np.float32]
@@ -108,9 +111,9 @@ class Keeper:
             place = int(seen.values[row, :, at].argmax())
             self.top[at].offer(float(strongest[row]), partial(seen.raw, row, place, at, True))
 
-    def reading(self, at: int, tokenizer: Any, quantiles: int, a_quantile: int) -> Reading:
+    def reading(self, at: int, model: TokenModel, quantiles: int, a_quantile: int) -> Reading:
         made = {
-            name: tuple(raw.snippet(tokenizer, self.known) for raw in best[at].items())
+            name: tuple(raw.snippet(model, self.known) for raw in best[at].items())
             for name, best in (("top", self.top), ("sample", self.sample), ("silent", self.silent))
         }
         parts = cut_in(made["sample"], quantiles, a_quantile)
@@ -152,9 +155,9 @@ class _Raw:
     window: int
     whole: tuple[int, ...]
 
-    def snippet(self, tokenizer: Any, known: dict[int, str]) -> Snippet:
+    def snippet(self, model: TokenModel, known: dict[int, str]) -> Snippet:
         ids = tuple(self.ids.tolist())
-        context = Context(ids, pieces_of(tokenizer, ids, known), self.first)
+        context = Context(ids, model.pieces(ids, known), self.first)
         return Snippet(context, tuple(self.values.tolist()), self.at, self.window, self.whole)
 
 

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.features.reading.examples import Snippet, spelled
+from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import Reading
-from heedful.models.backend import Inputs
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, reading
 from heedful.stats.intervals import student
 
@@ -92,7 +92,7 @@ def _finite(interval: tuple[float, float]) -> list[float] | None:
     return list(interval) if np.isfinite(interval).all() else None
 
 
-def effects(model: Any, sae: Any, site: str, found: Reading, k: int = 8, seed: int = 0) -> Effects:
+def effects(model: TokenModel, sae: Any, site: str, found: Reading, k: int = 8, seed: int = 0) -> Effects:
     """Of one feature, on the windows of its strongest examples."""
     outputs = KINDS.get(model.kind, "")
     if not outputs or not found.top:
@@ -114,18 +114,13 @@ def effects(model: Any, sae: Any, site: str, found: Reading, k: int = 8, seed: i
     return Effects(outputs, promoted, suppressed, effect)
 
 
-def _inputs(ids: Sequence[int]) -> Inputs:
-    row = torch.tensor([list(ids)])
-    return Inputs(row, torch.ones_like(row))
-
-
-def _logits(model: Any, ids: Sequence[int]) -> Tensor:
+def _logits(model: TokenModel, ids: Sequence[int]) -> Tensor:
     """(T, V) of a language model, (1, C) of a classifier."""
-    found: Tensor = model.backend.forward(_inputs(ids)).float().cpu()
-    return found[0] if model.kind == "causal-lm" else found
+    logits = model.forward(model.padded(torch.tensor([list(ids)]))).float().cpu()
+    return logits[0] if model.kind == "causal-lm" else logits
 
 
-def _moved(model: Any, sae: Any, site: str, feature: int, top: Snippet) -> Tensor:
+def _moved(model: TokenModel, sae: Any, site: str, feature: int, top: Snippet) -> Tensor:
     """(V,) centred change of logits at the marked token, to first order in the feature's activation."""
     at, d = top.position, sae.W_dec[feature].detach()
     where = at if model.kind == "causal-lm" else 0
@@ -148,12 +143,12 @@ def _moved(model: Any, sae: Any, site: str, feature: int, top: Snippet) -> Tenso
     return slope - slope.mean()
 
 
-def _extremes(model: Any, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tuple[Pushed, ...]]:
+def _extremes(model: TokenModel, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tuple[Pushed, ...]]:
     mean = moved.mean(0)
     error = moved.std(0) / len(moved) ** 0.5 if len(moved) > 1 else torch.full_like(mean, torch.nan)
 
     def named(index: int) -> Pushed:
-        name = spelled(model.tokenizer, index) if model.kind == "causal-lm" else model.labels[index]
+        name = model.spelled(index) if model.kind == "causal-lm" else model.labels[index]
         return Pushed(str(name), float(mean[index]), float(error[index]))
 
     most, least = mean.topk(k).indices.tolist(), (-mean).topk(k).indices.tolist()
@@ -161,10 +156,10 @@ def _extremes(model: Any, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tu
 
 
 def _without(
-    model: Any, sae: Any, site: str, feature: int, top: Snippet, rng: np.random.Generator
+    model: TokenModel, sae: Any, site: str, feature: int, top: Snippet, rng: np.random.Generator
 ) -> tuple[float, float] | None:
     """Change of loss without the feature, and without another that fires at the same tokens."""
-    special = {model.backend.special_id(name) for name in ("bos", "eos", "cls", "sep")}
+    special = {model.special_id(name) for name in ("bos", "eos", "cls", "sep")}
     with torch.inference_mode():
         with reading(model, [site]) as seen:
             logits = _logits(model, top.whole)
@@ -203,7 +198,7 @@ def _drawn(codes: Tensor, feature: int, where: list[int], rng: np.random.Generat
     return chosen
 
 
-def _loss(model: Any, logits: Tensor, as_is: Tensor, ids: Sequence[int], where: list[int]) -> float:
+def _loss(model: TokenModel, logits: Tensor, as_is: Tensor, ids: Sequence[int], where: list[int]) -> float:
     """Of the tokens that follow the places, or of the label that the model gives as it is."""
     scores = torch.log_softmax(logits.double(), -1)
     if model.kind == "causal-lm":

@@ -35,15 +35,13 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
-from heedful.core.model import require
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import site_of
-from heedful.modalities import operators
+from heedful.modalities.text import TextInput
 from heedful.models import passes
-from heedful.models.adapter import wide
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, reading, width
 
 DRAWS = 20  # random sets of features that are removed together
@@ -80,7 +78,7 @@ class SpecialTokens:
 class FeatureExplanation(NotebookRepr):
     """The features of one text, strongest first."""
 
-    x: Encoded
+    x: TextInput
     target: Target
     output: float  # of the model as it is
     features: tuple[TextFeature, ...]
@@ -143,7 +141,7 @@ class FeatureExplanation(NotebookRepr):
 
 
 def explain_features(
-    model: Any,
+    model: TokenModel,
     sae: SAE,
     text: Any,
     target: Any = None,
@@ -206,7 +204,7 @@ def explain_features(
     )
 
 
-def _of_text(codes: Tensor, x: Encoded) -> tuple[Tensor, Tensor]:
+def _of_text(codes: Tensor, x: TextInput) -> tuple[Tensor, Tensor]:
     """Activations (stop, F) on the tokens of the text, and those on special tokens; zero elsewhere."""
     special = torch.tensor(x.special[: len(codes)])[:, None]
     return codes.masked_fill(special, 0.0), codes.masked_fill(~special, 0.0)
@@ -226,7 +224,14 @@ def _drawn(others: Tensor, k: int, seed: int) -> list[Tensor]:
 
 
 def feature_attribution(
-    model: Any, x: Any, target: Any, *, sae: SAE, k: int = 10, by: str = "activation", site: str | None = None
+    model: TokenModel,
+    x: Any,
+    target: Any,
+    *,
+    sae: SAE,
+    k: int = 10,
+    by: str = "activation",
+    site: str | None = None,
 ) -> Attribution:
     """Like an explainer: `Attribution` of the k strongest features, with what it cost."""
     before = model.spent
@@ -234,9 +239,9 @@ def feature_attribution(
     return replace(found, cost=model.spent - before)
 
 
-def _place(model: Any, sae: SAE, site: str | None) -> str:
+def _place(model: TokenModel, sae: SAE, site: str | None) -> str:
     place = site_of(sae, site)
-    require(model, ("rows", "gradients"), "features")
+    model.require(("values", "gradients"), "features")
     if place.startswith("decoder."):
         raise HeedfulError(
             f"{place} holds no token of the text",
@@ -251,38 +256,30 @@ def _place(model: Any, sae: SAE, site: str | None) -> str:
     return place
 
 
-def _looked_at(model: Any, sae: SAE, x: Encoded, target: Target, site: str) -> tuple[float, Tensor, Tensor]:
+def _looked_at(
+    model: TokenModel, sae: SAE, x: TextInput, target: Target, site: str
+) -> tuple[float, Tensor, Tensor]:
     """f(x), activations (T, F), and how the target rises with each: W_dec,i . g_t (T, F)."""
     with (
-        model._counted_pass([_row(x, target)], target),
+        model.counted_pass([model.row(x, target)], target),
         torch.inference_mode(False),
         torch.enable_grad(),
         reading(model, [site]) as seen,
     ):
-        inputs, places = model._batch([_row(x, target)], target)
-        logits, _ = model.backend.forward_with_grad(inputs)
-        logits = wide(logits)
-        model.refuse_nan(logits, inputs)
-        value = target.score(model._pick(logits, places, inputs, target))[0]
+        value = target.score(model.answers([model.row(x, target)], target, graph=True))[0]
         (grad,) = torch.autograd.grad(value, seen[site])
     with torch.no_grad():
         sides = len(target.sides)  # a contrast reads the text once a side: its gradients add up
-        own = len(_row(x, target))
+        own = len(model.row(x, target))
         codes = sae.encode(seen[site][0, :own].detach().cpu())
         slopes = grad[:, :own].sum(0) if sides > 1 else grad[0, :own]
         return float(value), codes, slopes.cpu().to(sae.W_dec) @ sae.W_dec.T
 
 
-def _row(x: Encoded, target: Target) -> operators.InputRow:
-    stop = len(x) if target.position is None else target.position
-    return operators.removed(x, stop, set(), "delete", None)
-
-
-def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> Floats:
+def _less(model: TokenModel, x: TextInput, target: Target, site: str, taken: Tensor) -> Floats:
     """The target with each of `taken` (n, stop, d) subtracted at the text's places, one row each."""
-    row = _row(x, target)
-    fits = max(1, passes.CHUNK_TOKENS // (max(len(row), 1) * len(target.sides)))
-    queue = torch.split(taken, 1 if model.backend.one_row_at_a_time else fits)
+    row = model.row(x, target)
+    queue = torch.split(taken, model.rows_that_fit(max(len(row), 1) * len(target.sides)))
 
     def run(part: Tensor) -> Floats:
         rows = [row] * len(part)
@@ -292,9 +289,9 @@ def _less(model: Any, x: Encoded, target: Target, site: str, taken: Tensor) -> F
             tail = acts.shape[1] - less.shape[1]
             return acts - torch.nn.functional.pad(less, (0, 0, 0, tail))
 
-        count, tokens = len(rows), model._tokens(rows, target)
+        count, tokens = len(rows), model.tokens_read(rows, target)
         with model.meter.counted(forwards=count, unique=count, tokens=tokens), changing(model, site, edit):
-            return target.score(model._picked_logits(rows, target)).double().cpu().numpy()
+            return target.score(model.answers(rows, target)).double().cpu().numpy()
 
     return np.concatenate([found for _, found in passes.run_with_oom_retry(queue, run)])
 

@@ -13,20 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr, Result
 from heedful.features.interpretation.interpret import Interpretation, Interpreter, Simulator, interpret
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import Bools
 from heedful.features.reading.collect import Values
 from heedful.features.reading.effects import Effects, effects
-from heedful.features.reading.examples import Context, Snippet, pieces_of
+from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Progress, Reading, Readings, Stream, read_features
 from heedful.features.reading.similar_features import Neighbours, nearest
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class FeaturePages(Result):
 
 
 def feature_pages(
-    model: Any,
+    model: Loadable,
     sae: Any,
     texts: Iterable[str] | str | Path,
     features: Sequence[int] | None = None,
@@ -105,9 +109,9 @@ def feature_pages(
     explainer    and simulator: None for rules that need no language model
     how          as read_features takes it: choose, examples, quantiles, site, rows, context, text_column
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    loaded: Any = load(model)
+    loaded = load_token_model(model, "feature pages")
     readings = read_features(loaded, sae, texts, features, seed=seed, progress=progress, **how)
     rules = Rules()
     said = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
@@ -130,7 +134,7 @@ def feature_pages(
 
 
 def page_of(
-    model: Any, sae: Any, site: str, found: Reading, said: Interpretation | None, seed: int = 0
+    model: TokenModel, sae: Any, site: str, found: Reading, said: Interpretation | None, seed: int = 0
 ) -> Page:
     """One feature that was read: what it does, and what points the same way."""
     what = effects(model, sae, site, found, seed=seed)
@@ -139,7 +143,7 @@ def page_of(
 
 
 def own_texts(
-    model: Any, sae: Any, readings: Readings, texts: Sequence[str]
+    model: TokenModel, sae: Any, readings: Readings, texts: Sequence[str]
 ) -> dict[int, tuple[Snippet, ...]]:
     """Every feature's activations on whole texts; one longer than the model's window is refused."""
     wanted = [r.feature for r in readings]
@@ -153,14 +157,14 @@ def own_texts(
 
 
 def own_text(
-    model: Any, sae: Any, site: str, text: str, wanted: Sequence[int] | None = None
+    model: TokenModel, sae: Any, site: str, text: str, wanted: Sequence[int] | None = None
 ) -> tuple[Context, Values, Bools]:
     """A whole text, the activations (T, wanted) on it, of all features for None, and which tokens (T,) are
     the text: on the others, special ones, activations are 0."""
     if not text.strip():
         raise HeedfulError("a text to test is empty", fix="Give at least one word")
     size = model.window or None
-    tokens = len(model.tokenizer(text, verbose=False)["input_ids"]) + 2
+    tokens = len(model.token_ids(text, special=True)) + 2
     if size is not None and tokens > size:
         raise HeedfulError(
             f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
@@ -169,5 +173,5 @@ def own_text(
     stream = Stream(model, sae, [text], site, None, whole, "text", None)
     _, batch, values = next(stream.passes(wanted, ""))
     ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
-    context, keep = Context(ids, pieces_of(model.tokenizer, ids)), batch.keep[0, : len(ids)]
+    context, keep = Context(ids, model.pieces(ids)), batch.keep[0, : len(ids)]
     return context, values[0, : len(ids)], keep.numpy()

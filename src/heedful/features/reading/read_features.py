@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.windows import (
     Batch,
@@ -37,7 +38,7 @@ from heedful.features.activations.windows import (
 )
 from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
 from heedful.features.reading.select import FiringRates, among, parse
-from heedful.models.backend import Inputs
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read, width
 
 BATCH_TOKENS = 2048
@@ -74,7 +75,7 @@ class Readings(NotebookRepr):
 
 
 def read_features(
-    model: Any,
+    model: Loadable,
     sae: Any,
     texts: Iterable[str] | str | Path,
     features: Sequence[int] | None = None,
@@ -101,13 +102,13 @@ def read_features(
     rows        read so many tokens; None: all
     context     tokens the model reads at once; None: 128, or its window if smaller
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    loaded: Any = load(model)
+    loaded = load_token_model(model, "reading features")
     stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
     kept = Kept(examples, quantiles, a_quantile, seed)
-    found = kept.of(stream.passes(wanted, "reading"), wanted, loaded.tokenizer)
+    found = kept.of(stream.passes(wanted, "reading"), wanted, loaded)
     settings = {
         "tokens": found[0].tokens,
         "context": stream.cut.context,
@@ -138,7 +139,7 @@ class Kept:
         return tuple(keep.reading(at, tokenizer, self.quantiles, self.a_quantile) for at in every)
 
 
-def site_of(sae: Any, model: Any, site: str | None) -> str:
+def site_of(sae: Any, model: TokenModel, site: str | None) -> str:
     """Where the autoencoder reads; refuses a site of another width."""
     found = site or sae.config.source.get("site")
     if not found:
@@ -154,7 +155,7 @@ def site_of(sae: Any, model: Any, site: str | None) -> str:
     return str(found)
 
 
-def told_apart(sae: Any, model: Any) -> list[str]:
+def told_apart(sae: Any, model: TokenModel) -> list[str]:
     """A note when the autoencoder was trained on another model's activations."""
     trained = sae.config.source.get("model") or {}
     mark = trained.get("fingerprint")
@@ -186,7 +187,7 @@ def _wanted(
 class Stream:
     """Texts on their way through the model and the encoder."""
 
-    model: Any
+    model: TokenModel
     sae: Any
     texts: Any
     site: str
@@ -220,7 +221,7 @@ class Stream:
         """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
         texts = TextSource(open_texts(self.texts, self.column))
         number = tokens = 0
-        for batch in batches(windows(texts, self.model.tokenizer, self.cut), BATCH_TOKENS, self.cut.pad):
+        for batch in batches(windows(texts, self.model, self.cut), BATCH_TOKENS, self.cut.pad):
             batch = first_of(batch, None if self.rows is None else self.rows - tokens)
             if not (new := int(batch.keep.sum())):
                 if tokens == self.rows:
@@ -233,13 +234,10 @@ class Stream:
         self.skipped = texts.skipped
 
 
-def activations(model: Any, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:
+def activations(model: TokenModel, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:
     """(B, T, wanted) of a batch, zero at positions that are not kept."""
-    answer = None
-    if model.kind == "encoder-decoder":  # asked for, but never read: the pass ends before
-        answer = torch.full((len(batch.ids), 1), model.backend.special_id("decoder_start") or 0)
     with torch.inference_mode():
-        found = read(model, Inputs(batch.ids, batch.mask, answer=answer), [site])[site]
+        found = read(model, model.padded(batch.ids, batch.mask), [site])[site]
         rows = found[batch.keep.to(found.device)].float()
         index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
         size = max(1, ENCODED // sae.config.width)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from heedful.core.errors import HeedfulError
 from heedful.features.reading.collect import Reading
@@ -18,13 +18,22 @@ from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import read_features
 from heedful.features.sae.autoencoder import SAE
 
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
+
 TOKENS = 2048
 BEFORE, AFTER = 5, 2  # tokens around the marked one
 Tell = Callable[[int, list[str]], None]  # step, a line a feature
 
 
 def looking(
-    model: Any, texts: Iterable[str] | str | Path, site: str, tell: Tell, *, count: int = 3, seed: int = 0
+    model: TokenModel,
+    texts: Iterable[str] | str | Path,
+    site: str,
+    tell: Tell,
+    *,
+    count: int = 3,
+    seed: int = 0,
 ) -> Callable[[SAE, int], None]:
     """What `heedful.train_sae(look=...)` takes: tells where `count` features are strongest."""
     chosen: list[int] = []

@@ -7,7 +7,7 @@ A steer by features stands beside a difference of means of the same size
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.diff_of_means import Texts, beside
@@ -16,9 +16,12 @@ from heedful.features.steering.results import Continuation, Sides
 from heedful.features.steering.steer import steer
 from heedful.features.steering.sweep import perplexity, repetition
 
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
+
 
 def before_after(
-    model: Any,
+    model: TokenModel,
     by: Any,
     how: Any,
     prompt: Any,
@@ -59,7 +62,7 @@ def before_after(
     return Sides(x.text, before, after, applied.size, plain == steered, facts, settings, notes, sides)
 
 
-def judged(model: Any, x: Any, ids: list[int]) -> Continuation:
+def judged(model: TokenModel, x: Any, ids: list[int]) -> Continuation:
     """What was written after x, as the model finds it that is not steered now."""
-    text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
+    text = model.decode(ids, skip_special=True)
     return Continuation(text, perplexity(model, x, ids), repetition(ids))

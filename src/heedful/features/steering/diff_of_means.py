@@ -27,6 +27,7 @@ from heedful.features.activations.eval_windows import Corpus, corpus, rows_at
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import Direction, site_of
 from heedful.features.steering.strength import parse_all
+from heedful.models.adapter import TokenModel
 
 ROWS = 20_000
 NONE = "No difference of means stands beside: there are no texts to take it from."
@@ -34,7 +35,13 @@ Texts = Iterable[str] | str | Path | Corpus
 
 
 def contrast(
-    model: Any, sae: SAE, how: Mapping[int, Any], texts: Texts, *, site: str | None = None, rows: int = ROWS
+    model: TokenModel,
+    sae: SAE,
+    how: Mapping[int, Any],
+    texts: Texts,
+    *,
+    site: str | None = None,
+    rows: int = ROWS,
 ) -> Direction:
     """The direction that `how` = {feature: value} is compared with; its length is 1 for one feature.
 
@@ -58,7 +65,7 @@ def contrast(
 
 
 def beside(
-    model: Any, sae: SAE, how: Mapping[int, Any], texts: Texts | None, site: str | None
+    model: TokenModel, sae: SAE, how: Mapping[int, Any], texts: Texts | None, site: str | None
 ) -> tuple[Direction | None, str]:
     """The baseline of a steer and what is to be said of it, or why there is none."""
     if texts is None:

@@ -23,12 +23,11 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.result import NotebookRepr
-from heedful.core.windows import windows
 from heedful.features.sae.autoencoder import SAE
-from heedful.modalities import text as encoding
-from heedful.models.backend import Inputs
+from heedful.modalities.text import TextInput
+from heedful.modalities.text_windows import windows
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read
 
 SHUFFLES = 100
@@ -69,7 +68,7 @@ class Direction(NotebookRepr):
 
 
 def difference(
-    model: Any, site: str, texts_a: Sequence[str], texts_b: Sequence[str], *, seed: int = 0
+    model: TokenModel, site: str, texts_a: Sequence[str], texts_b: Sequence[str], *, seed: int = 0
 ) -> Direction:
     """From texts B to texts A; every text counts once, however long. Special tokens are left out."""
     for side in (texts_a, texts_b):
@@ -100,21 +99,18 @@ def random_direction(d: int, site: str, seed: int = 0) -> Direction:
     return Direction((drawn / drawn.norm()).float(), site)
 
 
-def activations(model: Any, site: str, texts: Sequence[str]) -> Iterator[tuple[Encoded, Tensor]]:
+def activations(model: TokenModel, site: str, texts: Sequence[str]) -> Iterator[tuple[TextInput, Tensor]]:
     """Each text and what the site holds for its tokens (T, d); one that is too long is cut, in its notes."""
     for text in texts:
         x = model.encode(text, long="truncate")
         yield x, at_site(model, x, site)
 
 
-def at_site(model: Any, x: Encoded, site: str) -> Tensor:
+def at_site(model: TokenModel, x: TextInput, site: str) -> Tensor:
     """(T, d); of a decoder's sites (1, d), at its start token."""
     ids = torch.tensor([x.ids])
     types = None if x.type_ids is None else torch.tensor([x.type_ids])
-    answer = None
-    if model.kind == "encoder-decoder":
-        answer = torch.full((1, 1), model.backend.special_id("decoder_start") or 0)
-    inputs = Inputs(ids, torch.ones_like(ids), types, answer)
+    inputs = model.padded(ids, types=types)
     with (
         model.meter.counted(forwards=1, unique=1, tokens=len(x)),
         torch.inference_mode(False),
@@ -123,13 +119,13 @@ def at_site(model: Any, x: Encoded, site: str) -> Tensor:
         return read(model, inputs, [site])[site][0].float()
 
 
-def _own(x: Encoded) -> Tensor:
+def _own(x: TextInput) -> Tensor:
     """(T,) bool: tokens of the text; all where there are no others."""
     own = ~torch.tensor(x.special)
     return own if bool(own.any()) else ~own
 
 
-def feature_maxima(model: Any, sae: SAE, texts: Sequence[str], *, site: str | None = None) -> Tensor:
+def feature_maxima(model: TokenModel, sae: SAE, texts: Sequence[str], *, site: str | None = None) -> Tensor:
     """(F,) the greatest activation of each feature on the texts' own tokens; 0 where it never fired.
 
     A text longer than the model reads is read in windows, so that each of its tokens counts.
@@ -143,8 +139,8 @@ def feature_maxima(model: Any, sae: SAE, texts: Sequence[str], *, site: str | No
     return best
 
 
-def _read_whole(model: Any, text: str) -> list[Encoded]:
-    x = encoding.encode(model.tokenizer, text)
+def _read_whole(model: TokenModel, text: str) -> list[TextInput]:
+    x = model.encode_whole(text)
     if model.window is None or len(x) <= model.window:
         return [x]
     return [piece for piece, _ in windows(x, model.window)]

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.models.adapter import TokenModel
 
 Positions = str | Sequence[int]
 
@@ -72,7 +73,7 @@ def check(positions: Any) -> Positions:
 
 
 @contextmanager
-def watching(model: Any, site: str) -> Iterator[PassWatch]:
+def watching(model: TokenModel, site: str) -> Iterator[PassWatch]:
     """Notes the arguments of every pass inside, for as long as the block lasts."""
     watch = PassWatch()
 
@@ -88,9 +89,9 @@ def watching(model: Any, site: str) -> Iterator[PassWatch]:
         handle.remove()
 
 
-def _stack(model: Any, site: str) -> nn.Module:
+def _stack(model: TokenModel, site: str) -> nn.Module:
     """The module whose arguments speak of the site's positions."""
-    module: nn.Module = model.backend.module
+    module = model.module
     config = getattr(module, "config", None)
     if not getattr(config, "is_encoder_decoder", False):
         return module

@@ -28,6 +28,7 @@ from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering import strength
 from heedful.features.steering.directions import Direction, feature_maxima, site_of
 from heedful.features.steering.positions import check, watching
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, width
 
 Push = Callable[[Tensor], Tensor]  # activations (n, d) -> what is added (n, d)
@@ -48,7 +49,7 @@ class Applied(NotebookRepr):
 
 @contextmanager
 def steer(
-    model: Any,
+    model: TokenModel,
     by: SAE | Direction | Tensor,
     how: Any,
     *,
@@ -81,7 +82,7 @@ def steer(
             yield applied
 
 
-def _pushed(model: Any, by: Any, how: Any, site: str, maxima: Any) -> Push | None:
+def _pushed(model: TokenModel, by: Any, how: Any, site: str, maxima: Any) -> Push | None:
     """What is added at a position; None where nothing is asked for."""
     d = width(model, site)
     if isinstance(by, SAE):
@@ -103,7 +104,7 @@ def _pushed(model: Any, by: Any, how: Any, site: str, maxima: Any) -> Push | Non
     return (lambda x: added.to(x).expand_as(x)) if how else None
 
 
-def _of_features(model: Any, sae: SAE, how: Mapping[int, Any], site: str, maxima: Any) -> Push | None:
+def _of_features(model: TokenModel, sae: SAE, how: Mapping[int, Any], site: str, maxima: Any) -> Push | None:
     wanted = strength.parse_all(how, sae.config.width)
     if not wanted:
         return None

@@ -27,7 +27,6 @@ import numpy as np
 import torch
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.maxima import known_maxima
@@ -36,7 +35,8 @@ from heedful.features.steering.directions import Direction, feature_maxima, rand
 from heedful.features.steering.results import BROKEN, PromptMean, SteeredText, Sweep, SweepPoint, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
-from heedful.models.backend import Inputs
+from heedful.modalities.text import TextInput
+from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read, width
 
 __all__ = ["BROKEN", "PromptMean", "SteeredText", "Sweep", "SweepPoint", "Writing", "sweep"]
@@ -60,16 +60,16 @@ class Writing:
 class _Task:
     """Everything a text is written and judged by."""
 
-    model: Any
+    model: TokenModel
     site: str
-    prompts: tuple[Encoded, ...]
+    prompts: tuple[TextInput, ...]
     writing: Writing
-    score: Callable[[Encoded, list[int], str], float]
+    score: Callable[[TextInput, list[int], str], float]
     said: Say
 
 
 def sweep(
-    model: Any,
+    model: TokenModel,
     by: SAE | Direction,
     prompts: Sequence[str],
     *,
@@ -119,7 +119,7 @@ def sweep(
     return replace(result, notes=(*result.notes, *filter(None, [told])))
 
 
-def _check(model: Any, by: Any, feature: int | None, prompts: Any, presence: Any) -> None:
+def _check(model: TokenModel, by: Any, feature: int | None, prompts: Any, presence: Any) -> None:
     if "generate" not in model.capabilities:
         raise HeedfulError(f"{model.name} cannot write text", f"it is a {model.kind}", "Try zoo:lm")
     if isinstance(prompts, str) or not prompts:
@@ -134,7 +134,7 @@ def _check(model: Any, by: Any, feature: int | None, prompts: Any, presence: Any
         )
 
 
-def _maxima(model: Any, sae: SAE, given: Any, site: str) -> Any:
+def _maxima(model: TokenModel, sae: SAE, given: Any, site: str) -> Any:
     """Measured once, if they are to be measured."""
     if given is None:
         return known_maxima(sae)
@@ -148,47 +148,41 @@ def _is_texts(given: Any) -> bool:
 # --- judging -----------------------------------------------------------------------------------------
 
 
-def _own_score(score: Score) -> Callable[[Encoded, list[int], str], float]:
+def _own_score(score: Score) -> Callable[[TextInput, list[int], str], float]:
     return lambda x, ids, text: float(score(text))
 
 
-def _firing(model: Any, sae: Any, site: str, feature: int | None, threshold: float) -> Any:
-    def share(x: Encoded, ids: list[int], text: str) -> float:
+def _firing(model: TokenModel, sae: Any, site: str, feature: int | None, threshold: float) -> Any:
+    def share(x: TextInput, ids: list[int], text: str) -> float:
         codes = sae.encode(read_written(model, x, ids, text, site))[:, feature]
         return float((codes > threshold).double().mean())
 
     return share
 
 
-def read_written(model: Any, x: Encoded, ids: Sequence[int], text: str, site: str) -> torch.Tensor:
+def read_written(model: TokenModel, x: TextInput, ids: Sequence[int], text: str, site: str) -> torch.Tensor:
     """What the site holds for the written tokens (n, d), read after the prompt by the unsteered model.
 
     An encoder never reads what was written: its sites read the written text by itself.
     """
-    answer, row, first = None, list(x.ids), len(x)
-    if model.kind == "encoder-decoder":
-        start = model.backend.special_id("decoder_start") or 0
-        if site.startswith("decoder."):
-            answer, first = [start, *ids], 1
-        else:
-            answer, row, first = [start], list(model.encode(text or " ", long="truncate").ids), 0
+    if model.kind != "encoder-decoder":
+        inputs, first = model.padded(torch.tensor([[*x.ids, *ids]])), len(x)
+    elif site.startswith("decoder."):
+        inputs, first = model.inputs(x, Target("token", given=tuple(ids))), 1
     else:
-        row += ids
-    tokens = torch.tensor([row])
-    inputs = Inputs(
-        tokens, torch.ones_like(tokens), answer=None if answer is None else torch.tensor([answer])
-    )
+        written = model.encode(text or " ", long="truncate")
+        inputs, first = model.padded(torch.tensor([written.ids])), 0
     with torch.inference_mode(False), torch.no_grad():
         return read(model, inputs, [site])[site][0, first:].float()
 
 
-def perplexity(model: Any, x: Encoded, ids: Sequence[int]) -> float:
+def perplexity(model: TokenModel, x: TextInput, ids: Sequence[int]) -> float:
     """exp of minus the mean log-probability of the tokens after the text."""
     if not ids:
         return math.nan
     target = Target("sequence", sequence=tuple(ids))
     keep = np.ones((1, len(x.units("token"))), dtype=bool)
-    total = float(model.rows(x, target, keep, None, "token")[0])
+    total = float(model.values(x, target, keep, None, "token")[0])
     return math.exp(min(-total / len(ids), 700.0))
 
 
@@ -211,7 +205,7 @@ def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: A
             ) as applied:
                 ids = model.answer(x, task.writing.max_new_tokens, strategy=task.writing.strategy, seed=seed)
             pushed.append((applied.total, applied.positions))
-            text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
+            text = model.decode(ids, skip_special=True)
             judged = (perplexity(model, x, ids), task.score(x, ids, text), repetition(ids))
             made.append(SteeredText(number, seed, text, *judged))
     total, positions = (sum(part) for part in zip(*pushed, strict=True))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from heedful.core.progress import Progress
+    from heedful.models.adapter import TokenModel
     from heedful.models.attention_hooks import Edit, Seen, Site
 
 HOWS = {
@@ -71,7 +72,7 @@ class Means(NotebookRepr):
 # --- which heads ------------------------------------------------------------------------------------------
 
 
-def anatomy(model: Any) -> dict[str, tuple[int, ...]]:
+def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
     """Heads of every layer of every stack, seen in a pass over a short text."""
     require_door(model)
     found: dict[Site, int] = {}
@@ -88,7 +89,7 @@ def anatomy(model: Any) -> dict[str, tuple[int, ...]]:
     return {stack: shape[stack] for stack in ("self", "decoder", "cross") if stack in shape}
 
 
-def require_door(model: Any) -> None:
+def require_door(model: TokenModel) -> None:
     if not hasattr(model, "attending"):
         raise HeedfulError(
             f"{model.name} has no heads that could be removed",
@@ -178,7 +179,9 @@ def has(shape: Anatomy) -> str:
 
 
 @contextmanager
-def ablated(model: Any, heads: Any, how: str = "zero", *, means: Means | None = None) -> Iterator[None]:
+def ablated(
+    model: TokenModel, heads: Any, how: str = "zero", *, means: Means | None = None
+) -> Iterator[None]:
     """Everything heedful does with the model inside the block, it does without these heads.
 
     model   what heedful.load returns
@@ -257,7 +260,7 @@ def _mean_of(seen: Seen, means: Means | None) -> Tensor:
 
 
 def head_means(
-    model: Any,
+    model: TokenModel,
     texts: Iterable[Any],
     *,
     answers: Iterable[Any] | None = None,

@@ -11,12 +11,11 @@ Cost: 2 forwards for the predictions, 2 + draws for the metric.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.result import NotebookRepr
 from heedful.heads.ablation.ablate import (
     Anatomy,
@@ -30,7 +29,11 @@ from heedful.heads.ablation.ablate import (
 )
 from heedful.heads.ablation.task_metrics import NAMES, Heads, Task, measure, prepare
 from heedful.io.json_codec import to_jsonable
+from heedful.modalities.text import TextInput
 from heedful.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 DRAWS = 10
 OWN_MEANS = "means of the heads are over the tokens of this text alone"
@@ -69,8 +72,8 @@ class Without(NotebookRepr):
 
 
 def without(
-    model: Any,
-    x: Encoded,
+    model: TokenModel,
+    x: TextInput,
     heads: Any,
     how: str = "zero",
     *,
@@ -104,17 +107,17 @@ def without(
     return _weighed(task, gone, shape, found, means, seed)
 
 
-def own_means(model: Any, x: Encoded, answer: Any = None) -> Means:
+def own_means(model: TokenModel, x: TextInput, answer: Any = None) -> Means:
     """Over the tokens of one text, and of what is written to it."""
     return head_means(model, [x], answers=None if answer is None else [answer])
 
 
-def says(model: Any, x: Encoded) -> Prediction:
+def says(model: TokenModel, x: TextInput) -> Prediction:
     """What the model answers, highest first."""
     if model.kind == "encoder":
         return ()
     if model.kind == "encoder-decoder":
-        written = model.tokenizer.decode(model.answer(x), skip_special_tokens=True)
+        written = model.decode(model.answer(x), skip_special=True)
         return ((str(written), float("nan")),)
     return tuple((str(name), float(value)) for name, value in model.predict(x, 3))
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, masks, replacing
-from heedful.heads.ablation.task_metrics import Heads, LabelledText, Task, inputs_of, score
+from heedful.heads.ablation.task_metrics import Heads, LabelledText, Task, row_of, score
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from heedful.models.adapter import TokenModel
     from heedful.models.attention_hooks import Edit, Seen, Site
 
 
@@ -51,12 +52,10 @@ def _first_metric(kind: str, case: LabelledText, logits: Tensor) -> Tensor:
 
 
 def first_order(
-    model: Any, case: LabelledText, instead: Edit, number: Callable[[Tensor], Tensor]
+    model: TokenModel, case: LabelledText, instead: Edit, number: Callable[[Tensor], Tensor]
 ) -> Mapping[Head, float]:
     """How far `number` (a scalar of the logits) would fall, by its slope, if `instead` were done to heads."""
     import torch
-
-    from heedful.models.adapter import wide
 
     before: dict[Site, Tensor] = {}  # (1, H, Q, d)
     change: dict[Site, Tensor] = {}
@@ -68,10 +67,10 @@ def first_order(
             change[seen.site] = (free - instead(seen).heads).detach()
         return replace(seen, heads=free)
 
-    inputs = inputs_of(model, [case])
-    counted = model.meter.counted(forwards=1, backwards=1, unique=1, tokens=inputs.ids.numel())
-    with counted, model.attending(watch), torch.inference_mode(False), torch.enable_grad():
-        value = number(wide(model.backend.forward(inputs)))
+    with model.attending(watch), torch.inference_mode(False), torch.enable_grad():
+        logits = model.run_pass([row_of(model, case)], [0]).logits
+        assert logits is not None
+        value = number(logits)
         sites = list(before)
         slopes = torch.autograd.grad(value, [before[site] for site in sites], allow_unused=True)
     found: dict[Head, float] = {}

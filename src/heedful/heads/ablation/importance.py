@@ -18,13 +18,14 @@ Michel, Levy & Neubig 2019 (Are sixteen heads really better than one?); Kovaleva
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.progress import Progress
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, anatomy, check_how, every_head, layer_name
 from heedful.heads.ablation.gradient_importance import estimates, has_slope
@@ -32,12 +33,15 @@ from heedful.heads.ablation.importance_results import Drop, Importance, Referenc
 from heedful.heads.ablation.task_metrics import Heads, measure, prepare
 from heedful.stats.intervals import max_t, sign_flips, student
 
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
+
 LEVELS = ("head", "layer")
 ROUNDING = 16  # machine epsilons: a smaller change is that of another order of summation
 
 
 def head_importance(
-    model: Any,
+    model: Loadable,
     texts: Iterable[Any],
     labels: Iterable[Any] | None = None,
     how: str = "zero",
@@ -101,7 +105,7 @@ def checked_metric(metric: str | None, names: Sequence[str]) -> str:
     return metric or names[0]
 
 
-def units_of(model: Any, level: str) -> tuple[dict[str, Heads], Anatomy]:
+def units_of(model: TokenModel, level: str) -> tuple[dict[str, Heads], Anatomy]:
     """Name -> the heads that go together; and what the model has."""
     if level not in LEVELS:
         raise HeedfulError(f"unknown level {level!r}", fix=f"Use one of: {', '.join(LEVELS)}")
@@ -127,7 +131,7 @@ def references(shape: Anatomy, draws: int, seed: int) -> dict[str, list[Heads]]:
     return found
 
 
-def differences(values: Floats, model: Any) -> Floats:
+def differences(values: Floats, model: TokenModel) -> Floats:
     """values (n, 1 + S, M), the first with all heads -> (n, S, M) drops; what rounding does is nothing."""
     import torch
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Loadable
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
@@ -32,6 +33,9 @@ from heedful.heads.ablation.importance import checked_metric, differences, units
 from heedful.heads.ablation.task_metrics import Heads, Task, measure, prepare
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval, max_t
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 NONE: Heads = frozenset()
 
@@ -96,7 +100,7 @@ class Pruning(NotebookRepr):
 
 
 def prune_heads(
-    model: Any,
+    model: Loadable,
     texts: Iterable[Any],
     labels: Iterable[Any] | None = None,
     how: str = "zero",
@@ -253,7 +257,7 @@ def _curves(task: Task, groups: dict[str, Heads], orders: Sequence[Sequence[str]
 
 
 def _steps(
-    names: Sequence[str], chosen: Sequence[float], curves: Floats, model: Any, seed: int
+    names: Sequence[str], chosen: Sequence[float], curves: Floats, model: TokenModel, seed: int
 ) -> tuple[PruningStep, ...]:
     """curves (2 + D, n, 1 + S): greedy, one-shot, random."""
     means = curves.mean(1)  # (2 + D, 1 + S)

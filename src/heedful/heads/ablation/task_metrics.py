@@ -15,7 +15,7 @@ memory is run in halves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +23,18 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
-from heedful.models.passes import CHUNK_TOKENS, run_with_oom_retry
+from heedful.modalities.operators import InputRow
+from heedful.modalities.text import TextInput
+from heedful.models.passes import CHUNK_TOKENS, passes, same_length
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from heedful.models.backend import Inputs
+    from heedful.models.adapter import TokenModel
+    from heedful.models.attention_hooks import Edit
 from heedful.heads.capture import written
 
 LOGITS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
@@ -54,7 +56,7 @@ Heads = frozenset[Head]
 class LabelledText:
     """One text and what the model should say of it."""
 
-    x: Encoded
+    x: TextInput
     wanted: tuple[float, ...]  # class; 0 or 1 a label; values; tokens to be written (their ids)
     scored: tuple[int, ...] = ()  # causal-lm: positions of the tokens that count
 
@@ -63,7 +65,7 @@ class LabelledText:
 class Task:
     """The texts of a measurement, and what is measured on them."""
 
-    model: Any
+    model: TokenModel
     cases: tuple[LabelledText, ...]
     own: bool  # the model's own answers are wanted: no labels were given
     notes: tuple[str, ...] = ()
@@ -84,7 +86,7 @@ class Task:
 
 
 def prepare(
-    model: Any, texts: Iterable[Any], labels: Iterable[Any] | None = None, long: str = "truncate"
+    model: TokenModel, texts: Iterable[Any], labels: Iterable[Any] | None = None, long: str = "truncate"
 ) -> Task:
     """Every text with what is wanted of it; what cannot be used is left out and told.
 
@@ -117,7 +119,7 @@ def prepare(
     return Task(model, tuple(cases), labels is None, tuple(left))
 
 
-def _case(model: Any, x: Encoded, label: Any) -> LabelledText:
+def _case(model: TokenModel, x: TextInput, label: Any) -> LabelledText:
     if model.kind == "causal-lm":
         scored = tuple(t for t in range(1, len(x)) if not x.special[t])
         if not scored:
@@ -132,7 +134,7 @@ def _case(model: Any, x: Encoded, label: Any) -> LabelledText:
     return LabelledText(x, _labelled(model, label))
 
 
-def _labelled(model: Any, label: Any) -> tuple[float, ...]:
+def _labelled(model: TokenModel, label: Any) -> tuple[float, ...]:
     if model.kind == "classifier":
         return (float(label_index(label, model.labels)),)
     if model.kind == "multi-label":
@@ -159,69 +161,28 @@ def measure(
 ) -> Floats:
     """(texts, sets, 2): both metrics of every text without each set of heads."""
     check_how(how, means)
-    found = np.full((len(task.cases), len(sets), 2), np.nan)
-    queue, done = _chunks(task, len(sets)), 0
-
-    def run(chunk: list[tuple[int, int]]) -> Any:
-        cases = [task.cases[case] for case, _ in chunk]
-        gone = masks([sets[at] for _, at in chunk], shape)
-        return _scores(task, cases, replacing(gone, how, means))
-
-    for chunk, values in run_with_oom_retry(queue, run):
-        rows, columns = zip(*chunk, strict=True)
-        found[list(rows), list(columns)] = values
-        done += len(chunk)
-        if progress is not None:
-            progress(done, found.shape[0] * found.shape[1])
-    return found
-
-
-def _chunks(task: Task, sets: int) -> list[list[tuple[int, int]]]:
-    """(text, set) pairs of one length, as many as fit a pass; a text's sets stay together."""
-    lengths: dict[tuple[int, int], list[int]] = {}
-    for index, case in enumerate(task.cases):
-        answer = len(case.wanted) if task.model.kind == "encoder-decoder" else 0
-        lengths.setdefault((len(case.x), answer), []).append(index)
-    writes = task.model.kind in ("causal-lm", "encoder-decoder")
-    out = []
-    for (length, answer), cases in sorted(lengths.items(), reverse=True):
-        fits = max(1, (LOGITS if writes else CHUNK_TOKENS) // (length + answer))
-        most = 1 if task.model.backend.one_row_at_a_time else fits
-        pairs = [(case, at) for case in cases for at in range(sets)]
-        out += [pairs[i : i + most] for i in range(0, len(pairs), most)]
-    return out
-
-
-def _scores(task: Task, cases: Sequence[LabelledText], edit: Callable[[Any], Any]) -> Floats:
-    """(n, 2) of rows of equal length."""
     import torch
 
-    from heedful.models.adapter import wide
+    model, rows = task.model, [row_of(task.model, case) for case in task.cases for _ in sets]
+    most = LOGITS if model.kind in ("causal-lm", "encoder-decoder") else CHUNK_TOKENS
+    queue = same_length(rows, lambda length: model.rows_that_fit(length, most))
 
-    model, inputs = task.model, inputs_of(task.model, cases)
-    tokens = inputs.ids.numel() + (0 if inputs.answer is None else inputs.answer.numel())
-    counted = model.meter.counted(forwards=len(cases), unique=len(cases), tokens=tokens)
-    with counted, model.attending(edit), torch.inference_mode():
-        logits = wide(model.backend.forward(inputs))
-        model.refuse_nan(logits, inputs)
-        both = score(model.kind, logits, cases)
-    return both.double().cpu().numpy()
+    def edit(part: Sequence[int]) -> Edit:
+        return replacing(masks([sets[number % len(sets)] for number in part], shape), how, means)
+
+    values = np.full((len(rows), 2), np.nan)
+    with torch.no_grad():
+        for ran in passes(model, rows, queue, edit=edit, progress=progress):
+            assert ran.logits is not None
+            cases = [task.cases[number // len(sets)] for number in ran.rows]
+            values[list(ran.rows)] = score(model.kind, ran.logits, cases).double().cpu().numpy()
+    return values.reshape(len(task.cases), len(sets), 2)
 
 
-def inputs_of(model: Any, cases: Sequence[LabelledText]) -> Inputs:
-    """Texts of equal length as one batch."""
-    import torch
-
-    from heedful.models.backend import Inputs
-
-    ids = torch.tensor([case.x.ids for case in cases])  # (n, T)
-    types = cases[0].x.type_ids
-    answer = None
-    if model.kind == "encoder-decoder":
-        start = model.backend.special_id("decoder_start") or 0
-        answer = torch.tensor([[start, *map(int, case.wanted[:-1])] for case in cases])  # (n, A)
-    kinds = None if types is None else torch.tensor([case.x.type_ids for case in cases])
-    return Inputs(ids, torch.ones_like(ids), kinds, answer)
+def row_of(model: TokenModel, case: LabelledText) -> InputRow:
+    """The text, and behind it what an encoder-decoder is to write."""
+    wanted = InputRow(tuple(map(int, case.wanted[:-1]))) if model.kind == "encoder-decoder" else None
+    return InputRow(case.x.ids, case.x.type_ids, written=wanted)
 
 
 def score(kind: str, logits: Tensor, cases: Sequence[LabelledText]) -> Tensor:

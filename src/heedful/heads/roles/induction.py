@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.stats.intervals import Band, Interval, student
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition
 ROLES = ("induction", "duplicate", "previous")
@@ -119,7 +122,7 @@ def uniform_share(start: int, period: int) -> float:
 
 
 def induction(
-    model: Any,
+    model: TokenModel,
     *,
     period: int = 50,
     draws: int = 8,
@@ -128,7 +131,7 @@ def induction(
     progress: Progress | None = None,
 ) -> Induction:
     """Scores of every head on `draws` random repeated texts beside as many without repetition."""
-    from heedful.heads.batched_maps import passes, require_causal
+    from heedful.heads.batched_maps import batched_maps, require_causal
     from heedful.modalities.operators import InputRow
 
     require_causal(model, "the search for induction heads")
@@ -139,7 +142,7 @@ def induction(
     scores: dict[int, Floats] = {}  # (L, H, 3) a text
     losses: dict[int, Floats] = {}  # (2,) a text: first and second half
     notes: dict[str, None] = {}
-    for part in passes(model, rows, progress, logits=True):
+    for part in batched_maps(model, rows, progress, logits=True):
         scores |= dict(zip(part.rows, stripes(part.maps, len(before), period), strict=True))
         texts = [rows[i].ids for i in part.rows]
         losses |= dict(zip(part.rows, _losses(part.logits, texts, len(before), period), strict=True))
@@ -203,19 +206,16 @@ def _losses(logits: Any, texts: Sequence[Sequence[int]], start: int, period: int
     return -torch.stack(halves, -1).double().numpy()
 
 
-def _prefix(model: Any) -> tuple[int, ...]:
+def _prefix(model: TokenModel) -> tuple[int, ...]:
     """Special tokens the tokenizer puts before a text."""
     x = model.encode("a")
     text = next((i for i, special in enumerate(x.special) if not special), 0)
     return tuple(x.ids[:text])
 
 
-def _vocabulary(model: Any) -> npt.NDArray[np.int64]:
-    """Ids that can stand in a text: no special or added tokens, and only those the model has a vector for."""
-    tokenizer = model.tokenizer
-    size = min(len(tokenizer), int(getattr(model.backend, "vocabulary", len(tokenizer))))
-    added = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
-    return np.array([i for i in range(size) if i not in added])
+def _vocabulary(model: TokenModel) -> npt.NDArray[np.int64]:
+    """Ids that can stand in a text."""
+    return np.array(model.ordinary_tokens())
 
 
 def _texts(
@@ -233,7 +233,7 @@ def _texts(
     return np.tile(fresh[:, :period], 2), fresh
 
 
-def _check(model: Any, before: Sequence[int], period: int, draws: int) -> None:
+def _check(model: TokenModel, before: Sequence[int], period: int, draws: int) -> None:
     if period < 3 or draws < MIN_DRAWS:
         raise HeedfulError(
             f"a period of {period} and {draws} draws say nothing",

@@ -25,18 +25,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.bias_templates import Template, Variant, variant
+from heedful.modalities.text import TextInput
 from heedful.stats.intervals import Interval, max_t, sign_flips
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 ROUNDING = 1e-6  # of a share: weights are float32, and what differs by less is the same
 VARIANTS = [(swapped, second) for swapped in (False, True) for second in (False, True)]
@@ -161,10 +164,10 @@ def _summary(
 
 
 def bias(
-    model: Any, templates: Sequence[Template], *, seed: int = 0, progress: Progress | None = None
+    model: TokenModel, templates: Sequence[Template], *, seed: int = 0, progress: Progress | None = None
 ) -> Bias:
     """Attention from the pronoun to both people, over all variants of the templates."""
-    from heedful.heads.batched_maps import passes, require_causal, row_of
+    from heedful.heads.batched_maps import batched_maps, require_causal, row_of
 
     require_causal(model, "the bias probe")
     if len(templates) < 2:
@@ -176,7 +179,7 @@ def bias(
     found: dict[int, Floats] = {}
     wanted: dict[int, float] = {}
     notes: dict[str, None] = {}
-    for part in passes(model, [row_of(x) for x in inputs], progress, logits=True):
+    for part in batched_maps(model, [row_of(x) for x in inputs], progress, logits=True):
         assert part.logits is not None
         for index, maps, logits in zip(part.rows, part.maps, part.logits, strict=True):
             found[index] = looked(maps, places[index])
@@ -193,7 +196,7 @@ def bias(
     return Bias(model.name, len(templates), seed, overall, heads, control, preference, tuple(notes))
 
 
-def place(x: Encoded, v: Variant) -> PronounTokens:
+def place(x: TextInput, v: Variant) -> PronounTokens:
     """Tokens by characters; one that reaches over two of the three cannot be told apart."""
     found = PronounTokens(_tokens(x, v.a), _tokens(x, v.b), _tokens(x, v.pronoun))
     parts = [*found.a, *found.b, *found.pronoun]
@@ -206,7 +209,7 @@ def place(x: Encoded, v: Variant) -> PronounTokens:
     return found
 
 
-def _tokens(x: Encoded, span: Span) -> tuple[int, ...]:
+def _tokens(x: TextInput, span: Span) -> tuple[int, ...]:
     return tuple(
         t
         for t, (start, end) in enumerate(x.offsets)
@@ -214,7 +217,7 @@ def _tokens(x: Encoded, span: Span) -> tuple[int, ...]:
     )
 
 
-def _due(inputs: Sequence[Encoded], places: Sequence[PronounTokens]) -> dict[int, tuple[int, int, int]]:
+def _due(inputs: Sequence[TextInput], places: Sequence[PronounTokens]) -> dict[int, tuple[int, int, int]]:
     """Text -> position before its pronoun, ids of pronoun 1 and 2; both orders of a template, or neither.
 
     Both pronouns must be one token after the same beginning: it is then one question with two answers.

@@ -27,18 +27,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
+from heedful.modalities.text import TextInput
 from heedful.stats.intervals import Interval, bootstrap
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 DIRECTIONS = ("to", "from")  # to the head; from the head
@@ -129,7 +132,7 @@ class Aligned:
     dropped: int  # arcs inside one unit, or to a word without a token
 
 
-def align(sentence: Sentence, x: Encoded) -> Aligned:
+def align(sentence: Sentence, x: TextInput) -> Aligned:
     """Tokens by the treebank's own spans; words may be cut otherwise than heedful's."""
     owner = [
         _overlapping(span, sentence.spans) if not x.special[t] else [] for t, span in enumerate(x.offsets)
@@ -190,7 +193,7 @@ def count(maps: npt.NDArray[np.float32], aligned: Aligned, names: Sequence[str])
 
 
 def syntax(
-    model: Any,
+    model: TokenModel,
     sentences: Sequence[Sentence],
     *,
     least: int = PUBLISHED,
@@ -198,14 +201,14 @@ def syntax(
     progress: Progress | None = None,
 ) -> Syntax:
     """Every head against every relation with at least `least` examples."""
-    from heedful.heads.batched_maps import passes, require_maps, row_of
+    from heedful.heads.batched_maps import batched_maps, require_maps, row_of
 
     require_maps(model)
     inputs, aligned, notes = _read(model, sentences)
     names = (ALL, *sorted({arc[2] for a in aligned for arc in a.arcs}))
     found: dict[int, tuple[Ints, ...]] = {}
     shape = (0, 0)
-    for part in passes(model, [row_of(x) for x in inputs], progress):
+    for part in batched_maps(model, [row_of(x) for x in inputs], progress):
         for index, maps in zip(part.rows, part.maps, strict=True):
             found[index] = count(maps, aligned[index], names)
             shape = (maps.shape[0], maps.shape[1])
@@ -216,13 +219,13 @@ def syntax(
     return summarise(counts, model.name, least, seed, tuple(notes))
 
 
-def _read(model: Any, sentences: Sequence[Sentence]) -> tuple[list[Encoded], list[Aligned], list[str]]:
+def _read(
+    model: TokenModel, sentences: Sequence[Sentence]
+) -> tuple[list[TextInput], list[Aligned], list[str]]:
     """Sentences the model can read, with something to ask."""
-    from heedful.modalities.text import encode
-
     inputs, aligned, long, dropped = [], [], 0, 0
     for sentence in sentences:
-        x = encode(model.tokenizer, sentence.text)
+        x = model.encode_whole(sentence.text)
         if model.window is not None and len(x) > model.window:
             long += 1
             continue

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.model import Model
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.models.tfidf import TfidfModel
 from heedful.nn import OneLayerClassifier
@@ -26,7 +27,7 @@ FREE = 16  # most words of weight in a text whose precision is counted exactly
 class AnchorCase:
     """A text, the model, and the linear rule that says when its answer stands."""
 
-    model: Any
+    model: Model
     x: Any
     target: Any
     rule: LinearRule
@@ -53,7 +54,7 @@ def one_head(module: OneLayerClassifier, head: int) -> OneLayerClassifier:
     return made
 
 
-def head_case(model: Any, text: str) -> AnchorCase:
+def head_case(model: Model, text: str) -> AnchorCase:
     """The rule of a one-head model: N of its answer less N of the other class."""
     x = model.encode(text)
     target = model.target(x)

@@ -16,6 +16,8 @@ import torch
 
 import heedful
 from heedful.core import registry
+from heedful.core.model import Model
+from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.data.reviews import reviews
 from heedful.nn import OneLayerClassifier
@@ -29,7 +31,7 @@ from heedful.stats.ratio_game import RatioGame
 class OneLayerCase:
     """A text of different words before a model: one game a head, the model being their mean."""
 
-    model: Any
+    model: Model
     x: Any
     target: Any
     heads: list[RatioGame]
@@ -44,7 +46,7 @@ class OneLayerCase:
         """One run of LIME as published, every word kept in the line."""
         d, lime = len(self.x.units("word")), registry.get("lime")
         settings = {"variant": "published", "samples": rows, "features": d, "operator": operator}
-        found = lime(self.model, self.x, self.target, **settings, seed=seed)
+        found = run_explainer(lime, self.model, self.x, self.target, **settings, seed=seed)
         return np.array([found.scores[group].sum() for group in self.x.units("word")])
 
 
@@ -64,10 +66,10 @@ def fresh(trained: Any, seed: int, sharpness: float) -> Any:
     module = OneLayerClassifier(trained.module.config, seed).eval()
     with torch.no_grad():
         module.query.mul_(sharpness)
-    return heedful.load(module, tokenizer=trained.tokenizer)
+    return heedful.load(module, tokenizer=trained)
 
 
-def case(model: Any, text: str) -> OneLayerCase:
+def case(model: Model, text: str) -> OneLayerCase:
     x = model.encode(text)
     target = model.target(x)
     return OneLayerCase(model, x, target, games(model, x, target, "word"))

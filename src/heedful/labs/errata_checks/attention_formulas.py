@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +13,16 @@ from torch import Tensor
 import heedful
 from heedful.core import registry
 from heedful.core.arrays import Floats
+from heedful.core.model import Model
 from heedful.core.trace import Trace
+from heedful.engine.question import run_explainer
 from heedful.explainers.chefer import relevance
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 
 MAPS = 1e-5  # weights are float32, and so are their rows' sums
 
 
-def read(model: Any, text: str) -> Trace:
+def read(model: Model, text: str) -> Trace:
     """One pass, and the gradients of its answer."""
     x = model.encode(text, long="truncate")
     found: Trace = model.trace(x, model.target(x))
@@ -71,7 +72,7 @@ def rolled(
         truth = mixed_by(trace)
         product = reduce(np.matmul, made([layer.double().mean(0).numpy() for layer in trace.attentions]))
         wrong.append(distance(np.array(trace.readout) @ product, truth))
-        right.append(distance(entry(model, trace.x, trace.target).scores, truth))
+        right.append(distance(run_explainer(entry, model, trace.x, trace.target).scores, truth))
     return Misprint(
         "E18",
         sentence,
@@ -125,7 +126,7 @@ def e20_first_layer(seed: int, n: int) -> Misprint:
         for layer, found in missed.items():
             row = trace.grad_attentions[layer].double().abs().sum((0, 2))  # (Q,)
             found.append(float(1 - row[0] / row.sum()))
-        raw = registry.get("attention-avg")(model, trace.x, trace.target).scores  # must be that row
+        raw = run_explainer("attention-avg", model, trace.x, trace.target).scores  # must be that row
         missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
     return Misprint(
         "E20",

@@ -8,9 +8,10 @@ from math import comb
 
 import numpy as np
 
-import heedful
 from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
+from heedful.models.load import load_token_model
 from heedful.stats import enumeration, lime_first_order, lime_limit, ratio_game
 from heedful.stats.lime_limit import PUBLISHED, psi
 from heedful.stats.ratio_game import RatioGame
@@ -143,7 +144,7 @@ def e16_intercept(seed: int, n: int) -> Misprint:
 
 def e16_masks(seed: int, n: int) -> Misprint:
     """Texts of four words at nine places: one indicator a word, or one per place, added up by word."""
-    rng, model, entry = np.random.default_rng(seed), heedful.load("zoo:one-layer"), registry.get("lime")
+    rng, model, entry = np.random.default_rng(seed), load_token_model("zoo:one-layer"), registry.get("lime")
     known = sorted({word for text in texts(50, seed) for word in text.split() if word.isalpha()})
     settings = {"samples": 600, "precision": 0.0, "operator": "unk"}  # 2^9 rows: nothing is drawn
     wrong: list[float] = []
@@ -152,9 +153,9 @@ def e16_masks(seed: int, n: int) -> Misprint:
         places = rng.permutation([*range(4), *rng.integers(4, size=5)])
         x = model.encode(" ".join(rng.choice(known, 4, replace=False)[places]))
         target = model.target(x)
-        truth = enumeration.lime(model.rows(x, target, enumeration.every_mask(4)[:, places], "unk"))[1]
+        truth = enumeration.lime(model.values(x, target, enumeration.every_mask(4)[:, places], "unk"))[1]
         for bag, found in ((False, wrong), (True, right)):
-            scores = entry(model, x, target, bag=bag, **settings).scores
+            scores = run_explainer(entry, model, x, target, bag=bag, **settings).scores
             each = [float(scores[group].sum()) for group in x.units("word")]
             found.append(distance(np.bincount(places, weights=each), truth))
     return Misprint(

@@ -12,6 +12,8 @@ from torch import Tensor
 import heedful
 from heedful.core import registry
 from heedful.core.arrays import Floats
+from heedful.core.model import Model
+from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 from heedful.labs.gradient_theorem import drawn as drawn_gradients
@@ -19,6 +21,7 @@ from heedful.metrics.axioms import saturated_model
 from heedful.metrics.faithfulness import LOSS, Ends, curve_counts
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import RADIUS, SAMPLES, local_lipschitz, neighbours
+from heedful.nn.one_layer import OneLayerClassifier
 
 
 def e3_class_token(seed: int, n: int) -> Misprint:
@@ -46,7 +49,7 @@ def e7_norm(seed: int, n: int) -> Misprint:
         wrong.append(
             distance(square / np.linalg.norm(square), truth / np.linalg.norm(truth))
         )  # whatever the unit
-        right.append(distance(entry(model, x, target).scores, truth))
+        right.append(distance(run_explainer(entry, model, x, target).scores, truth))
     return Misprint(
         "E7",
         "E7: the mean square of a gradient weighs tokens differently from its norm.",
@@ -63,7 +66,9 @@ def e8_axiom(seed: int, n: int) -> Misprint:
     model, entry = saturated_model(), registry.get("integrated-gradients")
     x = model.encode("two")
     rising, falling = (
-        float(entry(model, x, model.target(x, name), baseline="zero", tolerance=1e-6).scores[0])
+        float(
+            run_explainer(entry, model, x, model.target(x, name), baseline="zero", tolerance=1e-6).scores[0]
+        )
         for name in ("f", "minus f")
     )
     constant = rising + falling  # f + (-f) has the same output everywhere; attributions add up
@@ -118,7 +123,11 @@ def e11_lipschitz(seed: int, n: int) -> Misprint:
     for number, text in enumerate(texts(n, seed)):
         x = model.encode(text, long="truncate")
         target = model.target(x)
-        subject = MetricInput(model, entry(model, x, target), lambda m, x, target, seed: entry(m, x, target))
+        subject = MetricInput(
+            model,
+            run_explainer(entry, model, x, target),
+            lambda m, x, target, seed: run_explainer(entry, m, x, target),
+        )
         near = neighbours(
             subject, np.random.default_rng(number), lambda rng, shape: rng.standard_normal(shape)
         )
@@ -143,15 +152,16 @@ def e11_lipschitz(seed: int, n: int) -> Misprint:
     )
 
 
-def moved_by_formula(model: Any, x: Any, target: Any, seed: int) -> Floats:
+def moved_by_formula(model: Model, x: Any, target: Any, seed: int) -> Floats:
     """(SAMPLES,) |F(x) - F(y)| / |x - y| of gradient x input, from the closed form of the gradient."""
     rng, groups = np.random.default_rng(seed), x.units("word")
     here = model.lookup(x, target).double()  # (T, d)
-    words = ~np.array(x.special)
+    module, words = model.module, ~np.array(x.special)
+    assert isinstance(module, OneLayerClassifier)
     scale = RADIUS * float(here[words].square().mean().sqrt())
 
     def scores(e: Tensor) -> Floats:
-        each = (gradient(model.module, target, e)[0] * e).sum(-1).detach().numpy()
+        each = (gradient(module, target, e)[0] * e).sum(-1).detach().numpy()
         return np.array([each[group].sum() for group in groups])
 
     ratios = []

@@ -22,9 +22,10 @@ import numpy as np
 from scipy import optimize, sparse
 
 import heedful
-from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
+from heedful.core.model import Model
+from heedful.engine.question import run_explainer
 from heedful.labs.data.mails import Mail, mails
 
 LABELS = ("good", "spam")
@@ -140,10 +141,10 @@ def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS)
 
 def explained(classifier: Classifier, mail: Mail, method: str, seed: int) -> ShownMail:
     """The words a method finds most important for what the classifier says of a mail."""
-    model: Any = heedful.load(classifier, labels=LABELS)
+    model: Model = heedful.load(classifier, labels=LABELS)
     x = model.encode(mail.text)
     target = model.target(x)
-    found = registry.get(method)(model, x, target, **PARAMS.get(method, {}), seed=seed)
+    found = run_explainer(method, model, x, target, **PARAMS.get(method, {}), seed=seed)
     return ShownMail(mail, str(target.label), top(found, len(mail.head)))
 
 

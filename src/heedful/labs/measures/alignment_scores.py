@@ -30,13 +30,13 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.explainers.attention_rollout import roll
 from heedful.explainers.chefer import relevance
 from heedful.labs.data.toy_language import PAD, Language, Pair, rows
 from heedful.metrics.plausibility import average_precision
+from heedful.modalities.text import TextInput
 from heedful.nn.transformer import AttentionMaps, Transformer
 
 ROLLOUT, CHEFER, REMOVAL = "attention-rollout", "chefer", "removal"
@@ -114,11 +114,11 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
     return found
 
 
-def _encoded(ids: Tensor) -> Encoded:
+def _encoded(ids: Tensor) -> TextInput:
     """Ids as a text of heedful; the toy has one token per word."""
     row = tuple(ids.tolist())
     names, zero = tuple(map(str, row)), ((0, 0),) * len(row)
-    return Encoded("", row, names, zero, (False,) * len(row), tuple(range(len(row))), zero, (0,) * len(row))
+    return TextInput("", row, names, zero, (False,) * len(row), tuple(range(len(row))), zero, (0,) * len(row))
 
 
 def removal(model: Transformer, source: Tensor, target: Tensor, many: int, long: int) -> Tensor:

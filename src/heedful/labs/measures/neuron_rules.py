@@ -19,7 +19,8 @@ from torch import Tensor
 from heedful.features.interpretation.interpret import ExampleSplit
 from heedful.features.interpretation.permuted_control import moved
 from heedful.features.interpretation.rules import Rules
-from heedful.features.reading.examples import Context, Snippet, pieces_of
+from heedful.features.reading.examples import Context, Snippet
+from heedful.models.token_pieces import pieces_of
 
 STRONG, FEWEST = 0.5, 4  # of the greatest activation; firings below which nothing can be said
 RIGHT, WRONG = 0.8, 0.1  # shares of firings, and of other places, at which the rule holds

@@ -17,19 +17,23 @@ Cost per text of n words: 4n + 2 rows, and what the methods take.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import heedful
 from heedful.comparisons.agreement import unit_scores
 from heedful.core import registry
 from heedful.core.arrays import Floats
-from heedful.core.input import Encoded
 from heedful.core.target import Target
+from heedful.engine.question import run_explainer
 from heedful.labs.base.registry import LabRun
 from heedful.labs.errata_checks.formula import texts
+from heedful.modalities.text import TextInput
+from heedful.models.load import load_token_model
 from heedful.stats.intervals import Interval, bootstrap, share_of
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 STEPS = (0.01, 0.1)
 WAYS = (*(f"{step:.0%} more" for step in STEPS), "put back", "not removed")
@@ -41,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"occlusion": REMOVING, "lime": REMOVING, 
 METHODS = ("grad-x-input", "smoothgrad", *OTHERS, "random")
 
 
-def more(model: Any, x: Encoded, target: Target, step: float) -> Floats:
+def more(model: TokenModel, x: TextInput, target: Target, step: float) -> Floats:
     """(words,) what the output gains when the embeddings of a word's tokens grow by `step`."""
     embeds = model.lookup(x, target)  # (T, d)
     groups = x.units("word")
@@ -52,13 +56,13 @@ def more(model: Any, x: Encoded, target: Target, step: float) -> Floats:
     return np.asarray(values[:-1] - values[-1])
 
 
-def differences(model: Any, x: Encoded, target: Target) -> dict[str, Floats]:
+def differences(model: TokenModel, x: TextInput, target: Target) -> dict[str, Floats]:
     """Way of increasing -> (words,) differences of the output."""
     found = {way: more(model, x, target, step) for way, step in zip(WAYS, STEPS, strict=False)}
     n = len(x.units("word"))
     alone, without = np.eye(n, dtype=bool), ~np.eye(n, dtype=bool)
     ends = np.array([[False] * n, [True] * n])
-    values = model.rows(x, target, np.concatenate([ends, alone, without]), "delete", "word")
+    values = model.values(x, target, np.concatenate([ends, alone, without]), "delete", "word")
     nothing, everything = values[:2]
     return found | {"put back": values[2 : n + 2] - nothing, "not removed": everything - values[n + 2 :]}
 
@@ -69,7 +73,7 @@ def wrong(scores: Floats, gained: Floats) -> tuple[int, int]:
     return int((gained[positive] < 0).sum()), int(positive.sum())
 
 
-def counted(model: Any, some: Sequence[str], methods: Sequence[str], seed: int) -> dict[str, Floats]:
+def counted(model: TokenModel, some: Sequence[str], methods: Sequence[str], seed: int) -> dict[str, Floats]:
     """Method -> (texts, ways, 2): how often it is wrong, of how many positive scores."""
     found: dict[str, list[list[tuple[int, int]]]] = {name: [] for name in methods}
     for number, text in enumerate(some):
@@ -79,7 +83,9 @@ def counted(model: Any, some: Sequence[str], methods: Sequence[str], seed: int) 
         for name in methods:
             method = registry.get(name)
             draws = {"seed": seed + number} if "seed" in method.params else {}
-            scores = unit_scores(method(model, x, target, **SETTINGS.get(name, {}), **draws), "word")
+            scores = unit_scores(
+                run_explainer(method, model, x, target, **SETTINGS.get(name, {}), **draws), "word"
+            )
             found[name].append([wrong(scores, gained[way]) for way in WAYS])
     return {name: np.array(rows, dtype=np.float64) for name, rows in found.items()}
 
@@ -96,7 +102,7 @@ def share(rows: Floats, way: int, seed: int) -> tuple[float, Interval]:
 
 def positive_scores(run: LabRun, name: str, count: int) -> None:
     """The shares of one model: a table, and what they say about the sentence."""
-    model = heedful.load(name)
+    model = load_token_model(name)
     found = counted(model, texts(count, run.seed), METHODS, run.seed)
     shares = {
         method: [share(rows, way, run.seed) for way in range(len(WAYS))] for method, rows in found.items()

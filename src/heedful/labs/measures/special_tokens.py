@@ -22,17 +22,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import log2
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import heedful
 from heedful.core.arrays import Floats
-from heedful.core.input import Encoded
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data.reviews import reviews
 from heedful.labs.errata_checks.formula import texts
+from heedful.modalities.text import TextInput, text_of
+from heedful.models.load import load_token_model
 from heedful.stats.intervals import Interval, bootstrap
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 PIECE = "##"  # a token that goes on with a word
 NEAR = 1.0  # most that two words of equal frequency differ, in log2 of their counts
@@ -73,7 +76,7 @@ def counts() -> Counter[str]:
     return Counter(word for text in every for word in re.findall(r"\w+|[^\w\s]", text.lower()))
 
 
-def words_of(x: Encoded) -> list[TokenisedWord]:
+def words_of(x: TextInput) -> list[TokenisedWord]:
     """Words by the tokenizer's own marks; special tokens are none."""
     groups: list[list[int]] = []
     for place, (token, special) in enumerate(zip(x.tokens, x.special, strict=True)):
@@ -88,7 +91,7 @@ def words_of(x: Encoded) -> list[TokenisedWord]:
     return [TokenisedWord(tuple(group), known[text]) for group, text in zip(groups, spelt, strict=True)]
 
 
-def attention_map(model: Any, x: Encoded) -> Floats:
+def attention_map(model: TokenModel, x: TextInput) -> Floats:
     """(T, T) mean over layers and heads, query by row."""
     maps = [layer.double().mean(0).numpy() for layer in model.attention_only(x).attentions]  # each (T, T)
     return np.asarray(np.mean(maps, axis=0))
@@ -110,7 +113,7 @@ def partner(word: TokenisedWord, words: Sequence[TokenisedWord]) -> TokenisedWor
     return whole[best] if apart[best] <= NEAR else None
 
 
-def twice(x: Encoded, place: int) -> Encoded:
+def twice(x: TextInput, place: int) -> TextInput:
     """The same text with one token put twice."""
     order = [*range(place + 1), *range(place, len(x))]
 
@@ -121,7 +124,7 @@ def twice(x: Encoded, place: int) -> Encoded:
     return replace(x, **{name: again(getattr(x, name)) for name in names})
 
 
-def compared(model: Any, some: Sequence[str]) -> dict[str, ComparedAttention]:
+def compared(model: TokenModel, some: Sequence[str]) -> dict[str, ComparedAttention]:
     """Every comparison, over texts; a text that has nothing to compare counts as zero over zero."""
     found: dict[str, list[tuple[float, float, int]]] = {}
     for text in some:
@@ -135,7 +138,7 @@ def compared(model: Any, some: Sequence[str]) -> dict[str, ComparedAttention]:
     }
 
 
-def of_text(model: Any, x: Encoded) -> dict[str, tuple[float, float, int]]:
+def of_text(model: TokenModel, x: TextInput) -> dict[str, tuple[float, float, int]]:
     """Comparison -> (attention, attention it is compared with, pairs)."""
     seen, words = attention_map(model, x), words_of(x)
     pairs = [(word, other) for word in words if word.split and (other := partner(word, words)) is not None]
@@ -172,9 +175,9 @@ LINES = {
 
 def special_tokens(run: LabRun, name: str, count: int) -> None:
     """The comparisons on one model: a table, and what it says about the conjecture."""
-    model = heedful.load(name)
+    model = load_token_model(name)
     found = compared(model, texts(count, run.seed))
-    marks = model.encode("a").tokens
+    marks = text_of(model.encode("a")).tokens
     spans = {key: found[key].interval(run.seed) for key in LINES}
     run.table(
         f"E13: attention of what is never split, and of what is ({name}, {count} film sentences)",

@@ -12,14 +12,14 @@ too, were given vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.bilstm import BiLSTMConfig, new, trained
-from heedful.models.load import load
+from heedful.models.adapter import TokenModel
+from heedful.models.load import load_token_model
 from heedful.nn.train import TrainConfig
 from heedful.trials.batches import PaddedTexts, rows
 
@@ -31,7 +31,7 @@ HIDDEN = 16  # of each direction
 class AttentionSetup:
     """Texts and a budget of training."""
 
-    one: Any  # zoo:one-layer
+    one: TokenModel  # zoo:one-layer
     train: PaddedTexts
     test: PaddedTexts
     shown: tuple[Review, ...]  # the sentences of `test`
@@ -40,16 +40,17 @@ class AttentionSetup:
     @property
     def vectors(self) -> torch.Tensor:
         """(words, 128) of zoo:one-layer"""
-        found: torch.Tensor = self.one.module.token.weight.detach()
+        assert self.one.token_table is not None
+        found: torch.Tensor = next(self.one.token_table.parameters()).detach()
         return found
 
-    def model(self, encoder: str, seed: int) -> Any:
+    def model(self, encoder: str, seed: int) -> TokenModel:
         """A classifier that is trained here."""
-        return trained(self._config(encoder), self.one.tokenizer, self.train, seed, self.budget)
+        return trained(self._config(encoder), self.one, self.train, seed, self.budget)
 
-    def untrained(self, encoder: str, seed: int) -> Any:
+    def untrained(self, encoder: str, seed: int) -> TokenModel:
         """The same before it is trained."""
-        return new(self._config(encoder), self.one.tokenizer, seed)
+        return new(self._config(encoder), self.one, seed)
 
     def _config(self, encoder: str) -> BiLSTMConfig:
         words, width = self.vectors.shape
@@ -58,7 +59,7 @@ class AttentionSetup:
 
 def stage(seed: int, train: int, test: int, steps: int) -> AttentionSetup:
     """So many sentences to train and to test on, drawn by `seed`."""
-    one, rng = load("zoo:one-layer"), np.random.default_rng(seed)
+    one, rng = load_token_model("zoo:one-layer"), np.random.default_rng(seed)
     some, held = (_drawn(part, count, rng) for part, count in (("train", train), ("held", test)))
     budget = TrainConfig(steps=steps, batch=32, lr=8e-3, warmup=10, weight_decay=0.05, progress=False)
     return AttentionSetup(one, _rows(one, some), _rows(one, held), held, budget)
@@ -69,5 +70,5 @@ def _drawn(part: str, count: int, rng: np.random.Generator) -> tuple[Review, ...
     return tuple(all_of_it[i] for i in rng.permutation(len(all_of_it))[:count])
 
 
-def _rows(model: Any, some: tuple[Review, ...]) -> PaddedTexts:
+def _rows(model: TokenModel, some: tuple[Review, ...]) -> PaddedTexts:
     return rows(model, [each.text for each in some], [each.label for each in some], LENGTH)

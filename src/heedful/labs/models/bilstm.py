@@ -15,13 +15,13 @@ Bahdanau, Cho & Bengio, ICLR 2015; the sizes of Jain & Wallace, NAACL 2019, divi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
-from heedful.models.load import load
+from heedful.models.adapter import TokenModel
+from heedful.models.load import load_token_model
 from heedful.nn.attention import additive_scores
 from heedful.nn.mixing import Mixing, OneLayerOutput
 from heedful.nn.train import TrainConfig
@@ -116,19 +116,19 @@ class BiLSTM(nn.Module):
         return self.attend(ids, attention_mask, inputs_embeds)
 
 
-def new(config: BiLSTMConfig, tokenizer: Any, seed: int) -> Any:
+def new(config: BiLSTMConfig, words: TokenModel, seed: int) -> TokenModel:
     """An untrained classifier of film reviews behind heedful's door."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = BiLSTM(config).eval()
-    return load(module, tokenizer=tokenizer, labels=LABELS)
+    return load_token_model(module, tokenizer=words, labels=LABELS)
 
 
 def trained(
-    config: BiLSTMConfig, tokenizer: Any, data: PaddedTexts, seed: int, budget: TrainConfig = BUDGET
-) -> Any:
+    config: BiLSTMConfig, words: TokenModel, data: PaddedTexts, seed: int, budget: TrainConfig = BUDGET
+) -> TokenModel:
     """The same, fitted to texts with labels."""
-    model = new(config, tokenizer, seed)
+    model = new(config, words, seed)
     fit(model, data, budget, seed)
     model.module.eval()
     return model

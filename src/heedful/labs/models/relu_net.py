@@ -8,13 +8,14 @@ Convolutions look at a word and its two neighbours. Trained in seconds (heedful.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import heedful
+from heedful.core.model import Model
 from heedful.labs.data.reviews import Review
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as minimise
 
@@ -45,14 +46,14 @@ class ReluNet(nn.Module):
         return out
 
 
-def relu_net(sentences: Sequence[Review], tokenizer: Any, steps: int, seed: int) -> Any:
-    """Trained on these sentences, behind heedful's door."""
+def relu_net(sentences: Sequence[Review], words: TokenModel, steps: int, seed: int) -> Model:
+    """Trained on these sentences, with the tokenizer of `words`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = ReluNet(len(tokenizer))
+        net = ReluNet(words.token_count)
     rng = torch.Generator().manual_seed(seed)
-    encoded = tokenizer([s.text for s in sentences], padding=True, return_tensors="pt", verbose=False)
-    ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    encoded = words.padded_texts([s.text for s in sentences])
+    ids, mask = encoded.ids, encoded.mask
     labels = torch.tensor([s.label for s in sentences])
 
     def loss(step: int) -> Tensor:
@@ -63,4 +64,4 @@ def relu_net(sentences: Sequence[Review], tokenizer: Any, steps: int, seed: int)
 
     settings = TrainConfig(steps=steps, lr=5e-3, warmup=20, weight_decay=0.01, seed=seed, progress=False)
     minimise(net, loss, settings)
-    return heedful.load(net.eval(), tokenizer=tokenizer)
+    return heedful.load(net.eval(), tokenizer=words)

@@ -18,8 +18,8 @@ from scipy.special import expit
 
 import heedful
 from heedful.core.arrays import Floats
-from heedful.core.text_spans import split_words
 from heedful.labs.data.reviews import Review
+from heedful.modalities.text_spans import split_words
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.core.text_spans import split_words
 from heedful.labs.data.speeches import speeches
+from heedful.modalities.text_spans import split_words
 from heedful.nn import GPT2
+
+if TYPE_CHECKING:
+    from heedful.models.adapter import TokenModel
 
 
 @dataclass(frozen=True)
 class Writer:
     """A language model twice: behind heedful's door, where transformers writes, and as heedful.nn has it."""
 
-    model: Any
+    model: TokenModel
     ours: GPT2
 
     def prompt(self, text: str) -> Tensor:
@@ -28,7 +31,7 @@ class Writer:
         return self.ours.next_logits(self.prompt(text)[None])[0]
 
     def text(self, ids: Any) -> str:
-        return str(self.model.tokenizer.decode(list(map(int, ids))))
+        return self.model.decode(list(map(int, ids)))
 
 
 def prompts(count: int, rng: np.random.Generator) -> list[str]:

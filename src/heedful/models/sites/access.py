@@ -26,6 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
+from heedful.models.adapter import TokenModel, token_model
 from heedful.models.backend import Inputs
 from heedful.models.sites.names import Found, SiteLocation, find, run_pass
 from heedful.models.sites.stacks import first, taken_by
@@ -40,17 +42,17 @@ class _Enough(BaseException):
 _found: WeakKeyDictionary[Any, Found] = WeakKeyDictionary()  # backend -> what its module has
 
 
-def site_names(model: Any) -> list[str]:
+def site_names(model: Model) -> list[str]:
     """Names of all sites, in the order in which the model passes them."""
     return list(sites(model).places)
 
 
-def width(model: Any, site: str) -> int:
+def width(model: Model, site: str) -> int:
     """Numbers a token has at a site."""
     return place(model, site).width
 
 
-def place(model: Any, site: str) -> SiteLocation:
+def place(model: Model, site: str) -> SiteLocation:
     """Where a site is; refuses names that are none, and says why a site is missing."""
     found = sites(model)
     if site in found.places:
@@ -65,23 +67,22 @@ def _short(names: Mapping[str, SiteLocation]) -> str:
     return ", ".join(shown) + ", and so on for each block"
 
 
-def sites(model: Any) -> Found:
+def sites(model: Model) -> Found:
     """Found once for each model, by two passes over a few tokens."""
-    backend = getattr(model, "backend", None)
-    if backend is None:
+    if not isinstance(model, TokenModel):
         raise HeedfulError(
             f"{model.name} has no sites", "it is a function of texts: nothing inside it can be seen"
         )
-    if backend not in _found:
-        _found[backend] = find(model)
-    return _found[backend]
+    if model.backend not in _found:
+        _found[model.backend] = find(model)
+    return _found[model.backend]
 
 
 # --- reading and changing --------------------------------------------------------------------------
 
 
 @contextmanager
-def reading(model: Any, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
+def reading(model: Model, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
     """What the sites hold in the last pass of the block, (B, T, d) each.
 
     With gradients on, these are the tensors of the graph; without, copies that no later layer overwrites.
@@ -102,7 +103,7 @@ def reading(model: Any, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
 
 
 @contextmanager
-def changing(model: Any, site: str, edit: Change) -> Iterator[None]:
+def changing(model: Model, site: str, edit: Change) -> Iterator[None]:
     """`edit` takes a site's activations (B, T, d) and gives what goes on instead, in every pass inside."""
     where = place(model, site)
     calls = 0
@@ -118,12 +119,12 @@ def changing(model: Any, site: str, edit: Change) -> Iterator[None]:
 
     with ExitStack() as hooks:
         if where.calls > 1:  # a pass may have been cut short
-            hooks.callback(model.backend.module.register_forward_pre_hook(restart).remove)
+            hooks.callback(token_model(model).module.register_forward_pre_hook(restart).remove)
         hooks.callback(_hook(where, edit, here).remove)
         yield
 
 
-def read(model: Any, inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
+def read(model: TokenModel, inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
     """The sites' activations (B, T, d) of one pass that ends where the last of them is seen: no copies."""
     seen: dict[str, Tensor] = {}
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
+from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
 from heedful.models.sites.residual import Added, BlockRun, follow
@@ -46,20 +46,19 @@ class Found:
     missing: dict[str, str]
 
 
-def probe_inputs(model: Any) -> Inputs:
+def probe_inputs(model: TokenModel) -> Inputs:
     """A few tokens, and something written after them where a decoder reads it."""
     ids = model.tokenizer("a b c d", verbose=False)["input_ids"] or [0]
     ids = torch.tensor([(ids * 4)[: max(4, len(ids))]])
-    answer = None
-    if model.kind == "encoder-decoder":
-        start = model.backend.special_id("decoder_start") or 0
-        answer = torch.tensor([[start, *ids[0, :3].tolist()]])
-    return Inputs(ids, torch.ones_like(ids), answer=answer)
+    inputs = model.padded(ids)
+    if inputs.answer is None:
+        return inputs
+    return replace(inputs, answer=torch.cat([inputs.answer, ids[:, :3]], 1))
 
 
-def find(model: Any) -> Found:
+def find(model: TokenModel) -> Found:
     """By one pass over a few tokens, and one more for each stack."""
-    module = model.backend.module
+    module = model.module
 
     def run() -> None:
         run_pass(model, inputs)
@@ -85,14 +84,10 @@ def _unedited(module: nn.Module) -> AbstractContextManager[object]:
     return set_attention(module, "eager") if edited else nullcontext()
 
 
-def run_pass(model: Any, inputs: Inputs) -> None:
+def run_pass(model: TokenModel, inputs: Inputs) -> None:
     """One pass, in eval mode; also of an encoder that has no head."""
-    runner = getattr(model.backend, "runner", None)
-    with untouched(model.backend.module):
-        if runner is None:
-            model.backend.forward(inputs)
-        else:
-            runner(inputs)()
+    with untouched(model.module):
+        model.backend.runner(inputs)()
 
 
 def _name(prefix: str, stack: list[BlockRun], paths: Mapping[int, str], found: Found) -> None:

@@ -7,7 +7,6 @@ changes nothing; everything that costs is a POST with JSON.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
@@ -16,6 +15,9 @@ from heedful._version import __version__
 from heedful.core import registry
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
+from heedful.modalities.text import text_of
+from heedful.models.adapter import TokenModel
 from heedful.server import internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
@@ -67,18 +69,18 @@ def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
     )
 
 
-def _reads_pairs(model: Any) -> bool:
+def _reads_pairs(model: Model) -> bool:
     """Two texts, by trying: what generates goes on from one."""
     if model.kind not in ("classifier", "multi-label", "regression"):
         return False
     try:
-        return len(set(model.encode(("one", "two")).segments) - {-1}) == 2
+        return len(set(text_of(model.encode(("one", "two"))).segments) - {-1}) == 2
     except HeedfulError:
         return False
 
 
-def _has_template(model: Any) -> bool:
-    return bool(getattr(getattr(model, "tokenizer", None), "chat_template", None))
+def _has_template(model: Model) -> bool:
+    return isinstance(model, TokenModel) and model.has_chat_template
 
 
 @router.post("/models")
@@ -95,7 +97,7 @@ async def look(ask: requests.LiveRequest, request: Request, house: In) -> respon
     """As one types: the prediction, the cheap methods, and what the others cost."""
     stock = house.seats.get(ask.model)
 
-    def job(model: Any) -> responses.LiveAnswer:
+    def job(model: Model) -> responses.LiveAnswer:
         return live_explain.look(model, ask, house.memory, stock.worker.queue.qsize())
 
     return await stock.quickly(request, job)

@@ -9,13 +9,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
+from heedful.models.adapter import token_model
 from heedful.server import explain_job, internals, run_list, saved_results
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.schemas import requests, responses
@@ -31,7 +32,7 @@ def start_explain(ask: requests.Explain, house: In) -> responses.JobState:
     """Methods one after the other, then weighed; stored as a run, of a cancelled job what was finished."""
     house.runs.room()
 
-    def work(model: Any, job: Job) -> None:
+    def work(model: Model, job: Job) -> None:
         finished: list[Comparison] = []
         try:
             finished.append(explain_job.explain(model, ask, house.memory, job, finished.append))
@@ -48,8 +49,8 @@ def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
     """Every head on one text; stored as a run."""
     house.runs.room()
 
-    def work(model: Any, job: Job) -> None:
-        found = internals.attention_only(model, ask, job)
+    def work(model: Model, job: Job) -> None:
+        found = internals.attention_only(token_model(model, "attention"), ask, job)
         job.tell("drawing")
         job.show(internals.drawn(found))
         with suppress(HeedfulError):  # too large: it is shown, and not stored
@@ -65,8 +66,8 @@ def start_feature(ask: requests.FeatureRequest, house: In) -> responses.JobState
     house.runs.room()
     held = house.dictionary(house.seats.get(ask.model))
 
-    def work(model: Any, job: Job) -> None:
-        found = internals.feature_page(model, ask, held, job)
+    def work(model: Model, job: Job) -> None:
+        found = internals.feature_page(token_model(model, "features"), ask, held, job)
         job.show(internals.featured(found))
         saved_results.save_feature(found, house.runs.root / job.id)
         job.run = run_list.number(job.id)
@@ -80,8 +81,8 @@ def start_steer(ask: requests.Write, house: In) -> responses.JobState:
     house.runs.room()
     held = house.dictionary(house.seats.get(ask.model))
 
-    def work(model: Any, job: Job) -> None:
-        found = internals.steered(model, ask, held, job)
+    def work(model: Model, job: Job) -> None:
+        found = internals.steered(token_model(model, "steering"), ask, held, job)
         job.show(found)
         saved_results.save_steer(found, house.runs.root / job.id)
         job.run = run_list.number(job.id)

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen

@@ -24,11 +24,11 @@ from scipy import stats
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Cost
+from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
-from heedful.models.adapter import wide
+from heedful.models.batch import pick
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted, probe, row_of, without
@@ -151,13 +151,15 @@ def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
     counted = model.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(case.x))
     fixed = model.attending(lambda seen: seen.reweighed(seen.weights.detach()))
     with counted, torch.inference_mode(False), torch.enable_grad():
-        inputs, places = model._batch([row_of(case)], probe(cases))
+        inputs, places = model.batch([row_of(case)], probe(cases))
         with fixed:
-            logits, embeds = model.backend.forward_with_grad(inputs)
-        answer = cases.answers(model._pick(wide(logits), places, inputs, probe(cases)).double())
+            logits, embeds = model.forward_with_grad(inputs)
+        answer = cases.answers(pick(logits, places, inputs.keep_positions, probe(cases)).double())
         (grad,) = torch.autograd.grad(answer[0, index], [embeds])
     grad = grad[0, : len(case.x)].detach().double()  # (T, d)
-    table = getattr(model.backend, "table", None)  # without positions, where the module adds them in `embed`
-    tokens = embeds[0].detach() if table is None else table.weight.detach()[list(case.x.ids)]
+    table, tokens = model.token_table, embeds[0].detach()
+    if table is not None:  # without positions, where the module adds them in `embed`
+        with torch.no_grad():
+            tokens = table(torch.tensor(case.x.ids, device=tokens.device))
     size: Tensor = grad.norm(dim=-1) if norm == "l2" else (grad * tokens.double()).sum(-1).abs()
     return np.asarray(size.cpu(), dtype=np.float64)

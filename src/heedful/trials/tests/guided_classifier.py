@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.progress import Progress
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig, fit
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import TrialRow
@@ -95,7 +96,7 @@ class Guided:
 
 
 def guide(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),
@@ -129,7 +130,7 @@ def guide(
 
 
 def led(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     guides: Weights | None,
@@ -165,7 +166,7 @@ def _logits(network: TokenWise, data: PaddedTexts, pick: Tensor, guides: Tensor 
     return logits
 
 
-def weights_of(model: Any, data: PaddedTexts) -> Tensor:
+def weights_of(model: TokenModel, data: PaddedTexts) -> Tensor:
     """(n, L): what a model attends to, zero on padding."""
     place, done = place_of(model, data), 0
     found = torch.zeros(data.ids.shape)

@@ -28,6 +28,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval
 from heedful.trials.batches import PaddedTexts
@@ -133,7 +134,7 @@ def _plain(found: tuple[float, Interval]) -> list[float | None]:
 
 
 def improve(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     marked: PaddedTexts | None = None,
@@ -177,7 +178,13 @@ def _check(train: PaddedTexts, kinds: Sequence[str], start: str) -> None:
 
 
 def trained(
-    model: Any, train: PaddedTexts, kind: str, weight: float, seed: int, config: TrainConfig, start: str
+    model: TokenModel,
+    train: PaddedTexts,
+    kind: str,
+    weight: float,
+    seed: int,
+    config: TrainConfig,
+    start: str,
 ) -> Any:
     """One model, trained on with one term."""
     student = copied(model) if start == "copy" else fresh(model, seed)
@@ -204,7 +211,7 @@ def objective(train: PaddedTexts, kind: str, weight: float, place: str) -> Loss:
 
 
 def measure(
-    model: Any, test: PaddedTexts, marked: PaddedTexts | None = None, measures: Measures | None = None
+    model: TokenModel, test: PaddedTexts, marked: PaddedTexts | None = None, measures: Measures | None = None
 ) -> dict[str, Floats]:
     """Name -> one number per text."""
     parts: dict[str, list[Floats]] = {}
@@ -226,7 +233,7 @@ def measure(
     return told | {name: np.asarray(values) for name, values in (measures(model) if measures else {}).items()}
 
 
-def plausible(model: Any, marked: PaddedTexts) -> dict[str, Floats]:
+def plausible(model: TokenModel, marked: PaddedTexts) -> dict[str, Floats]:
     """AUPRC and mass of the shown attention against marks, tokens of the text only; nan without marks."""
     assert marked.marks is not None
     place, row = place_of(model, marked), 0

@@ -25,6 +25,7 @@ import torch
 
 from heedful.core.arrays import Floats
 from heedful.core.progress import Progress
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval, drawn
 from heedful.trials.batches import PaddedTexts
@@ -154,7 +155,7 @@ class Frozen:
 
 
 def frozen(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),
@@ -181,9 +182,9 @@ def frozen(
     return Frozen(tuple(seeds), tuple(students), **judged)
 
 
-def judge(said: Sequence[Labels], test: PaddedTexts, model: Any) -> Judged:
+def judge(said: Sequence[Labels], test: PaddedTexts, model: TokenModel) -> Judged:
     return Judged(np.stack(said), test.labels.numpy(), len(model.labels))
 
 
-def _said(model: Any, test: PaddedTexts, flat: bool) -> Labels:
+def _said(model: TokenModel, test: PaddedTexts, flat: bool) -> Labels:
     return np.asarray(answers(model, test, flat).argmax(1))

@@ -31,6 +31,7 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
+from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval
@@ -177,7 +178,7 @@ class Seeds:
 
 
 def seeds(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     seeds: Sequence[int] = (0, 1, 2),

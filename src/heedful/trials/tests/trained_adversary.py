@@ -33,6 +33,7 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
+from heedful.models.adapter import TokenModel
 from heedful.models.contexts import untouched
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
@@ -150,7 +151,7 @@ def _told(point: LambdaPoint) -> dict[str, Any]:
 
 
 def trained_adversary(
-    model: Any,
+    model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
     weights: Sequence[float] = WEIGHTS,
@@ -183,7 +184,9 @@ def trained_adversary(
     return TrainedAdversary(tuple(points), start, tuple(seeds), own, *scale)
 
 
-def _grown(model: Any, train: PaddedTexts, weight: float, seed: int, config: TrainConfig, start: str) -> Any:
+def _grown(
+    model: TokenModel, train: PaddedTexts, weight: float, seed: int, config: TrainConfig, start: str
+) -> Any:
     """One adversary, with the weights of its lowest training loss."""
     student = copied(model) if start == "copy" else fresh(model, seed)
     final, early = objective(model, train, weight), objective(model, train, max(weight, PUSH))
@@ -216,7 +219,7 @@ def _on_average(student: Any, train: PaddedTexts, loss: Loss) -> float:
     return sum(parts) / len(sample)
 
 
-def objective(model: Any, data: PaddedTexts, weight: float) -> Loss:
+def objective(model: TokenModel, data: PaddedTexts, weight: float) -> Loss:
     """TVD of answers less lambda times KL of attention, from the user's model on the same texts."""
 
     def loss(passed: Passed, pick: Tensor) -> Tensor:
@@ -232,7 +235,7 @@ def _kl(alpha: Tensor, base: Tensor) -> Tensor:
     return kl(alpha, base.clamp_min(FLOOR))
 
 
-def measured(model: Any, grown: Sequence[Any], test: PaddedTexts, weight: float) -> LambdaPoint:
+def measured(model: TokenModel, grown: Sequence[Any], test: PaddedTexts, weight: float) -> LambdaPoint:
     """What moved, on texts in order."""
     k, n = len(grown), len(test)
     output, moved, right = np.zeros((k, n)), np.zeros((k, n)), np.zeros((k, n))

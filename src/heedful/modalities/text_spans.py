@@ -16,12 +16,6 @@ _WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
 _SENTENCE_END = regex.compile(r"[.!?…。！？؟۔।]+[\p{Pe}\p{Pf}\"']*(?=\s|$)|[。！？]+|\n+")
 
 
-Unit = str  # "token", "word" or "sentence"
-
-
-UNITS = ("token", "word", "sentence")
-
-
 def split_words(text: str) -> list[Span]:
     """Character spans of the visible word segments of a text, in order."""
     cuts = [match.start() for match in _WORD_BOUNDARY.finditer(text)]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Encoded
+from heedful.modalities.text import TextInput
 
 
-def windows(x: Encoded, size: int) -> list[tuple[Encoded, list[int]]]:
+def windows(x: TextInput, size: int) -> list[tuple[TextInput, list[int]]]:
     """Cut a text that is too long into pieces of at most `size` tokens, each with the special tokens around.
 
     Returns (piece, positions of its tokens in x). Pieces do not overlap and break between words (a word
@@ -38,7 +38,7 @@ def windows(x: Encoded, size: int) -> list[tuple[Encoded, list[int]]]:
     return pieces
 
 
-def _window_end(x: Encoded, content: Sequence[int], start: int, room: int) -> int:
+def _window_end(x: TextInput, content: Sequence[int], start: int, room: int) -> int:
     end = min(start + room, len(content))
     if end < len(content):
         cut = end
@@ -48,7 +48,7 @@ def _window_end(x: Encoded, content: Sequence[int], start: int, room: int) -> in
     return end
 
 
-def select(x: Encoded, positions: Sequence[int]) -> Encoded:
+def select(x: TextInput, positions: Sequence[int]) -> TextInput:
     """The same text with only some of its tokens; words are renumbered, offsets stay those of the text."""
     kept = sorted({x.words[t] for t in positions if x.words[t] >= 0})
     number = {word: index for index, word in enumerate(kept)}

@@ -28,11 +28,12 @@ from torch.utils._pytree import tree_leaves
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
-from heedful.engine.cached_model import CachedModel
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.hf import HFBackend
+from heedful.models.load import load_token_model
 from heedful.models.torch_module import TorchBackend
+from heedful.nn.mixing import Mixes
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,12 @@ class Copy:
     model: Callable[[], Model]
 
 
-def bare(model: Model) -> Model:
-    """Without the memory of a run: it knows rows and traces by the text alone, whatever the model is now."""
-    while isinstance(model, CachedModel):
-        model = model.model
-    return model
-
-
 def can_copy(model: Model) -> bool:
     """Whether `copied` works: of a module of the user's own, tried."""
-    backend = getattr(bare(model), "backend", None)
-    if not isinstance(backend, TorchBackend):
-        return isinstance(backend, HFBackend)
+    if not isinstance(model, TokenModel):
+        return False
+    if not isinstance(model.backend, TorchBackend):
+        return isinstance(model.backend, HFBackend)
     try:
         copied(model)
     except HeedfulError:
@@ -64,31 +59,61 @@ def can_copy(model: Model) -> bool:
 
 def copied(model: Model) -> Copy:
     """A deep copy of the module behind a model."""
-    plain: Any = bare(model)
-    if not isinstance(getattr(plain, "backend", None), HFBackend | TorchBackend):
-        raise HeedfulError(f"{plain.name} cannot be copied", "it is not a torch module that heedful loaded")
+    if not isinstance(model, TokenModel) or not isinstance(model.backend, HFBackend | TorchBackend):
+        raise HeedfulError(f"{model.name} cannot be copied", "it is not a torch module that heedful loaded")
     memo: dict[int, Any] = {}
-    module = deepcopy(plain.module, memo)
-    shared = {p.data_ptr() for p in plain.module.parameters()} & {p.data_ptr() for p in module.parameters()}
+    module = deepcopy(model.module, memo)
+    shared = {p.data_ptr() for p in model.module.parameters()} & {p.data_ptr() for p in module.parameters()}
     assert not shared, "a copy must share no weight with the user's model"
-    door = partial(_door, plain.backend, plain.tokenizer, module, memo)
-    if isinstance(plain.backend, TorchBackend) and _reads(door().backend, plain.module):
+    door = partial(_door, model.backend, model.tokenizer, module, memo)
+    if isinstance(model.backend, TorchBackend) and _reads(door(), model.module):
         raise HeedfulError(
-            f"{plain.name} cannot be copied",
+            f"{model.name} cannot be copied",
             "its functions read the module by a name that cannot be led elsewhere",
             "Let embed and forward be methods of the module, or close over it",
         )
     return Copy(module, door)
 
 
-def _door(backend: Any, tokenizer: Any, module: nn.Module, memo: dict[int, Any]) -> Any:
+def _door(
+    backend: HFBackend | TorchBackend, tokenizer: Any, module: nn.Module, memo: dict[int, Any]
+) -> TokenModel:
     if isinstance(backend, HFBackend):
         return TokenModel(HFBackend(module, backend.tokenizer, backend.name), tokenizer)
     embed, forward = (redirected(function, memo) for function in (backend.embed, backend._forward))
-    settings = {"labels": backend.labels, "name": backend.name, "window": backend.window}
-    return TokenModel(
-        TorchBackend(module, backend.tokenizer, embed=embed, forward=forward, **settings), tokenizer
+    copy = TorchBackend(
+        module,
+        backend.tokenizer,
+        embed=embed,
+        forward=forward,
+        labels=backend.labels,
+        name=backend.name,
+        window=backend.window,
     )
+    return TokenModel(copy, tokenizer)
+
+
+def with_module(model: TokenModel, module: nn.Module) -> TokenModel:
+    """Another module behind the tokenizer, labels and name of a model."""
+    if not isinstance(module, Mixes):
+        return load_token_model((module, model))
+    backend = TorchBackend(
+        module,
+        model.tokenizer,
+        forward=lambda embeds, mask: module.attend(inputs_embeds=embeds, attention_mask=mask),
+        labels=model.labels,
+        name=model.name,
+        window=model.window,
+    )
+    return TokenModel(backend, model.tokenizer)
+
+
+def sharing_weights(model: Model) -> Model:
+    """A transformers model again, its weights shared, so that two threads can hook it; others as they are."""
+    if not isinstance(model, TokenModel) or not isinstance(model.backend, HFBackend):
+        return model
+    kept = {id(t): t for t in (*model.module.parameters(), *model.module.buffers())}
+    return deepcopy(model, kept)
 
 
 def redirected(value: Any, memo: dict[int, Any]) -> Any:
@@ -105,11 +130,11 @@ def redirected(value: Any, memo: dict[int, Any]) -> Any:
     return value
 
 
-def _reads(backend: TorchBackend, original: nn.Module) -> bool:
+def _reads(copy: TokenModel, original: nn.Module) -> bool:
     """Whether an answer makes use of any tensor of the original."""
-    ids = torch.tensor([backend.tokenizer("a b", verbose=False)["input_ids"]])
+    ids = torch.tensor([copy.tokenizer("a b", verbose=False)["input_ids"]])
     with torch.no_grad(), TensorWatch() as watch:
-        backend.forward(Inputs(ids, torch.ones_like(ids)))
+        copy.backend.forward(Inputs(ids, torch.ones_like(ids)))
     return any(id(tensor) in watch.seen for tensor in (*original.parameters(), *original.buffers()))
 
 
