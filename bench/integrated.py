@@ -10,7 +10,8 @@ from torch import Tensor
 from bench.models import classifier, question
 from bench.timing import Ratio, Rivals, compare_all
 from heedful.core.target import Target
-from heedful.engine.question import run_explainer
+from heedful.engine.question import Question, run_explainer
+from heedful.engine.session import Session
 from heedful.explainers.integrated_gradients import baseline_embeds
 from heedful.modalities.text import TextInput
 
@@ -54,7 +55,7 @@ class _Captum:
 
         self.index, self.module = target.index, model.module
         self.text = model.lookup(x, target)[None]
-        self.base = baseline_embeds(model, x, target, "mask")[None]
+        self.base = baseline_embeds(Question(Session(model), x, target), "mask")[None]
         self.method = IntegratedGradients(self._forward)
 
     def _forward(self, embeds: Tensor) -> Tensor:

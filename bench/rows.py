@@ -7,7 +7,7 @@ import torch
 
 from bench.models import question
 from bench.timing import Ratio, compare
-from heedful.modalities.operators import removed
+from heedful.modalities.operators import RowRequest, delete
 
 TITLE = "The masked-rows engine"
 ROWS = 128
@@ -21,7 +21,7 @@ def run() -> list[Ratio]:
     gone = rng.integers(1, len(groups), ROWS)  # LIME's removal counts: uniform
     keep = np.stack([rng.permutation(len(groups)) >= count for count in gone])
     texts = [
-        removed(x, len(x), {t for d in np.flatnonzero(~row) for t in groups[d]}, "delete", None).ids
+        delete(RowRequest(x, len(x), {t for d in np.flatnonzero(~row).tolist() for t in groups[d]})).ids
         for row in keep
     ]
 

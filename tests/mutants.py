@@ -55,9 +55,9 @@ MUTANTS = (
     ),
     Mutant(
         "written: the path starts at the tokens themselves",
-        "explainers/integrated_gradients.py",
-        "model.lookup_written(target, behind, baseline)",
-        "model.lookup_written(target)",
+        "engine/question.py",
+        "self.model.lookup_written(self.target, replaced, *by)",
+        "self.model.lookup_written(self.target)",
         "explainers/test_written.py::test_integrated_gradients_are_complete_over_text_and_written",
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "written: never removed",
         "models/adapter.py",
-        "replace(row, written=part(gone=some)) if some else row",
+        "replace(row, written=part(atoms)) if atoms else row",
         "row",
         "explainers/test_written.py::test_occlusion_really_removes_what_was_written",
     ),
@@ -287,9 +287,9 @@ MUTANTS = (
     ),
     Mutant(
         "ig: special tokens replaced in the baseline",
-        "explainers/integrated_gradients.py",
-        "content = [t for t, special in enumerate(x.special) if not special]",
-        "content = list(range(len(x)))",
+        "engine/question.py",
+        "removable = np.flatnonzero(self.x.units(self.x.atom).owner != NEVER).tolist()",
+        "removable = list(range(len(self.x)))",
         "explainers/test_integrated_gradients.py",
     ),
     Mutant(
@@ -467,22 +467,22 @@ MUTANTS = (
     Mutant(
         "occlusion: sign",
         "explainers/occlusion.py",
-        "unit_to_token_scores(values[0] - values[1:], groups",
-        "unit_to_token_scores(values[1:] - values[0], groups",
+        "q.answer(values[0] - values[1:],",
+        "q.answer(values[1:] - values[0],",
         "explainers/test_first.py",
     ),
     Mutant(
         "spread: a word's score on each of its tokens",
-        "modalities/operators.py",
-        "= value / len(positions)",
+        "core/input.py",
+        "= value / len(atoms)",
         "= value",
         "engine/test_perturbation.py explainers/test_first.py",
     ),
     Mutant(
         "words: the last token instead of the sum",
-        "core/attribution.py",
-        "totals[word] += self.scores[position]",
-        "totals[word] = self.scores[position]",
+        "core/input.py",
+        "[scores[atoms].sum() for atoms in self]",
+        "[scores[atoms[-1]] for atoms in self]",
         "explainers/test_first.py",
     ),
     Mutant(
@@ -509,15 +509,15 @@ MUTANTS = (
     Mutant(
         "delete: one token too few (off by one)",
         "modalities/operators.py",
-        "kept = [t for t in range(stop) if t not in gone]",
-        "kept = [t for t in range(stop - 1) if t not in gone]",
+        "kept = [t for t in range(removal.stop) if t not in removal.gone]",
+        "kept = [t for t in range(removal.stop - 1) if t not in removal.gone]",
         "engine/test_perturbation.py",
     ),
     Mutant(
         "pad: not hidden from attention",
         "modalities/operators.py",
-        "hidden=tuple(t for t in out if t < stop)",
-        "hidden=()",
+        "hidden = tuple(t for t in removal.places if t < stop)",
+        "hidden = ()",
         "engine/test_perturbation.py",
     ),
     Mutant(
@@ -769,21 +769,21 @@ MUTANTS = (
     ),
     Mutant(
         "memory: rows of one target serve another (stale cache)",
-        "engine/cached_model.py",
-        "memory = self._rows.setdefault((x, target), ",
-        "memory = self._rows.setdefault((x, None), ",
+        "engine/session.py",
+        "cache = self._rows.setdefault((x, target), ",
+        "cache = self._rows.setdefault((x, None), ",
         "comparisons/test_execute.py::test_rows_are_remembered_for_their_own_target_only",
     ),
     Mutant(
         "memory: rows of one operator serve another",
         "modalities/operators.py",
-        "return InputRow(x.ids[:stop], types, blank=out)",
-        "return InputRow(x.ids[:stop], types)",
+        "removal.types, blank=removal.places)",
+        "removal.types)",
         "engine/test_perturbation.py",
     ),
     Mutant(
         "budget: what was run is not taken off",
-        "engine/cached_model.py",
+        "engine/session.py",
         "else self._until - self.model.spent.unique",
         "else self._until",
         "comparisons/test_budget.py",
@@ -834,7 +834,7 @@ MUTANTS = (
     Mutant(
         "random: drawn from global state",
         "explainers/random.py",
-        "np.random.default_rng(seed)",
+        "np.random.default_rng(q.seed)",
         "np.random.mtrand",
         "checks/test_checks.py::test_on_the_linear_model[random]",
     ),
@@ -933,8 +933,8 @@ MUTANTS = (
     Mutant(
         "gold: negative scores come last",
         "retraining/gold_features.py",
-        'ranked(np.abs(unit_scores(item, x.units("word"))), rng)',
-        'ranked(unit_scores(item, x.units("word")), rng)',
+        "ranked(np.abs(units.sums(item.scores)), rng)",
+        "ranked(units.sums(item.scores), rng)",
         "retraining/test_gold_features.py",
     ),
     Mutant(
@@ -1101,8 +1101,8 @@ MUTANTS = (
     Mutant(
         "robustness: the run's memory is asked for moved texts",
         "metrics/robustness.py",
-        "again = subject.again(bare(subject.model), moved",
         "again = subject.again(subject.model, moved",
+        "again = subject.again(subject.session, moved",
         "metrics/test_robustness.py::test_a_run_that_remembers_gives_the_same",
     ),
     Mutant(

@@ -222,7 +222,7 @@ def test_explanations_bear_more_shifts(name: str, kind: str) -> None:
 
 
 def check_shifts(name: str, kind: str, shares: tuple[float, ...]) -> None:
-    reads_embeddings = not registry.get(name).needs & {"rows", "one-layer"} or name == "gradient-exact"
+    reads_embeddings = not registry.get(name).needs & {"values", "one-layer"} or name == "gradient-exact"
     if kind == "textbook" and reads_embeddings:
         pytest.skip("its constant is a coordinate of the embeddings, of which gradients have their share")
     plain, size = unchanged(name, kind), abs(output(kind))

@@ -53,14 +53,14 @@ def bag() -> Any:
 LACKS = {
     kind: set(lacks.split())
     for kinds, lacks in (
-        ("linear", "attentions values relevance relu one-layer"),
-        ("function", "gradients attentions values relevance relu one-layer"),
-        ("zoo:one-layer", "values relevance relu"),
+        ("linear", "attentions value-maps relevance relu one-layer"),
+        ("function", "gradients attentions value-maps relevance relu one-layer"),
+        ("zoo:one-layer", "value-maps relevance relu"),
         ("mean-pool", "one-layer"),
         ("bert bert-multi bert-regression distilbert roberta zoo:sentiment", "relu one-layer"),
         ("gpt2 gpt2-classifier llama llama-classifier zoo:lm", "relevance relu one-layer"),
-        ("t5 t5-classifier", "values relevance one-layer"),
-        ("bart bart-classifier", "values relevance relu one-layer"),
+        ("t5 t5-classifier", "value-maps relevance one-layer"),
+        ("bart bart-classifier", "value-maps relevance relu one-layer"),
     )
     for kind in kinds.split()
 }
@@ -118,7 +118,7 @@ def test_on_a_function(name: str) -> None:
 def test_an_unexpected_refusal_fails(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a method that begins to refuse nor a model that loses a capability goes unnoticed."""
 
-    def refuses(model: Any, x: Any, target: Any) -> Attribution:
+    def refuses(q: Any) -> Attribution:
         raise heedful.HeedfulError("not today")
 
     monkeypatch.setitem(registry._explainers, "cheat", cheat(refuses))
@@ -193,20 +193,20 @@ def cheat(run: Any, **changes: Any) -> registry.Explainer:
     return registry.Explainer("cheat", run, **(settings | changes))
 
 
-def constant(model: Any, x: Any, target: Any) -> Attribution:
-    return Attribution(x, target, np.ones(len(x)), output=1.0, base=0.0)
+def constant(q: Any) -> Attribution:
+    return Attribution(q.x, q.target, np.ones(len(q.x)), output=1.0, base=0.0)
 
 
 def scored(score: Callable[[Any, Any, Any], Any]) -> registry.Explainer:
-    return cheat(lambda model, x, target: Attribution(x, target, np.asarray(score(model, x, target))))
+    return cheat(lambda q: Attribution(q.x, q.target, np.asarray(score(q.model, q.x, q.target))))
 
 
 def after(act: Callable[[Any], object]) -> registry.Explainer:
     """Scores all one, once it has done something to the module."""
 
-    def run(model: Any, x: Any, target: Any) -> Attribution:
-        act(model.module)
-        return constant(model, x, target)
+    def run(q: Any) -> Attribution:
+        act(q.model.module)
+        return constant(q)
 
     return cheat(run)
 
@@ -229,7 +229,7 @@ def test_hidden_signs_are_caught(bag: Any) -> None:
 
 
 def test_negative_errors_are_caught(bag: Any) -> None:
-    bad = cheat(lambda model, x, target: replace(constant(model, x, target), stderr=-np.ones(len(x))))
+    bad = cheat(lambda q: replace(constant(q), stderr=-np.ones(len(q.x))))
     with pytest.raises(AssertionError, match="negative or missing"):
         conventions.check_scores(bad, bag)
 
@@ -314,9 +314,14 @@ def test_a_method_that_reads_stale_rows_is_caught(bag: Any) -> None:
 
 
 def test_a_method_that_differs_in_company_is_caught(bag: Any) -> None:
-    bad = scored(lambda model, x, target: np.full(len(x), float(hasattr(model, "budget"))))
+    sessions: list[Any] = []
+
+    def counts(q: Any) -> Attribution:
+        sessions.extend([q.session] if q.session not in sessions else [])
+        return Attribution(q.x, q.target, np.full(len(q.x), float(len(sessions))))
+
     with pytest.raises(AssertionError, match="differs alone"):
-        conventions.check_remembered(bad, bag)
+        conventions.check_remembered(cheat(counts), bag)
 
 
 class Sociable(known.SumOfWords):
@@ -348,22 +353,22 @@ def test_a_method_that_counts_its_chunks_is_caught(bag: Any) -> None:
 def test_a_method_that_takes_its_points_in_turn_is_caught(bag: Any) -> None:
     """The first point in embedding space asked for counts double."""
 
-    def in_turn(model: Any, x: Any, target: Any) -> Any:
+    def in_turn(q: Any) -> Attribution:
         calls: list[int] = []
-        run = model.backend.traced
+        model, run = q.model, q.model.backend.traced
 
         def first_doubled(inputs: Any, hidden: bool = False) -> Any:
             calls.append(1)
             out = run(inputs, hidden)
             return replace(out, logits=out.logits * (2 if len(calls) == 1 else 1))
 
-        points = torch.stack([model.lookup(x, target) * share for share in (1.0, 0.0)])
+        points = torch.stack([q.embeds() * share for share in (1.0, 0.0)])
         with unittest.mock.patch.object(model.backend, "traced", first_doubled):
-            values, _ = model.gradients(x, target, points)
-        return np.full(len(x), float(values[0]))
+            values, _ = q.gradients(points)
+        return Attribution(q.x, q.target, np.full(len(q.x), float(values[0])))
 
     with pytest.raises(AssertionError, match="what its rows were run with"):
-        conventions.check_chunks(scored(in_turn), bag)
+        conventions.check_chunks(cheat(in_turn), bag)
 
 
 def test_a_method_that_is_not_linear_is_caught() -> None:
@@ -377,8 +382,8 @@ def test_a_gap_is_caught(bag: Any) -> None:
 
 
 def test_a_small_gap_is_caught(bag: Any) -> None:
-    def nearly(model: Any, x: Any, target: Any) -> Attribution:
-        found = checks.explained(registry.get("kernel-shap"), model)
+    def nearly(q: Any) -> Attribution:
+        found = checks.explained(registry.get("kernel-shap"), q.model)
         return replace(found, scores=found.scores * 1.002)
 
     with pytest.raises(AssertionError, match="scores sum to"):
@@ -406,13 +411,13 @@ def test_a_method_that_breaks_ties_is_caught(name: str) -> None:
 
 
 def test_favour_for_the_first_word_is_caught() -> None:
-    def favoured(model: Any, x: Any, target: Any) -> Attribution:
-        found = checks.explained(registry.get("occlusion"), model)
-        tilt = 1 - 1e-6 * np.arange(len(x))
+    def favoured(q: Any) -> Attribution:
+        found = checks.explained(registry.get("occlusion"), q.model)
+        tilt = 1 - 1e-6 * np.arange(len(q.x))
         return replace(found, scores=found.scores * tilt)
 
     with pytest.raises(AssertionError, match="tells equal words"):
-        properties.check_symmetric(cheat(favoured, needs=frozenset({"rows"})))
+        properties.check_symmetric(cheat(favoured, needs=frozenset({"values"})))
 
 
 # gradients that are wrong in one way each: (T, d) and the embeddings -> scores

@@ -205,7 +205,7 @@ from heedful.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 @registry.explainer("slow", needs={"values"}, cite="nobody", rows=lambda x, target, p: 10**6)
-def slow(model, x, target):
+def slow(q):
     "Waits."
     print("waiting", file=sys.stderr, flush=True)
     time.sleep(600)

@@ -486,7 +486,7 @@ def test_doctor_gives_the_table_and_the_reasons(
     assert run("doctor", "anything", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     found = {row["method"]: row for row in data["methods"]}
-    assert (data["kind"], data["capabilities"]) == ("function", ["rows"])
+    assert (data["kind"], data["capabilities"]) == ("function", ["values"])
     assert found["occlusion"]["ok"]
     assert not found["grad-l2"]["ok"]
     assert "gradients" in found["grad-l2"]["why"]

@@ -17,14 +17,14 @@ def test_rows_are_taken_off_until_nothing_is_left() -> None:
     size = len(x.units("word"))
     without_one = ~np.eye(size, dtype=bool)
     run = Session(model, budget=5)
-    assert run.budget == 5  # not what the model ran to tell its target
+    assert run.left == 5  # not what the model ran to tell its target
     run.values(x, target, without_one[:3], "delete")
-    assert run.budget == 2
+    assert run.left == 2
     run.values(x, target, without_one[:3], "delete")  # remembered, so free
-    assert run.budget == 2
+    assert run.left == 2
     with pytest.raises(BudgetSpentError, match="has 2 rows left and this method asks for 3"):
         run.values(x, target, without_one[3:], "delete")
     run.values(x, target, without_one[3:5], "delete")
-    assert run.budget == 0
+    assert run.left == 0
     with pytest.raises(BudgetSpentError):
         run.trace(x, target)

@@ -15,6 +15,8 @@ import torch
 import heedful
 from heedful.core import registry
 from heedful.core.target import Target
+from heedful.engine.question import Question
+from heedful.engine.session import Session
 
 TEXT = "the cat sat on the mat. hello world!"
 LONG = " ".join([TEXT] * 3)  # long enough for rows to share their beginning
@@ -154,7 +156,7 @@ def test_value_zeroing_reads_each_end_by_itself(double: Any) -> None:
     from heedful.explainers.value_zeroing import mixing
 
     layers = len(model.trace(x, both).attentions)
-    alone = mixing(model, x, this, layers)
+    alone = mixing(Question(Session(model), x, this), this, layers)
     found = heedful.explain(model, x, "value-zeroing", both)["value-zeroing"]
     readout = np.array(model.trace(x, both).readout)
     size = len(x) + 2

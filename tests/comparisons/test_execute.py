@@ -150,9 +150,9 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
     keep = ~np.eye(len(x.units("word")), dtype=bool)
     run = Session(family.model, budget=len(keep) + 2)
     run.values(x, target, keep)
-    assert run.budget == 2
+    assert run.left == 2
     run.values(x, target, keep[:2])  # remembered: free
-    assert run.budget == 2
+    assert run.left == 2
     with pytest.raises(BudgetSpentError, match="2 rows left"):
         run.values(x, target, ~keep)
 

@@ -86,7 +86,7 @@ def test_given_tokens_are_read_and_not_explained(kind: str, shared: Any) -> None
     rows = model.values(x, target, np.ones((1, len(x.units("word"))), dtype=bool))
     np.testing.assert_allclose(rows[0], trace.output, rtol=1e-5)
     whole = model.target(x, {"sequence": [12, 13, 11]})
-    logp = model._picked_logits([_row(x)], whole)[0].log_softmax(-1)
+    logp = model.answers([_row(x)], whole)[0].log_softmax(-1)
     picked = model._next_logits(x, (12, 13)).log_softmax(-1)
     np.testing.assert_allclose(picked[11], logp[2, 11], rtol=1e-5)
 

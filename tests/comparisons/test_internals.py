@@ -73,7 +73,7 @@ def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as patch:
             if blind:
                 patch.setattr(
-                    "heedful.comparisons.execute.seen", lambda *_: heedful.core.internals.Internals()
+                    "heedful.comparisons.execute.internals_of", lambda *_: heedful.core.internals.Internals()
                 )
             before = model.spent.unique
             heedful.explain(run, TEXT, ["occlusion", "attention-avg"], evidence=True)

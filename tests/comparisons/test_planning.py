@@ -198,8 +198,9 @@ def test_a_method_without_a_count_counts_as_one_pass(shared: Any, monkeypatch: p
     monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
 
     @registry.explainer("plain", needs={"values"}, cite="nobody")
-    def plain(model: Any, x: Any, target: Any) -> Attribution:
+    def plain(q: Any) -> Attribution:
         """Zeros."""
+        x, target = q.x, q.target
         return Attribution(x, target, np.zeros(len(x)))
 
     assert plan(shared("bert").model, "the cat", "plain").rows["plain"] == (1, 1)

@@ -65,11 +65,12 @@ def test_a_method_can_be_taken_out_again() -> None:
 @pytest.mark.usefixtures("own_registry")
 def test_a_function_becomes_a_method(shared: Any) -> None:
     @registry.explainer("length", needs={"values"}, cite="nobody", signed=False)
-    def length(model: Any, x: Any, target: Any, *, power: int = 1) -> Attribution:
+    def length(q: Any, *, power: int = 1) -> Attribution:
         """Longer words count more.
 
         Not part of the summary.
         """
+        x, target = q.x, q.target
         return Attribution(
             x, target, np.array([float(b - a) ** power for a, b in x.offsets]), params={"used": power}
         )
@@ -90,7 +91,7 @@ def test_a_function_becomes_a_method(shared: Any) -> None:
 
 @pytest.mark.usefixtures("own_registry")
 def test_two_methods_of_one_name_are_refused() -> None:
-    def impostor(model: Any, x: Any, target: Any) -> Attribution: ...
+    def impostor(q: Any) -> Attribution: ...
 
     with pytest.raises(ValueError, match="two explainers are called 'occlusion'"):
         registry.explainer("occlusion", needs=set(), cite="x")(impostor)
@@ -159,16 +160,18 @@ def test_parameters_decide_by_what_a_method_was_fitted() -> None:
 @pytest.mark.usefixtures("own_registry")
 def test_a_plugin_neither_forgets_nor_overrides_by_what_it_was_fitted() -> None:
     @registry.explainer("silent", needs={"values"}, cite="nobody")
-    def silent(model: Any, x: Any, target: Any) -> Attribution:
+    def silent(q: Any) -> Attribution:
         """Says nothing of operators."""
+        model, x, target = q.model, q.x, q.target
         keep = ~np.eye(len(x.units("word")), dtype=bool)
         model.values(x, target, np.ones_like(keep), "unk")  # the text itself: nothing is removed
         model.values(x, target, keep, "delete")
         return Attribution(x, target, np.zeros(len(x)))
 
     @registry.explainer("liar", needs={"values"}, cite="nobody")
-    def liar(model: Any, x: Any, target: Any) -> Attribution:
+    def liar(q: Any) -> Attribution:
         """Asks another, and removes sentences by itself; names an operator of its choice."""
+        model, x, target = q.model, q.x, q.target
         inner = run_explainer("silent", model, x, target)
         assert inner.fitted_by == ("delete",)
         model.values(x, target, np.zeros((1, 1), dtype=bool), "swap", "sentence")

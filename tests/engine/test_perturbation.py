@@ -10,11 +10,21 @@ import pytest
 
 from heedful.core import removal_record
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Units
 from heedful.core.removal_record import recording
 from heedful.modalities import operators
-from heedful.modalities.operators import InputRow, checked, removed, swapped, unit_to_token_scores
+from heedful.modalities.operators import OPERATORS, InputRow, RowRequest, Swaps, checked
 from heedful.modalities.text import TextInput
 from heedful.models.passes import BudgetSpentError, RowCache, chunks, evaluate
+
+
+def removed(x: TextInput, stop: int, gone: set[int], operator: str, filler: int | None) -> InputRow:
+    return OPERATORS[operator].remove(RowRequest(x, stop, gone, filler))
+
+
+def swapped(x: TextInput, stop: int, gone: set[int], new: Swaps) -> InputRow:
+    return OPERATORS["swap"].remove(RowRequest(x, stop, gone, swaps=new))
+
 
 X = TextInput(
     "a b c",
@@ -196,7 +206,8 @@ def test_progress_counts_to_the_number_of_fresh_rows() -> None:
 
 
 def test_spread_keeps_sums() -> None:
-    scores = unit_to_token_scores(np.array([3.0, -1.0]), [[1, 2], [4]], 6)
+    owner = np.array([-1, 0, 0, -1, 1, -1])
+    scores = Units("word", ("a", "b"), ((0, 1), (2, 3)), owner).spread(np.array([3.0, -1.0]))
     assert scores.tolist() == [0, 1.5, 1.5, 0, -1, 0]
 
 

@@ -10,7 +10,8 @@ from scipy.optimize import brentq
 from scipy.stats import binom, binomtest
 
 import heedful
-from heedful.explainers.anchors import Arm, Sampler, anchors, find, judge, kl, kl_lower, kl_upper, top_arms
+from heedful.engine.question import run_explainer
+from heedful.explainers.anchors import Arm, Sampler, find, judge, kl, kl_lower, kl_upper, top_arms
 
 
 def classifier(rule):  # type: ignore[no-untyped-def]
@@ -23,7 +24,7 @@ def classifier(rule):  # type: ignore[no-untyped-def]
 def run(rule, text: str, **params: object):  # type: ignore[no-untyped-def]
     model = classifier(rule)
     x = model.encode(text)
-    return anchors(model, x, model.target(x), **params)
+    return run_explainer("anchors", model, x, model.target(x), **params)
 
 
 def inside(found: heedful.Attribution) -> set[str]:
@@ -60,29 +61,32 @@ def test_a_prediction_that_always_holds_needs_no_anchor() -> None:
     assert "the prediction holds by itself" in found.notes[0]
 
 
+LETTERS = "a b c d e f g h i j k l"  # hardly a row is drawn twice: the function is asked each time
+
+
 def test_an_unreachable_threshold_is_admitted() -> None:
     flips = np.random.default_rng(0)
     model = heedful.load(
-        lambda texts: [[1, 0] if t == "a b c d" or flips.random() < 0.6 else [0, 1] for t in texts],
+        lambda texts: [[1, 0] if t == LETTERS or flips.random() < 0.6 else [0, 1] for t in texts],
         labels=["y", "n"],
     )
-    x = model.encode("a b c d")
-    found = anchors(model, x, model.target(x), samples=300, threshold=1.0)
-    assert found.notes[-1].startswith("not verified") or inside(found) == {"a", "b", "c", "d"}
+    x = model.encode(LETTERS)
+    found = run_explainer("anchors", model, x, model.target(x), samples=300, threshold=1.0)
+    assert found.notes[-1].startswith("not verified") or inside(found) == set(LETTERS.split())
 
 
 def test_another_label_than_the_predicted_is_refused() -> None:
     model = classifier(lambda words: "good" in words)
     x = model.encode("a good film")
     with pytest.raises(heedful.HeedfulError, match="not what the model predicts"):
-        anchors(model, x, model.target(x, "no"))
+        run_explainer("anchors", model, x, model.target(x, "no"))
 
 
 def test_regression_is_refused() -> None:
     model = heedful.load(lambda texts: [len(t) for t in texts])
     x = model.encode("a good film")
     with pytest.raises(heedful.HeedfulError, match="need a class"):
-        anchors(model, x, model.target(x))
+        run_explainer("anchors", model, x, model.target(x))
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.97, 1.0])
@@ -212,16 +216,16 @@ def test_the_operator_is_the_one_asked_for(shared) -> None:  # type: ignore[no-u
     model = shared("bert").model
     x = model.encode("the cat sat on the mat")
     asked = []
-    rows = model.rows
+    values = model.values
 
     def recorded(x, target, keep, operator=None, unit="word", *rest):  # type: ignore[no-untyped-def]
         asked.append(operator)
-        return rows(x, target, keep, operator, unit, *rest)
+        return values(x, target, keep, operator, unit, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "rows", recorded)
-        found = anchors(model, x, model.target(x), samples=40, operator="delete")
+        patch.setattr(model, "values", recorded)
+        found = run_explainer("anchors", model, x, model.target(x), samples=40, operator="delete")
     assert set(asked) == {"delete"}
     assert found.params["operator"] == "delete"
     with pytest.raises(heedful.HeedfulError, match="cannot be removed by 'burn'"):
-        anchors(model, x, model.target(x), samples=40, operator="burn")
+        run_explainer("anchors", model, x, model.target(x), samples=40, operator="burn")

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.engine.question import run_explainer
-from heedful.explainers.attention_flow import flow
+from heedful.explainers.attention_flow import flows
 from heedful.explainers.attention_rollout import roll, steps
 from heedful.stats.rollout_math import SCALE, max_flow, max_flows, network
 
@@ -172,9 +172,9 @@ def test_ties_are_told(shared: Any) -> None:
     x = model.encode("the cat sat on the mat")
     trace = model.trace(x, model.target(x))
     even = torch.full_like(trace.attentions[0], 1 / len(x))
-    found = flow(replace(trace, attentions=(even,) * 12))
-    assert found.scores.tolist() == pytest.approx([1 / len(x)] * len(x))
-    assert any(f"{len(x)} of {len(x)} tokens" in note for note in found.notes)
+    scores, _, notes = flows(replace(trace, attentions=(even,) * 12))
+    assert scores.tolist() == pytest.approx([1 / len(x)] * len(x))
+    assert any(f"{len(x)} of {len(x)} tokens" in note for note in notes)
 
 
 def test_long_texts_are_refused_in_a_sentence(shared: Any) -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.engine.question import run_explainer
-from heedful.explainers.chefer_lrp import attention_relevances, cam, rolled
+from heedful.explainers.chefer_lrp import cam, rolled
 from heedful.models.relevance_rules import RelevanceRules, safe_divide
 
 TEXT = "the cat sat on the mat"
@@ -108,7 +108,7 @@ def test_by_hand_for_bert(wide_bert: Any) -> None:
     rather = [one - zero for one, zero in zip(for_one, for_zero, strict=True)]
     for spec, expected in ((0, for_zero), (1, for_one), ({"label": 1, "contrast": 0}, rather)):
         target = model.target(x, spec)
-        found = attention_relevances(model, x, target)
+        found = model.relevances(x, target)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-7 * float(theirs.abs().max()))
         trace = model.trace(x, target)

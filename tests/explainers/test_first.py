@@ -11,7 +11,6 @@ import torch
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.modalities.operators import unit_to_token_scores
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -146,7 +145,7 @@ def test_random_is_standard_normal_by_unit(shared: Any, text: str) -> None:
     groups = x.units("word")
     found = heedful.explain(shared("bert").model, x, "random", seed=3)["random"].scores
     draws = np.random.default_rng(3).standard_normal(len(groups))
-    np.testing.assert_array_equal(found, unit_to_token_scores(draws, groups, len(x)))
+    np.testing.assert_array_equal(found, groups.spread(draws))
 
 
 def test_signs_are_declared(shared: Any, text: str) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 import heedful
-from heedful.explainers.guided_backprop import guided_backprop
+from heedful.engine.question import run_explainer
 
 
 class Net(nn.Module):
@@ -112,11 +112,11 @@ def test_a_relu_counts_however_it_is_called(shared: Any, way: str, monkeypatch: 
         assert "relu" in written.capabilities
         x = modules.encode("the cat sat on the mat")
         target = modules.target(x)
-        ours = guided_backprop(written, x, target)
+        ours = run_explainer("guided-backprop", written, x, target)
         expected = by_hand(modules.module, modules.lookup(x, target), target.index)
         np.testing.assert_allclose(ours.scores, expected, rtol=1e-10, atol=1e-14)
         np.testing.assert_allclose(
-            guided_backprop(modules, x, target).scores, expected, rtol=1e-10, atol=1e-14
+            run_explainer("guided-backprop", modules, x, target).scores, expected, rtol=1e-10, atol=1e-14
         )
         embeds = modules.lookup(x, target)
         (grad,) = written.gradients(x, target, embeds[None])[1]
@@ -138,7 +138,7 @@ def test_what_is_no_relu_is_no_relu(shared: Any, other: Any, monkeypatch: pytest
 def test_equals_captum(net: Any) -> None:
     x = net.encode("the cat sat on the mat")
     target = net.target(x)
-    ours = guided_backprop(net, x, target)
+    ours = run_explainer("guided-backprop", net, x, target)
     embeds = net.lookup(x, target)[None].requires_grad_(True)
     with pytest.warns(UserWarning, match="backward hooks on ReLU"):
         theirs = GuidedBackprop(net.module).attribute(embeds, target=target.index)
@@ -150,7 +150,7 @@ def test_equals_captum(net: Any) -> None:
 def test_differs_from_the_plain_gradient_and_leaves_no_hook(net: Any) -> None:
     x = net.encode("the cat sat on the mat")
     target = net.target(x)
-    guided = guided_backprop(net, x, target).scores
+    guided = run_explainer("guided-backprop", net, x, target).scores
     plain = heedful.explain(net, x, ["grad-x-input"])["grad-x-input"].scores
     assert np.abs(guided - plain).max() > 1e-3
     assert not any(part._forward_hooks for part in net.module.modules())

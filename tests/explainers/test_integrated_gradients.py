@@ -10,9 +10,9 @@ import torch
 from captum.attr import IntegratedGradients
 
 import heedful
-from heedful.engine.question import run_explainer
+from heedful.engine.question import Question, run_explainer
 from heedful.engine.session import Session
-from heedful.explainers.integrated_gradients import Path, baseline_embeds, integrated_gradients, smoothgrad
+from heedful.explainers.integrated_gradients import Path, baseline_embeds
 
 TEXT = "the cat sat on the mat"
 
@@ -32,7 +32,7 @@ def setting(mine: Any) -> tuple[Any, Any, Any]:
 
 def test_integrated_gradients_equal_captums_at_many_steps(bert: Any) -> None:
     model, x, target = setting(bert)
-    ours = integrated_gradients(model, x, target, baseline="mask", tolerance=1e-9)
+    ours = run_explainer("integrated-gradients", model, x, target, baseline="mask", tolerance=1e-9)
     table = bert.hf.get_input_embeddings()
     embeds = table(torch.tensor([x.ids])).detach()
     masked = [i if s else bert.tokenizer.mask_token_id for i, s in zip(x.ids, x.special, strict=True)]
@@ -50,7 +50,7 @@ def test_integrated_gradients_equal_captums_at_many_steps(bert: Any) -> None:
 @pytest.mark.parametrize("baseline", ["mask", "pad", "zero", "mean"])
 def test_scores_sum_to_the_change_of_the_output(bert: Any, baseline: str) -> None:
     model, x, target = setting(bert)
-    found = integrated_gradients(model, x, target, baseline=baseline, tolerance=1e-6)
+    found = run_explainer("integrated-gradients", model, x, target, baseline=baseline, tolerance=1e-6)
     assert found.base is not None
     rise = found.output - found.base
     assert abs(found.scores.sum() - rise) <= 1e-6 * abs(rise)
@@ -70,23 +70,27 @@ def test_every_family_converges_or_says_so(family: Any) -> None:
 
 def test_a_hard_limit_is_admitted(bert: Any) -> None:
     model, x, target = setting(bert)
-    found = integrated_gradients(model, x, target, tolerance=1e-15, most=8)
+    found = run_explainer("integrated-gradients", model, x, target, tolerance=1e-15, most=8)
     assert found.notes[0].startswith("not converged")
 
 
 def test_special_tokens_are_left_in_the_baseline(bert: Any) -> None:
     model, x, target = setting(bert)
-    base, text = baseline_embeds(model, x, target, "zero"), model.lookup(x, target)
+    base, text = baseline_embeds(Question(Session(model), x, target), "zero"), model.lookup(x, target)
     special = torch.tensor(x.special)
     assert torch.equal(base[special], text[special])
     assert not base[~special].any()
-    assert not integrated_gradients(model, x, target, baseline="zero").scores[list(x.special)].any()
+    assert (
+        not run_explainer("integrated-gradients", model, x, target, baseline="zero")
+        .scores[list(x.special)]
+        .any()
+    )
 
 
 def test_a_baseline_that_equals_the_text_is_noticed(bert: Any) -> None:
     model = heedful.load((bert.hf, bert.tokenizer))
     x = model.encode("[MASK] [MASK]")
-    found = integrated_gradients(model, x, model.target(x), baseline="mask")
+    found = run_explainer("integrated-gradients", model, x, model.target(x), baseline="mask")
     assert found.notes == ("the baseline equals the text: every score is zero",)
     assert not found.scores.any()
 
@@ -94,7 +98,7 @@ def test_a_baseline_that_equals_the_text_is_noticed(bert: Any) -> None:
 def test_unknown_baseline_is_refused(bert: Any) -> None:
     model, x, target = setting(bert)
     with pytest.raises(heedful.HeedfulError, match="Use one of: mask, pad, zero, mean"):
-        integrated_gradients(model, x, target, baseline="blur")
+        run_explainer("integrated-gradients", model, x, target, baseline="blur")
 
 
 def test_gradients_at_the_text_are_those_of_the_trace(family: Any) -> None:
@@ -111,7 +115,7 @@ def test_gradients_at_the_text_are_those_of_the_trace(family: Any) -> None:
 
 def test_smoothgrad_without_noise_is_gradient_times_input(bert: Any) -> None:
     model, x, target = setting(bert)
-    found = smoothgrad(model, x, target, noise=0.0, samples=4)
+    found = run_explainer("smoothgrad", model, x, target, noise=0.0, samples=4)
     plain = heedful.explain(model, TEXT, ["grad-x-input"])["grad-x-input"]
     np.testing.assert_allclose(found.scores, plain.scores, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.stderr, 0, atol=1e-12)
@@ -120,8 +124,10 @@ def test_smoothgrad_without_noise_is_gradient_times_input(bert: Any) -> None:
 def test_smoothgrad_errors_cover_the_mean_of_many_samples(bert: Any) -> None:
     """z-scores of independent runs against a long one: about a standard normal."""
     model, x, target = setting(bert)
-    settled = smoothgrad(model, x, target, samples=4096, noise=0.2, seed=99)
-    runs = [smoothgrad(model, x, target, samples=32, noise=0.2, seed=seed) for seed in range(60)]
+    settled = run_explainer("smoothgrad", model, x, target, samples=4096, noise=0.2, seed=99)
+    runs = [
+        run_explainer("smoothgrad", model, x, target, samples=32, noise=0.2, seed=seed) for seed in range(60)
+    ]
     z = np.stack([(run.scores - settled.scores) / run.stderr for run in runs])
     inside = float((np.abs(z) < 1.96).mean())  # Student's factor is in the errors
     # 60 runs of 8 tokens, correlated within a run: at least 60 independent draws, so 2 s.d. is 0.056
@@ -131,7 +137,7 @@ def test_smoothgrad_errors_cover_the_mean_of_many_samples(bert: Any) -> None:
 
 def test_smoothgrad_is_seeded(bert: Any) -> None:
     model, x, target = setting(bert)
-    one, same, other = (smoothgrad(model, x, target, samples=4, seed=s) for s in (1, 1, 2))
+    one, same, other = (run_explainer("smoothgrad", model, x, target, samples=4, seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(one.scores, same.scores)
     assert np.abs(one.scores - other.scores).max() > 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.explainers.search import search
+from heedful.engine.question import run_explainer
 
 WORDS = ["a", "b", "c", "d", "e"]
 
@@ -36,7 +36,7 @@ def test_a_wide_beam_finds_the_best_of_all_orders(seed: int) -> None:
     score = scorer(seed)
     model = heedful.load(score)
     x = model.encode("a b c d e")
-    found = search(model, x, model.target(x), beam=32, operator="delete")
+    found = run_explainer("search", model, x, model.target(x), beam=32, operator="delete")
     order = tuple(np.argsort(-found.scores).tolist())
     assert area(score, order) == pytest.approx(max(area(score, p) for p in permutations(range(5))), abs=1e-9)
 
@@ -45,7 +45,7 @@ def test_additive_functions_are_deleted_by_weight() -> None:
     weights = {"a": 1.0, "b": -2.0, "c": 5.0, "d": 0.5, "e": 3.0}
     model = heedful.load(lambda texts: [sum(weights[w] for w in t.split()) for t in texts])
     x = model.encode("a b c d e")
-    found = search(model, x, model.target(x), beam=1, operator="delete")
+    found = run_explainer("search", model, x, model.target(x), beam=1, operator="delete")
     assert [WORDS[i] for i in np.argsort(-found.scores)] == ["c", "e", "a", "d", "b"]
     np.testing.assert_allclose(sorted(found.scores), [0.2, 0.4, 0.6, 0.8, 1.0])
 
@@ -54,7 +54,7 @@ def test_what_depth_leaves_follows_by_single_drop() -> None:
     weights = {"a": 1.0, "b": -2.0, "c": 5.0, "d": 0.5, "e": 3.0}
     model = heedful.load(lambda texts: [sum(weights[w] for w in t.split()) for t in texts])
     x = model.encode("a b c d e")
-    found = search(model, x, model.target(x), depth=2, operator="delete")
+    found = run_explainer("search", model, x, model.target(x), depth=2, operator="delete")
     assert [WORDS[i] for i in np.argsort(-found.scores)] == ["c", "e", "a", "d", "b"]
     assert "circular" not in " ".join(found.notes)
     assert "do not judge it by a metric of deletion" in found.notes[1]

@@ -12,7 +12,7 @@ import torch
 from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
-from heedful.engine.question import run_explainer
+from heedful.engine.question import Question, run_explainer
 from heedful.engine.session import Session
 from heedful.explainers.value_zeroing import mixing, shares
 from heedful.models.value_zeroing import NAME, value_maps
@@ -76,7 +76,7 @@ def test_whole_passes_agree(shared: Any, name: str) -> None:
     x = family.model.encode(TEXT)
     target = family.model.target(x)
     expected = raw_maps(family, list(x.ids))
-    found = mixing(family.model, x, target, 2)
+    found = mixing(Question(Session(family.model), x, target), target, 2)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-5)  # float32, sdpa against eager
         assert ours.max(1).values.min() > 1e-2
@@ -89,7 +89,9 @@ def test_whole_passes_agree(shared: Any, name: str) -> None:
 def test_decoders_do_not_look_ahead(shared: Any) -> None:
     family = shared("llama")
     x = family.model.encode(TEXT)
-    for layer in mixing(family.model, x, family.model.target(x), 2):
+    for layer in mixing(
+        Question(Session(family.model), x, family.model.target(x)), family.model.target(x), 2
+    ):
         assert float(layer.triu(1).abs().max()) < 1e-9
         assert layer[0, 0] == pytest.approx(1.0)
 
@@ -142,7 +144,7 @@ def test_the_model_is_left_as_it_was(fresh: Any) -> None:
 
 
 def test_offered_where_it_works(family: Any) -> None:
-    assert ("values" in family.model.capabilities) == (
+    assert ("value-maps" in family.model.capabilities) == (
         family.name in (*ONE_STACK, "bert-multi", "bert-regression")
     )
 
@@ -157,7 +159,7 @@ def test_cost(fresh: Any) -> None:
     model = fresh("bert").model
     x = model.encode(TEXT)
     target = model.target(x)
-    assert "values" in model.capabilities
+    assert "value-maps" in model.capabilities
     before = model.spent
     run_explainer("value-zeroing", model, x, target)
     assert (model.spent - before).forwards == 1 + 1 + len(x)
@@ -169,7 +171,7 @@ def test_the_budget_counts_its_rows(shared: Any) -> None:
     target = model.target(x)
     run = Session(model, budget=len(x) + 4)  # the trace is one of them
     run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
-    assert run.budget == 2
+    assert run.left == 2
     with pytest.raises(BudgetSpentError, match=f"2 rows left and this method asks for {len(x) + 1}"):
         run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
 
@@ -196,6 +198,6 @@ def test_layers_that_are_shared(tokenizer_of: Any) -> None:
         vocab_size=220, num_hidden_layers=3, max_position_embeddings=64, pad_token_id=3, **sizes
     )
     model = load((AlbertForSequenceClassification(config).eval(), tokenizer_of("wordpiece")))
-    assert "values" in model.capabilities
+    assert "value-maps" in model.capabilities
     x = model.encode(TEXT)
-    assert len(mixing(model, x, model.target(x), 3)) == 3
+    assert len(mixing(Question(Session(model), x, model.target(x)), model.target(x), 3)) == 3

@@ -174,7 +174,8 @@ def test_registered_it_is_audited(shared: Callable[[str], Any], monkeypatch: pyt
     monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
 
     @registry.explainer("my-features", needs={"values", "gradients"}, cite="mine")
-    def mine(model: Any, x: Any, target: Any, *, k: int = 5) -> Attribution:
+    def mine(q: Any, *, k: int = 5) -> Attribution:
+        model, x, target = q.model, q.x, q.target
         return feature_attribution(model, x, target, sae=sae, k=k)
 
     found = heedful.explain(model, TEXT, ["my-features", "grad-l2"], evidence=True)

@@ -13,7 +13,7 @@ from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.engine.question import run_explainer
-from heedful.engine.session import Session
+from heedful.engine.session import Session, session_of
 from heedful.metrics import consistency as c
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -37,9 +37,9 @@ def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, *
 
 
 def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> MetricInput:
-    entry = registry.get(method)
-    x = model.encode(text)
-    item = run_explainer(entry, model, x, model.target(x), **params)
+    entry, plain = registry.get(method), session_of(model).model
+    x = plain.encode(text)
+    item = run_explainer(entry, model, x, plain.target(x), **params)
 
     def again(m: Any, y: Any, t: Any, seed: int) -> Attribution:
         return run_explainer(entry, m, y, t, **(params | ({"seed": seed} if "seed" in entry.params else {})))

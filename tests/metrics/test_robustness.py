@@ -15,7 +15,7 @@ from heedful import checks
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.engine.question import run_explainer
-from heedful.engine.session import Session
+from heedful.engine.session import Session, session_of
 from heedful.metrics import robustness as r
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.score import score_explanations
@@ -25,8 +25,9 @@ TEXT = "the cat sat on the mat"
 
 def subject_of(model: Any, method: str, text: str = TEXT, **params: Any) -> MetricInput:
     entry = registry.get(method)
-    x = model.encode(text)
-    target = model.target(x)
+    plain = session_of(model).model
+    x = plain.encode(text)
+    target = plain.target(x)
     return MetricInput(
         model,
         run_explainer(entry, model, x, target, **params),

@@ -170,12 +170,12 @@ def test_scores_from_elsewhere_are_not_asked_again(bag: Any) -> None:
 
 
 def test_a_model_without_numbers_is_refused(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = type(bag).rows
+    values = type(bag).values
 
     def nowhere(*given: Any, **more: Any) -> Any:
-        return rows(bag, *given, **more) + np.nan
+        return values(bag, *given, **more) + np.nan
 
     made = attributions(bag)
-    monkeypatch.setattr(bag, "rows", nowhere)
+    monkeypatch.setattr(bag, "values", nowhere)
     with pytest.raises(HeedfulError, match=r"infinite or no numbers.*another way than delete"):
         score_explanations(bag, made, ["aopc"], ["delete"], draws=3)

@@ -37,7 +37,7 @@ def read(
     found = []
     for row in keep:
         memory = RowCache()
-        assert np.isfinite(model.values(x, target, row[None], "swap", unit, memory=memory)).all()
+        assert np.isfinite(model.values(x, target, row[None], "swap", unit, cache=memory)).all()
         found += memory
     return found
 

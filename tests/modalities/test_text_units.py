@@ -113,9 +113,9 @@ def test_a_token_of_no_character_stays_empty() -> None:
 
 def test_units() -> None:
     x = encoded("ab cd. ef", [(0, 0), (0, 1), (1, 2), (3, 5), (5, 6), (7, 9)], [True] + [False] * 5)
-    assert x.units("token") == [[1], [2], [3], [4], [5]]
-    assert x.units("word") == [[1, 2], [3], [4], [5]]
-    assert x.units("sentence") == [[1, 2, 3, 4], [5]]
+    assert list(x.units("token")) == [[1], [2], [3], [4], [5]]
+    assert list(x.units("word")) == [[1, 2], [3], [4], [5]]
+    assert list(x.units("sentence")) == [[1, 2, 3, 4], [5]]
     with pytest.raises(HeedfulError, match="unknown unit 'paragraph'"):
         x.units("paragraph")
 

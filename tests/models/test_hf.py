@@ -280,7 +280,7 @@ def test_gradients_against_finite_differences_in_float64(fresh: Any, family: Any
     exact_norms(mine.hf)
     model = load((mine.hf, mine.tokenizer))
     x = model.encode("the cat sat on the mat")
-    spec = {"sequence": model._ids_of(" the cat")} if family.name in DECODERS else 0
+    spec = {"sequence": model.token_ids(" the cat")} if family.name in DECODERS else 0
     target = model.target(x, spec)
     trace = model.trace(x, target)
     assert trace.grad_embeds.dtype == torch.float64

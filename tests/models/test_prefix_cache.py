@@ -187,4 +187,4 @@ def test_a_budget_is_kept_by_the_beginning_too(spare: int, fresh: Any) -> None:
     target = model.target(x)
     run = Session(model, budget=len(keep) + spare)
     run.values(x, target, keep, "delete")
-    assert run.budget == 0  # with nothing to spare, rows are run whole
+    assert run.left == 0  # with nothing to spare, rows are run whole

@@ -51,7 +51,7 @@ def bag(tokenizer: Any) -> Bag:
 
 def test_closed_form(bag: Bag, tokenizer: Any) -> None:
     model = load(bag, tokenizer=tokenizer, labels=("a", "b", "c"))
-    assert model.capabilities == {"rows", "gradients"}
+    assert model.capabilities == {"values", "gradients"}
     x = model.encode("the cat sat on the mat")
     target = model.target(x, "b")
     each = (bag.table.weight[list(x.ids)] @ bag.head.weight[1]).detach().double().numpy()  # (T,): w . e_t

@@ -15,11 +15,12 @@ from typing import Any
 from heedful.comparisons.execute import _twice, explain
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Loadable
 from heedful.core.progress import Report
 from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.modalities.text import TextInput
+from heedful.modalities.text import TextInput, text_of
 from heedful.models.adapter import GENERATORS, TokenModel
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.load import load
@@ -63,7 +64,7 @@ def explain_each(
     found: list[Comparison] = []
     try:
         for k, (piece, target) in enumerate(pieces):
-            step = explain(AtStep(shared, k), piece, wanted, target, unit, seed, budget, **common)
+            step = explain(StepModel(shared, k), piece, wanted, target, unit, seed, budget, **common)
             found.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
     except KeyboardInterrupt:
         if not keep_partial or not found or _twice():
@@ -103,23 +104,21 @@ class Ahead:
         return self.model.facts()
 
 
-class AtStep:
+class StepModel(TokenModel):
     """The model at the k-th token it writes: its trace and prediction come from the shared pass."""
 
     def __init__(self, ahead: Ahead, k: int) -> None:
-        self.ahead, self.model, self.k = ahead, ahead.model, k
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
+        vars(self).update(vars(ahead.model))  # the same backend, tokenizer and meter
+        self.ahead, self.k = ahead, k
 
     def facts(self) -> dict[str, Any]:
         return dict(self.ahead.facts)
 
-    def trace(self, x: TextInput, target: Target) -> Trace:
-        return self.ahead.shared.trace(self.k, x, target)
+    def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
+        return self.ahead.shared.trace(self.k, text_of(x), target)
 
-    def predict(self, x: TextInput, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        return self.model.ranked(self.ahead.shared.logits[self.k].detach(), k)
+    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        return self.ranked(self.ahead.shared.logits[self.k].detach(), k)
 
 
 __all__ = ["explain_each"]

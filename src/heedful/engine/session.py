@@ -102,7 +102,7 @@ class Session:
     ) -> list[float]:
         """Values of rows that were run before, nan for the others; nothing is run or counted."""
         cache = self._rows.get((x, target), RowCache())
-        return [cache.get(row, float("nan")) for row in self.model.values(x, target, keep, operator, unit)]
+        return [cache.get(row, float("nan")) for row in self.model.rows(x, target, keep, operator, unit)]
 
     def known_trace(self, x: Input, target: Target) -> Trace | None:
         """A pass that was made before, or None."""

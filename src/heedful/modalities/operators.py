@@ -1,7 +1,7 @@
 """How a unit of a text is removed: the rows of token ids that a model reads instead.
 
     @operator("delete", "taken out, what follows moves up")
-    def delete(removal: Removal) -> InputRow: ...
+    def delete(removal: RowRequest) -> InputRow: ...
 
 One function per operator, registered by its name. Deleting a word and masking it are different questions.
 """
@@ -38,7 +38,7 @@ class InputRow:
 
 
 @dataclass(frozen=True)
-class Removal:
+class RowRequest:
     """What an operator is given: the first `stop` tokens of x, of which those in `gone` go."""
 
     x: TextInput
@@ -63,11 +63,11 @@ class Operator:
 
     name: str
     summary: str
-    remove: Callable[[Removal], InputRow]
+    remove: Callable[[RowRequest], InputRow]
     filler: str = ""  # the special token it puts in place; the model must have it
 
 
-Remove = Callable[[Removal], InputRow]
+Remove = Callable[[RowRequest], InputRow]
 OPERATORS: dict[str, Operator] = {}  # in the order of preference: a model's first is its default
 
 
@@ -82,19 +82,19 @@ def operator(name: str, summary: str, *, filler: str = "") -> Callable[[Remove],
 
 
 @operator("mask", "replaced by the mask token", filler="mask")
-def mask(removal: Removal) -> InputRow:
+def mask(removal: RowRequest) -> InputRow:
     return _filled(removal)
 
 
 @operator("delete", "taken out, what follows moves up")
-def delete(removal: Removal) -> InputRow:
+def delete(removal: RowRequest) -> InputRow:
     x, types = removal.x, removal.types
     kept = [t for t in range(removal.stop) if t not in removal.gone]
     return InputRow(tuple(x.ids[t] for t in kept), None if types is None else tuple(types[t] for t in kept))
 
 
 @operator("swap", "replaced by a word drawn from other texts")
-def swap(removal: Removal) -> InputRow:
+def swap(removal: RowRequest) -> InputRow:
     """New ids have the type id of the token whose place they take."""
     x, new, types = removal.x, removal.swaps or {}, removal.types
     places = [(t, new.get(t, ()) if t in removal.gone else (x.ids[t],)) for t in range(removal.stop)]
@@ -105,12 +105,12 @@ def swap(removal: Removal) -> InputRow:
 
 
 @operator("unk", "replaced by the unknown-word token", filler="unk")
-def unk(removal: Removal) -> InputRow:
+def unk(removal: RowRequest) -> InputRow:
     return _filled(removal)
 
 
 @operator("pad", "left in place but hidden from attention")
-def pad(removal: Removal) -> InputRow:
+def pad(removal: RowRequest) -> InputRow:
     """Hidden at the very end is not there: a decoder must not read its answer from it."""
     x, types = removal.x, removal.types
     stop = max((t + 1 for t in range(removal.stop) if t not in removal.gone), default=0)
@@ -119,11 +119,11 @@ def pad(removal: Removal) -> InputRow:
 
 
 @operator("mean", "replaced by the mean of all token embeddings")
-def mean(removal: Removal) -> InputRow:
+def mean(removal: RowRequest) -> InputRow:
     return InputRow(removal.x.ids[: removal.stop], removal.types, blank=removal.places)
 
 
-def _filled(removal: Removal) -> InputRow:
+def _filled(removal: RowRequest) -> InputRow:
     if removal.filler is None:
         raise HeedfulError("the tokenizer has no token to put in place of a removed one")
     ids = (removal.filler if t in removal.gone else removal.x.ids[t] for t in range(removal.stop))
@@ -132,7 +132,7 @@ def _filled(removal: Removal) -> InputRow:
 
 def whole(x: TextInput, stop: int | None = None) -> InputRow:
     """The first `stop` tokens, or all, as they are."""
-    return delete(Removal(x, len(x) if stop is None else stop, set()))
+    return delete(RowRequest(x, len(x) if stop is None else stop, set()))
 
 
 def checked(

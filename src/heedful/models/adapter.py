@@ -26,7 +26,7 @@ from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities import encode as encoding
-from heedful.modalities.operators import OPERATORS, InputRow, Removal, Swaps, checked, whole
+from heedful.modalities.operators import OPERATORS, InputRow, RowRequest, Swaps, checked, whole
 from heedful.modalities.swap_words import current_words
 from heedful.modalities.text import TextInput, text_of
 from heedful.models import passes, targets
@@ -302,7 +302,7 @@ class TokenModel(Model):
     ) -> Callable[[set[int]], InputRow]:
         """(positions) -> the row without them; `swaps` gives the words of the operator "swap"."""
         new, filler = swaps() if operator == "swap" else None, self._filler(operator)
-        return lambda gone: OPERATORS[operator].remove(Removal(x, stop, gone, filler, new))
+        return lambda gone: OPERATORS[operator].remove(RowRequest(x, stop, gone, filler, new))
 
     def _written_swaps(self, written: TextInput, unit: str) -> Swaps:
         """The same of what was written; none longer than its unit, so that there is room for it."""
@@ -522,7 +522,7 @@ class TokenModel(Model):
         if replaced:
             removal_record.record(by)
         remove = OPERATORS["mean" if filler is None else "mask"].remove
-        return remove(Removal(x, len(x), set(replaced), filler))
+        return remove(RowRequest(x, len(x), set(replaced), filler))
 
     def gradients(self, x: Input, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.target import Target
-from heedful.modalities.operators import InputRow, Removal, delete
+from heedful.modalities.operators import InputRow, RowRequest, delete
 from heedful.models.attention_hooks import Edit, Seen
 from heedful.models.passes import CHUNK_TOKENS, Pass, passes, ragged
 from heedful.trials.examples import Cases, Example
@@ -68,7 +68,7 @@ def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
     places: dict[InputRow, list[int]] = {}
     for number, (text, positions) in enumerate(gone):
         x = cases.cases[text].x
-        places.setdefault(delete(Removal(x, len(x), set(positions))), []).append(number)
+        places.setdefault(delete(RowRequest(x, len(x), set(positions))), []).append(number)
     moved: Floats = np.full(len(gone), np.nan)
 
     rows = list(places)

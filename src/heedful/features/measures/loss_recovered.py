@@ -85,9 +85,9 @@ def losses_of(
 
 
 def _logits(model: TokenModel, batch: Batch, site: str, edit: Edit | None) -> Tensor:
-    with torch.inference_mode():
-        with nullcontext() if edit is None else changing(model, site, replacing(edit, batch.keep)):
-            return model.forward(model.padded(batch.ids, batch.mask))
+    edited = nullcontext() if edit is None else changing(model, site, replacing(edit, batch.keep))
+    with torch.inference_mode(), edited:
+        return model.forward(model.padded(batch.ids, batch.mask))
 
 
 def replacing(edit: Edit, keep: Tensor) -> Callable[[Tensor], Tensor]:

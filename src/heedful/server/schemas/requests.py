@@ -78,7 +78,7 @@ class InputRequest(Ask):
         return parts[0] if self.pair is None else (parts[0], parts[1])
 
 
-class Question(InputRequest):
+class PredictionRequest(InputRequest):
     """What is explained."""
 
     target: Label | None = None  # None: the prediction
@@ -101,7 +101,7 @@ class Question(InputRequest):
         return self.model, given, self.target, self.contrast, self.unit, self.seed, self.long
 
 
-class LiveRequest(Question):
+class LiveRequest(PredictionRequest):
     """Prediction, the methods that cost little, and what the others would cost."""
 
     methods: Methods | None = None  # None: one of each kind
@@ -128,7 +128,7 @@ class WordEdit(Ask):
         return self
 
 
-class Try(Question):
+class Try(PredictionRequest):
     """The text with words changed: what methods claim, and what the model does."""
 
     edits: Annotated[list[WordEdit], Field(max_length=EDITS)]
