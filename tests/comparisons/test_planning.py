@@ -88,10 +88,10 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
     made = plan(family.model, TEXTS[2])
     assert len(calls) == 2  # the target, and the prediction whose time is taken
     assert family.model.spent.unique == 0
-    assert made.seconds_a_row > 0
+    assert made.seconds_per_row > 0
     likely = {name: (least * most) ** 0.5 for name, (least, most) in made.rows.items()}
     assert made.seconds == pytest.approx(
-        made.seconds_a_row
+        made.seconds_per_row
         * (
             3
             + made.weighing

@@ -128,7 +128,7 @@ def test_a_budget_counts_evidence_too(bag: Any) -> None:
     d = len(bag.encode(TEXT).units("word"))
     small = heedful.explain(bag, TEXT, "occlusion", evidence=True, budget=d + 3)
     assert not small.evidence
-    assert "budget" in small.settings["not weighed"]
+    assert "budget" in small.settings["evidence_skipped"]
     before = bag.spent
     whole = heedful.explain(bag, TEXT, "occlusion", evidence=True, budget=d + 1 + rows_of(d, 1))
     assert whole.evidence

@@ -139,9 +139,9 @@ def test_a_model_that_cannot_is_found_out_and_noted(broken: str, fresh: Any) -> 
 
     family.hf.forward = other
     found = heedful.explain(family.model, encoded(family.model), "occlusion")
-    assert found.model["shares prefixes"] is False
+    assert found.model["shares_prefixes"] is False
     expected = heedful.explain(fresh("gpt2").model, found.x, "occlusion")
-    assert expected.model["shares prefixes"] is True
+    assert expected.model["shares_prefixes"] is True
     np.testing.assert_allclose(found["occlusion"].scores, expected["occlusion"].scores, atol=1e-5)
 
 

@@ -139,9 +139,9 @@ def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
     ask = requests.LiveRequest(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
     made, _ = live_explain.planned(model, ask, memory, weigh=False)
     cheap = [entry.name for entry in made.chosen if entry.counts is None and entry.name != "random"]
-    slow = replace(made, seconds_a_row=1.0)
+    slow = replace(made, seconds_per_row=1.0)
     assert live_explain.cheap(slow, {}) == ["random"]
-    quick = replace(made, seconds_a_row=0.01 / len(made.pieces))
+    quick = replace(made, seconds_per_row=0.01 / len(made.pieces))
     assert set(cheap) < set(live_explain.cheap(quick, {}))
     crowded = live_explain.cheap(quick, {}, most=0.0)
     assert len(crowded) >= 2  # however many wait, one method does run

@@ -144,7 +144,7 @@ def _cost(model: Model, row: DataRow, settings: AuditSettings) -> tuple[float, f
     d = len(made.x.units(settings.unit))
     methods = (len(settings.methods) + len(settings.given)) * len(settings.fits if settings.turns else [0])
     judged = len(settings.operators) * (_judging(settings, d, methods) if d else 0)
-    return rows + judged, seconds + judged * made.seconds_a_row
+    return rows + judged, seconds + judged * made.seconds_per_row
 
 
 def _known(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _explained(
             timed=False,
         )
         # a method that fails on this text is left out of it, and the others go on
-        comparison = execute(replace(made, named=False), keep_partial=False, run=run, look=False)
+        comparison = execute(replace(made, named=False), run, keep_partial=False, internals=False)
         skipped |= comparison.skipped
         found = [item for item in comparison.attributions if item.method != CONTROL]
         groups[fit if settings.turns else ""] = found

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import weighed
 from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.input import Input
-from heedful.core.internals import Internals
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, Step
 from heedful.core.registry import Explainer
@@ -41,10 +41,12 @@ from heedful.engine.session import Session
 from heedful.models.load import load
 from heedful.models.passes import BudgetSpentError, check_budget
 
+EVIDENCE = "evidence"  # the step at which methods are weighed
 AGAIN = 2.0  # seconds within which a second Ctrl-C means: stop everything
 
 
 _interrupted_at = float("-inf")
+Watch = Callable[[Attribution, Comparison], None]
 
 
 def explain(
@@ -82,9 +84,9 @@ def explain(
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
-    run = model if isinstance(model, Session) else Session(load(model))
-    made = plan(
-        run.model,
+    session = model if isinstance(model, Session) else Session(load(model))
+    planned = plan(
+        session.model,
         text,
         methods,
         target,
@@ -97,108 +99,157 @@ def explain(
         draws=draws,
         timed=False,
     )
-    found = execute(made, progress, keep_partial, run)
+    comparison = execute(planned, session, progress=progress, keep_partial=keep_partial)
     if isinstance(model, str | Path):  # a name by which it is loaded again
-        found = replace(found, settings={**found.settings, "source": str(model)})
-    return found if features is None or not found.attributions else with_features(found, run.model, features)
+        comparison = replace(comparison, settings={**comparison.settings, "source": str(model)})
+    if features is None or not comparison.attributions:
+        return comparison
+    return with_features(comparison, session.model, features)
 
 
 def execute(
-    made: Plan,
+    planned: Plan,
+    session: Session | None = None,
+    *,
     progress: Report | None = None,
     keep_partial: bool = True,
-    run: Session | None = None,
-    look: bool = True,
+    known: Mapping[str, Attribution] | None = None,
+    watch: Watch | None = None,
+    internals: bool = True,
+    facts: Mapping[str, Any] | None = None,
 ) -> Comparison:
-    """Run a plan; `look` also tells what was seen on the way (heedful.comparisons.internals), which takes
-    time."""
-    started = time.perf_counter()
-    run = run or Session(made.model)
-    run.progress = progress
-    found: dict[str, Attribution] = {}
-    skipped = dict(made.skipped)
-    stopped: dict[str, Any] = {}
-    evidence: tuple[Evidence, ...] = ()
+    """Run a plan.
+
+    known      explanations that were made before, by method: they are not made again
+    watch      called with each explanation when it is finished, and the comparison so far
+    internals  also tell what was seen on the way (heedful.comparisons.internals), which takes time
+    facts      of the model, where they were asked before
+    """
+    run = _Execution(planned, session or Session(planned.model), dict(known or {}), watch, facts)
+    run.session.progress = progress
     try:
-        with run.at_most(made.settings["budget"]):
-            run_methods(run, made, found, skipped)
-            evidence, told = _weighed(run, made, found)
-            stopped |= told
+        with run.session.at_most(planned.budget):
+            run.methods()
+            run.weigh()
     except KeyboardInterrupt:
-        if not keep_partial or not found.keys() - {"random"} or _twice():
+        if not keep_partial or not run.done.keys() - {CONTROL} or _twice():
             raise
-        stopped = _stop(run, made, found, skipped)
-    ordered = [found[entry.name] for entry in made.chosen if entry.name in found]
-    facts = made.model.facts() | made.predicted
-    seconds = made.seconds_taken + time.perf_counter() - started
-    settings = {**made.settings, "seconds": seconds} | stopped
-    inside = _inside(run, made, ordered) if look else Internals()
-    return Comparison(tuple(ordered), facts, settings, skipped, evidence, inside)
+        run.stop()
+    comparison = run.comparison()
+    if not internals or not comparison.attributions or len(planned.pieces) > 1:
+        return comparison  # of a text in windows nothing is known as a whole
+    unit, seed = planned.settings["unit"], planned.settings["seed"]
+    explained = Explained(comparison.attributions, unit, seed)
+    return replace(comparison, internals=internals_of(run.session, explained))
 
 
-def _inside(run: Session, made: Plan, items: list[Attribution]) -> Internals:
-    """What was seen on the way; of a text in windows nothing is known as a whole."""
-    if not items or len(made.pieces) > 1:
-        return Internals()
-    return internals_of(run, Explained(items, made.settings["unit"], made.settings["seed"]))
+class _Execution:
+    """A plan while it is run: what is done stays, whatever interrupts it."""
 
+    def __init__(
+        self,
+        planned: Plan,
+        session: Session,
+        done: dict[str, Attribution],
+        watch: Watch | None,
+        facts: Mapping[str, Any] | None,
+    ) -> None:
+        self.planned, self.session, self.done, self.watch = planned, session, done, watch
+        self.skipped = dict(planned.skipped)
+        self.settings: dict[str, Any] = {}  # how it went: interrupted, evidence_skipped
+        self.evidence: tuple[Evidence, ...] = ()
+        self._facts = facts
+        self._earlier = sum(item.cost.seconds for item in done.values())
+        self._started = time.perf_counter()
 
-def _weighed(
-    run: Session, made: Plan, found: Mapping[str, Attribution]
-) -> tuple[tuple[Evidence, ...], dict[str, str]]:
-    """The methods that ran, weighed, or a setting that tells why not."""
-    items = [found[entry.name] for entry in made.chosen if entry.name in found and entry.name != "random"]
-    unit = made.settings["unit"]
-    if not made.metrics or not items or not made.x.units(unit):
-        return (), {}
-    run.begin(Step("evidence", len(made.order) + 1, len(made.order) + 1, total=made.weighing))
-    try:
-        seed = made.settings["seed"]
-        return weighed(run, items, made.metrics, unit, seed, made.draws), {}
-    except BudgetSpentError as error:
-        return (), {"not weighed": str(error)}
+    def comparison(self) -> Comparison:
+        """What there is."""
+        planned = self.planned
+        seconds = planned.seconds_taken + self._earlier + time.perf_counter() - self._started
+        facts = planned.model.facts() if self._facts is None else self._facts
+        return Comparison(
+            attributions=tuple(self.done[e.name] for e in planned.chosen if e.name in self.done),
+            model={**facts, **planned.predicted},
+            settings={**planned.settings, "seconds": seconds, **self.settings},
+            skipped=self.skipped,
+            evidence=self.evidence,
+        )
 
+    def methods(self) -> None:
+        """One after the other, cheap ones first."""
+        planned, session = self.planned, self.session
+        order = [entry for entry in planned.order if entry.name not in self.done]
+        for index, entry in enumerate(order):
+            before, started = session.spent, time.perf_counter()
+            try:
+                with session.at_most(_share(session, planned, order[index:])):
+                    step = Step(entry.name, index + 1, len(order))
+                    joined = _explain_pieces(session, planned, entry, step)
+            except HeedfulError as error:
+                if planned.named and not isinstance(error, BudgetSpentError):
+                    raise  # asked for by name: the reason is the answer
+                self.skipped[entry.name] = str(error)
+                continue
+            cost = replace(session.spent - before, seconds=time.perf_counter() - started)
+            self.done[entry.name] = replace(joined, cost=cost)
+            if self.watch is not None:
+                self.watch(self.done[entry.name], self.comparison())
 
-def run_methods(run: Session, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> None:
-    """Fill `found` and `refused` as methods finish, so that an interruption loses nothing."""
-    order = made.order
-    for index, entry in enumerate(order):
-        before, started = run.spent, time.perf_counter()
+    def weigh(self) -> None:
+        """The methods that ran beside random orders; where the budget is spent, a setting says so."""
+        planned, session = self.planned, self.session
+        chosen = [entry.name for entry in planned.chosen if entry.name != CONTROL]
+        items = [self.done[name] for name in chosen if name in self.done]
+        unit, seed = planned.settings["unit"], planned.settings["seed"]
+        if not planned.metrics or not items or not planned.x.units(unit):
+            return
+        steps = len(planned.order) + 1
+        session.begin(Step(EVIDENCE, steps, steps, total=planned.weighing))
         try:
-            with run.at_most(_share(run, made, order[index:])):
-                joined = _explain_pieces(run, made, entry, Step(entry.name, index + 1, len(order)))
-        except HeedfulError as error:
-            if made.named and not isinstance(error, BudgetSpentError):
-                raise  # asked for by name: the reason is the answer
-            skipped[entry.name] = str(error)
-            continue
-        cost = replace(run.spent - before, seconds=time.perf_counter() - started)
-        found[entry.name] = replace(joined, cost=cost)
+            self.evidence = weighed(session, items, planned.metrics, unit, seed, planned.draws)
+        except BudgetSpentError as error:
+            self.settings["evidence_skipped"] = str(error)
+
+    def stop(self) -> None:
+        """Say what was not finished; a sampled method is estimated from the rows it has."""
+        planned, done = self.planned, self.done
+        left = [e for e in planned.order if e.name not in done and e.name not in self.skipped]
+        if not left:
+            return
+        current, *later = left
+        if estimate := _from_memory(self.session, planned, current):
+            done[current.name] = estimate
+        else:
+            self.skipped[current.name] = "interrupted"
+        self.skipped |= {entry.name: "interrupted before its turn" for entry in later}
+        count = f"{len(done)} of {len(planned.chosen)} methods"
+        warnings.warn(f"interrupted in {current.name}: {count} are in the result", stacklevel=4)
+        self.settings["interrupted"] = current.name
 
 
-def _share(run: Session, made: Plan, order: list[Explainer]) -> int | None:
+def _share(session: Session, planned: Plan, order: list[Explainer]) -> int | None:
     """What the first of these methods may run of what is left."""
-    entry, left = order[0], run.left
+    entry, left = order[0], session.left
     if left is None or entry.counts is None:
         return left  # no budget, or one trace for all
-    least = made.rows[entry.name][0]
-    if made.flexible(entry):
+    least = planned.rows[entry.name][0]
+    if planned.flexible(entry):
         check_budget(left, least)
-        return max(least, left // sum(map(made.flexible, order)))
-    if len(made.pieces) > 1:
+        return max(least, left // sum(map(planned.flexible, order)))
+    if len(planned.pieces) > 1:
         check_budget(left, least)  # or the first pieces would be run for nothing
     return left
 
 
-def _explain_pieces(run: Session, made: Plan, entry: Explainer, step: Step) -> Attribution:
+def _explain_pieces(session: Session, planned: Plan, entry: Explainer, step: Step) -> Attribution:
     parts = []
-    for number, (piece, _) in enumerate(made.pieces):
-        least, most = made.rows_of(entry.name, number)
-        run.begin(replace(step, part=number + 1, parts=len(made.pieces), total=most))
-        left = run.left if made.flexible(entry) else None
-        with run.at_most(None if left is None else max(least, left // (len(made.pieces) - number))):
-            parts.append(run_explainer(entry, run, piece, made.target, **made.own[entry.name]))
-    return parts[0] if len(parts) == 1 else _join(made.x, made.pieces, parts)
+    for number, (piece, _) in enumerate(planned.pieces):
+        least, most = planned.rows_of(entry.name, number)
+        session.begin(replace(step, part=number + 1, parts=len(planned.pieces), total=most))
+        left = session.left if planned.flexible(entry) else None
+        with session.at_most(None if left is None else max(least, left // (len(planned.pieces) - number))):
+            parts.append(run_explainer(entry, session, piece, planned.target, **planned.own[entry.name]))
+    return parts[0] if len(parts) == 1 else _join(planned.x, planned.pieces, parts)
 
 
 def _join(x: Input, pieces: list[Piece], parts: list[Attribution]) -> Attribution:
@@ -241,33 +292,17 @@ def _twice() -> bool:
     return _interrupted_at - before < AGAIN
 
 
-def _stop(run: Session, made: Plan, found: dict[str, Attribution], skipped: dict[str, str]) -> dict[str, Any]:
-    """Say what was not finished; a sampled method is estimated from the rows it has."""
-    left = [e for e in made.order if e.name not in found and e.name not in skipped]
-    if not left:
-        return {}
-    current, *later = left
-    if estimate := _from_memory(run, made, current):
-        found[current.name] = estimate
-    else:
-        skipped[current.name] = "interrupted"
-    skipped |= {entry.name: "interrupted before its turn" for entry in later}
-    done = f"{len(found)} of {len(made.chosen)} methods"
-    warnings.warn(f"interrupted in {current.name}: {done} are in the result", stacklevel=4)
-    return {"interrupted": current.name}
-
-
-def _from_memory(run: Session, made: Plan, entry: Explainer) -> Attribution | None:
+def _from_memory(session: Session, planned: Plan, entry: Explainer) -> Attribution | None:
     """A sampled method again, with as many samples as it has finished: each is remembered, none is run."""
-    if "samples" not in entry.params or len(made.pieces) > 1 or run.step.method != entry.name:
+    if "samples" not in entry.params or len(planned.pieces) > 1 or session.step.method != entry.name:
         return None
-    asked, cost = run.done, run.spent - run.began
-    run.progress = None
-    run.planned = made.rows[entry.name][1]
+    asked, cost = session.done, session.spent - session.began
+    session.progress = None
+    session.planned = planned.rows[entry.name][1]
     try:
-        with run.at_most(0):
-            params = {**made.own[entry.name], "samples": asked}
-            found = run_explainer(entry, run, made.x, made.target, **params)
+        with session.at_most(0):
+            params = {**planned.own[entry.name], "samples": asked}
+            found = run_explainer(entry, session, planned.x, planned.target, **params)
     except HeedfulError:
         return None  # too few for an estimate
     told = f"interrupted: estimated from the {asked:,} rows that were finished"

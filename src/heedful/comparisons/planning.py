@@ -60,7 +60,7 @@ class Plan(NotebookRepr):
     named: bool  # the methods were asked for by name
     prediction: list[tuple[str, float]]
     settings: Mapping[str, Any]
-    seconds_a_row: float
+    seconds_per_row: float
     seconds_taken: float  # by the planning
     metrics: tuple[str, ...] = ()  # by which the methods are weighed
 
@@ -116,12 +116,12 @@ class Plan(NotebookRepr):
     def seconds(self) -> float:
         """About what all methods together take."""
         found = self._together({e.name: self.seconds_of(e) for e in self.chosen})
-        found += self.weighing * self.seconds_a_row
-        return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_a_row)
+        found += self.weighing * self.seconds_per_row
+        return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_per_row)
 
     def seconds_of(self, entry: Explainer) -> float:
         least, most = self.rows[entry.name]
-        return (GRADED if "gradients" in entry.needs else 1.0) * sqrt(least * most) * self.seconds_a_row
+        return (GRADED if "gradients" in entry.needs else 1.0) * sqrt(least * most) * self.seconds_per_row
 
     def _together(self, each: Mapping[str, float]) -> float:
         """A sum, to which those that read the trace alone add but once: it is one pass for all of them."""
@@ -150,7 +150,7 @@ class Plan(NotebookRepr):
             }
             for e in self.order
         ]
-        together = {"rows": self.most_rows, "seconds": self.seconds, "seconds a row": self.seconds_a_row}
+        together = {"rows": self.most_rows, "seconds": self.seconds, "seconds_per_row": self.seconds_per_row}
         together |= {"weighing": self.weighing}
         return {**together, "parts": len(self.pieces), "methods": methods, "skipped": dict(self.skipped)}
 
@@ -214,7 +214,7 @@ def plan(
     )
     if not timed or made.seconds <= LONG or budget is not None:
         return made
-    return replace(made, seconds_a_row=_in_a_batch(made))
+    return replace(made, seconds_per_row=_in_a_batch(made))
 
 
 def _spelled(text: Any, target: Any) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
 
 def _in_a_batch(made: Plan) -> float:
     """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
-    (x, _), alone = made.pieces[0], made.seconds_a_row
+    (x, _), alone = made.pieces[0], made.seconds_per_row
     count = min(TIMED, len(x.units("word")), int(2 / alone))
     if count < 4 or "values" not in made.model.capabilities:
         return alone

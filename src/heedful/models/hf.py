@@ -420,7 +420,7 @@ class HFBackend(Backend):
             "dtype": str(parameters[0].dtype).removeprefix("torch."),
             "attention": self._attention_name(),
             "fingerprint": fingerprint(self.model),
-        } | ({"shares prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
+        } | ({"shares_prefixes": self.shares_prefixes} if "shares_prefixes" in vars(self) else {})
 
 
 def _mean(embedding: nn.Module, device: torch.device) -> Tensor:

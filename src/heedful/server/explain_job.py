@@ -6,23 +6,19 @@ What was found while typing is not run again. What removing words did is read fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heedful.comparisons.internals import Explained, internals_of
+from heedful.comparisons.execute import EVIDENCE, execute
 from heedful.comparisons.planning import Plan
 from heedful.comparisons.result import Comparison
-from heedful.comparisons.single_text import weighed
 from heedful.core.attribution import Attribution
-from heedful.core.defaults import CONTROL
-from heedful.core.evidence import Evidence
 from heedful.core.model import Model
 from heedful.core.progress import Step
-from heedful.engine.session import Session
 from heedful.server.job_queue import Job
-from heedful.server.live_explain import ExplanationCache, compared, costs, parts, planned, predicted, run_some
+from heedful.server.live_explain import ExplanationCache, costs, facts_of, parts, planned, predicted
 from heedful.server.schemas import requests
 
 CUT = "the job was cancelled before"
@@ -36,59 +32,62 @@ def explain(
     it as it would be stored if nothing more came."""
     job.tell("planning")
     made, skipped = planned(model, ask, memory, ask.weigh)
-    have = memory.of(ask.key)
-    run, left = Session(model), [e for e in made.order if e.name not in have]
-    total = sum(made.rows[e.name][1] for e in left) + (made.weighing if ask.weigh else 0)
-    before, parts_done = 0, dict[int, int]()
+    known = memory.of(ask.key)
 
-    def progress(step: Step) -> None:
-        parts_done[step.part] = step.done
-        job.tell(step.method, min(before + sum(parts_done.values()), total), total)
+    def watch(item: Attribution, comparison: Comparison) -> None:
+        """A method is done: remember it, store what there is, show it."""
+        memory.add(ask.key, [item])
+        refused = skipped | dict(comparison.skipped)
+        later = [e.name for e in made.order if e.name not in comparison and e.name not in refused]
+        keep(replace(comparison, skipped={**refused, **dict.fromkeys(later, CUT)}))
+        job.show(_drawn(comparison, made, skipped))
 
-    for number, entry in enumerate(left):
-        parts_done.clear()
-        job.tell(entry.name, before, total)
-        found = run_some(run, made, [entry.name], progress)
-        memory.add(ask.key, found.attributions)
-        have, skipped = have | dict(found), skipped | dict(found.skipped)
-        least, most = made.rows[entry.name]
-        ran = min(most, max(least, sum(parts_done.values())))
-        before, total = before + ran, total - (most - ran)  # a method that stops early has no more to do
-        keep(compared(made, have, skipped | {later.name: CUT for later in left[number + 1 :]}))
-        job.show(_drawn(compared(made, have, skipped), made, have, skipped))
-    comparison = compared(made, have, skipped)
-    if ask.weigh and _can_weigh(made, comparison):
-        job.tell("weighing", before, total)
-        run.progress = lambda step: job.tell("weighing", min(before + step.done, total), total)
-        run.begin(Step("weighing", 1, 1, total=made.weighing))
-        evidence = _weighed(run, made, comparison)
-        inside = internals_of(run, Explained(comparison.attributions, ask.unit, ask.seed))
-        comparison = replace(comparison, evidence=evidence, internals=inside)
-    job.show(_drawn(comparison, made, have, skipped))
+    progress = JobProgress(job, made, known)
+    comparison = execute(made, progress=progress, known=known, watch=watch, facts=facts_of(model))
+    comparison = replace(comparison, skipped={**skipped, **comparison.skipped})
+    job.show(_drawn(comparison, made, skipped))
     return comparison
 
 
-def _can_weigh(made: Plan, comparison: Comparison) -> bool:
-    return bool(made.weighing) and len(made.pieces) == 1 and any(name != CONTROL for name in comparison)
+class JobProgress:
+    """Rows of all methods as one number: a method that stops early has no more to do."""
+
+    def __init__(self, job: Job, made: Plan, known: Mapping[str, Attribution]) -> None:
+        self.job, self.made = job, made
+        left = [entry.name for entry in made.order if entry.name not in known]
+        self.total = sum(made.rows[name][1] for name in left) + made.weighing
+        self.before, self.method, self.parts = 0, "", dict[int, int]()
+
+    def __call__(self, step: Step) -> None:
+        if step.method != self.method:
+            self._finish()
+            self.method = step.method
+        self.parts[step.part] = step.done
+        what = "weighing" if step.method == EVIDENCE else step.method
+        self.job.tell(what, min(self.before + sum(self.parts.values()), self.total), self.total)
+
+    def _finish(self) -> None:
+        """The method before this one is done with fewer rows than it might have run."""
+        if self.method in self.made.rows:
+            least, most = self.made.rows[self.method]
+            ran = min(most, max(least, sum(self.parts.values())))
+            self.before, self.total = self.before + ran, self.total - (most - ran)
+        self.parts.clear()
 
 
-def _weighed(run: Session, made: Plan, comparison: Comparison) -> tuple[Evidence, ...]:
-    items = [item for item in comparison.attributions if item.method != CONTROL]
-    settings = made.settings
-    unit, seed = settings["unit"], settings["seed"]
-    return weighed(run, items, made.metrics, unit, seed, made.draws)
-
-
-def _drawn(
-    comparison: Comparison, made: Plan, have: dict[str, Attribution], skipped: dict[str, str]
-) -> dict[str, Any]:
-    html = parts(comparison)
-    told = [cost.model_dump() for cost in costs(made, have, [], skipped)]
-    for cost in told:
-        if cost["method"] in have:
+def _drawn(comparison: Comparison, made: Plan, skipped: dict[str, str]) -> dict[str, Any]:
+    methods = [
+        cost.model_dump() for cost in costs(made, dict(comparison), [], skipped | dict(comparison.skipped))
+    ]
+    for cost in methods:
+        if cost["method"] in comparison:
             cost["state"] = "done"
-    shown = [found.model_dump() for found in predicted(comparison)]
-    return {"html": html, "methods": told, "prediction": shown, "weighed": bool(comparison.evidence)}
+    return {
+        "html": parts(comparison),
+        "methods": methods,
+        "prediction": [label.model_dump() for label in predicted(comparison)],
+        "weighed": bool(comparison.evidence),
+    }
 
 
 def stored(comparison: Comparison, root: Path, name: str) -> str:

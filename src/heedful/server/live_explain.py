@@ -17,15 +17,15 @@ from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from heedful.comparisons.execute import run_methods
+from heedful.comparisons.execute import execute
 from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.engine.session import Session
 from heedful.reports import comparison_sections, internals_sections
 from heedful.reports.agreement_section import agreement as _agreement
 from heedful.reports.comparison_page import weighed
@@ -105,8 +105,8 @@ def planned(
     )
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
     pace = memory.pace(ask.model)
-    a_row = made.seconds_a_row if pace is None else min(made.seconds_a_row, pace * len(made.pieces[0][0]))
-    return replace(made, settings=settings, named=False, seconds_a_row=a_row), skipped
+    a_row = made.seconds_per_row if pace is None else min(made.seconds_per_row, pace * len(made.pieces[0][0]))
+    return replace(made, settings=settings, named=False, seconds_per_row=a_row), skipped
 
 
 def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
@@ -133,19 +133,18 @@ def look(
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
     names = cheap(made, known, LIVE / (1 + waiting / CROWD))
-    found = run_some(Session(model), made, [n for n in names if n not in known])
-    memory.add(ask.key, [*found.attributions])
-    have = known | dict(found)
-    comparison = compared(made, have, {})
-    skipped |= found.skipped
+    explained_now = run_some(made, [*names, *known], known)
+    memory.add(ask.key, [item for item in explained_now.attributions if item.method not in known])
+    skipped |= explained_now.skipped
+    comparison = replace(explained_now, skipped={})
     return responses.LiveAnswer(
-        text=made.x.text,
+        text=str(made.x.raw),
         prediction=predicted(comparison),
         target=made.target.name,
         explained=explained(comparison),
         words=words_of(made.x),
-        methods=costs(made, have, names, skipped),
-        weighing=made.weighing * made.seconds_a_row,
+        methods=costs(made, dict(comparison), names, skipped),
+        weighing=made.weighing * made.seconds_per_row,
         weighing_rows=made.weighing,
         html=parts(comparison, agreement=waiting < CROWD),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
@@ -158,19 +157,14 @@ def warm(name: str, model: Model, memory: ExplanationCache) -> None:
     with suppress(HeedfulError):
         ask = requests.LiveRequest(model=name, text=WARM, methods=["occlusion", "grad-l2"])
         made, _ = planned(model, ask, memory, weigh=False)
-        memory.add(
-            ask.key, run_some(Session(model), made, [entry.name for entry in made.chosen]).attributions
-        )
+        memory.add(ask.key, run_some(made, [entry.name for entry in made.chosen], {}).attributions)
 
 
-def run_some(run: Session, made: Plan, names: Sequence[str], progress: Any = None) -> Comparison:
-    """Some methods of a plan, without weighing and without a look at what else was seen."""
-    entries = [entry for entry in made.chosen if entry.name in names]
-    found: dict[str, Attribution] = {}
-    skipped: dict[str, str] = {}
-    run.progress = progress
-    run_methods(run, replace(made, chosen=entries, metrics=()), found, skipped)
-    return compared(made, found, skipped)
+def run_some(made: Plan, names: Sequence[str], known: Mapping[str, Attribution]) -> Comparison:
+    """Some methods of a plan, without evidence and without a look at what else was seen."""
+    some = [entry for entry in made.chosen if entry.name in names]
+    few = replace(made, chosen=some, metrics=(), skipped={})
+    return execute(few, known=known, internals=False, facts=facts_of(made.model))
 
 
 _facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -181,14 +175,6 @@ def facts_of(model: Model) -> dict[str, Any]:
     if model not in _facts:
         _facts[model] = model.facts()
     return dict(_facts[model])
-
-
-def compared(made: Plan, have: Mapping[str, Attribution], skipped: Mapping[str, str]) -> Comparison:
-    """What is there, in the order of asking."""
-    items = tuple(have[entry.name] for entry in made.chosen if entry.name in have)
-    facts = facts_of(made.model) | made.predicted
-    seconds = made.seconds_taken + sum(item.cost.seconds for item in items)
-    return Comparison(items, facts, {**made.settings, "seconds": seconds}, skipped)
 
 
 def parts(comparison: Comparison, agreement: bool = True) -> Parts:
@@ -214,8 +200,12 @@ def predicted(comparison: Comparison) -> list[responses.Prediction]:
     ]
 
 
-def words_of(x: Any) -> list[responses.Piece]:
-    return [responses.Piece(text=x.text[start:end], start=start, end=end) for start, end in x.word_spans]
+def words_of(x: Input) -> list[responses.Piece]:
+    words = x.units("word")
+    return [
+        responses.Piece(text=label, start=start, end=end)
+        for label, (start, end) in zip(words.labels, words.regions, strict=True)
+    ]
 
 
 def costs(

@@ -140,7 +140,7 @@ def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
             place = f" ({order.index(step.label) + 1} of {len(order)})" if step.label in order else ""
             say(f"{step.label}{place}", step.done, step.total)
 
-        found = execute(made, progress)
+        found = execute(made, progress=progress)
         if wish.features is None or not found.attributions:
             return found
         say("features", 0, 0)
@@ -168,12 +168,12 @@ def show_plan(made: Plan, form: str) -> None:
         table.add_row(*map(Text, (name, count, f"{seconds:.2f}")))
     if made.weighing:
         table.add_row(
-            *map(Text, ("evidence", f"{made.weighing:,}", f"{made.weighing * made.seconds_a_row:.2f}"))
+            *map(Text, ("evidence", f"{made.weighing:,}", f"{made.weighing * made.seconds_per_row:.2f}"))
         )
     table.add_row(*map(Text, ("together", f"up to {made.most_rows:,}", f"{made.seconds:.2f}")))
     console().print(table)
     passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."
-    print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_a_row)}.")
+    print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_per_row)}.")
     if expensive := left_out(made.skipped):
         print(expensive)
 

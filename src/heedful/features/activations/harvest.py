@@ -160,7 +160,7 @@ def _made(model: TokenModel, settings: HarvestSettings, texts: TextSource) -> di
     """What a harvest must share with the one it goes on with."""
     from heedful.core.versions import versions
 
-    facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares prefixes")}
+    facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares_prefixes")}
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
         "heedful": software.pop("heedful"),
