@@ -81,6 +81,23 @@ def audit(
     """
     from heedful.models.load import load as load_model
 
+    source = open_source(texts, labels, rationales, columns, limit)
+    _check_engine(engine, source, until_decided)
+    outside = None if scores is None else from_file(Path(scores))
+    loaded = load_model(model)
+    if outside is not None and operators is None:
+        operators = outside.judges(loaded)
+    common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
+    more = {"shard": shard, "params": params or {}, "given": outside.methods if outside else ()}
+    settings = resolve_settings(loaded, methods, metrics, operators, **common, **more)
+    _check_rationales(settings, source)
+    if outside is not None and source.again:
+        check_usable(outside, loaded, in_random_order(source, seed), settings)
+    work = AuditWork(loaded, source, settings, outside, command)
+    return run_audit(work, out, Where(engine, model, ray.Cluster(address, workers)), progress)
+
+
+def _check_engine(engine: str, source: Source, until_decided: bool) -> None:
     if engine not in ENGINES:
         raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
     if until_decided and engine != "local":
@@ -89,36 +106,12 @@ def audit(
             f"engine {engine!r} does not",
             'Use engine="local"',
         )
-    source = open_source(texts, labels, rationales, columns, limit)
     if until_decided and not source.again:
         raise HeedfulError(
             "until_decided needs texts in random order",
             "a generator gives them in its own",
             "Give a list or a file",
         )
-    outside = None if scores is None else from_file(Path(scores))
-    loaded = load_model(model)
-    if outside is not None and operators is None:
-        operators = outside.judges(loaded)
-    settings = resolve_settings(
-        loaded,
-        methods,
-        metrics,
-        operators,
-        unit=unit,
-        seed=seed,
-        draws=draws,
-        long=long,
-        shard=1 if until_decided else shard,
-        params=params or {},
-        given=outside.methods if outside else (),
-        until_decided=until_decided,
-    )
-    _check_rationales(settings, source)
-    if outside is not None and source.again:
-        check_usable(outside, loaded, in_random_order(source, seed), settings)
-    work = AuditWork(loaded, source, settings, outside, command)
-    return run_audit(work, out, Where(engine, model, ray.Cluster(address, workers)), progress)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ def resolve_settings(
                 fitted
     """
     given = tuple(others.get("given", ()))
+    others |= {"shard": 1} if others.get("until_decided") else {}  # looked at after every text
     methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
     names = _named(methods, "method", registry.explainers()) if methods or not given else []
     wanted = [registry.get(name) for name in names or ()]

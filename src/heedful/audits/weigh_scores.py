@@ -92,20 +92,10 @@ def weigh(
     by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
     source = open_source(list(texts), labels)
     outside = Outside(names, _looked_up(scores, by), fitted_by=by)
-    settings = resolve_settings(
-        loaded,
-        methods or [],
-        metrics,
-        operators or outside.judges(loaded),
-        unit=unit,
-        seed=seed,
-        draws=draws,
-        long=long,
-        shard=1 if until_decided else SHARD,
-        target=target,
-        given=names,
-        until_decided=until_decided,
-    )
+    common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
+    more = {"shard": SHARD, "target": target, "given": names}
+    judges = operators or outside.judges(loaded)
+    settings = resolve_settings(loaded, methods or [], metrics, judges, **common, **more)
     check_usable(outside, loaded, in_random_order(source, seed), settings)
     work = AuditWork(loaded, source, settings, outside)
     return run_audit(work, out, Where(), progress)
