@@ -10,7 +10,7 @@ import torch
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.explainers.attention_flow import flow
+from heedful.explainers.attention_flow import flows
 from heedful.explainers.attention_rollout import roll
 from heedful.heads.aggregate import HOWS, LIMIT, aggregate
 from heedful.heads.maps import MapAxis, Maps
@@ -79,7 +79,7 @@ def test_the_row_the_answer_is_read_from_is_the_explainer(shared: Any, name: str
     np.testing.assert_allclose(read @ atlas.rollout(), roll(trace).numpy(), atol=1e-6)
     if read.max() > 0.999:  # flow from several positions at once is another problem
         row = atlas.flow(query=int(read.argmax()))
-        np.testing.assert_allclose(row[0], flow(trace).scores, atol=1e-6)
+        np.testing.assert_allclose(row[0], flows(trace)[0], atol=1e-6)
 
 
 def test_flow_of_all_queries_is_each_one() -> None:
