@@ -877,15 +877,15 @@ MUTANTS = (
     Mutant(
         "fall: spread over texts forgotten",
         "retraining/roar_stats.py",
-        "total = by_seed + by_text",
-        "total = by_seed",
+        "[(by_seed, seeds - 1), (by_text, texts - 1)]",
+        "[(by_seed, seeds - 1)]",
         "retraining/test_roar_stats.py",
     ),
     Mutant(
         "fall: pairs not corrected for",
         "retraining/roar_stats.py",
-        "(1 - LEVEL) / 2 / comparisons",
-        "(1 - LEVEL) / 2",
+        "student_quantile(self.freedom, comparisons)",
+        "student_quantile(self.freedom)",
         "retraining/test_roar_stats.py",
     ),
     Mutant(
@@ -1332,8 +1332,8 @@ MUTANTS = (
     Mutant(
         "lime-theorem: the interval of one word for all words together",
         "labs/lime_theorem.py",
-        "1 - (1 - JOINT) / d / 2",
-        "1 - (1 - JOINT) / 2",
+        "student_quantile(runs - 1, d, JOINT)",
+        "student_quantile(runs - 1, 1, JOINT)",
         "labs/test_lime_theorem.py",
     ),
     Mutant(

@@ -45,6 +45,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.heads.maps import Flags, MapAxis, Maps
 from heedful.heads.word_maps import asked, reachable
+from heedful.stats.intervals import bootstrap, percentile_interval
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
 TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former
@@ -241,8 +242,9 @@ def kinds_over(
     table = _table([scores(atlas.stack(stack)) for atlas in atlases])  # (n, rules, L, H)
     n, _, layers, heads = table.shape
     means = _means(table, np.ones((1, n)))[0]
-    again = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws).astype(np.float64)
-    redrawn = _means(table, again)  # (draws, rules, L, H)
+    redrawn = bootstrap(  # (draws, rules, L, H)
+        lambda counts: _means(table, counts.astype(np.float64)), n, seed, draws, chunk=draws
+    )
     return [
         _over(layer, head, means[:, layer, head], redrawn[:, :, layer, head], n)
         for layer in range(layers)
@@ -275,8 +277,10 @@ def _over(layer: int, head: int, means: Floats, redrawn: Floats, n: int) -> Head
     kind = kind_of(own)
     if n < 2:
         return HeadKind(layer, head, kind, own)
-    ends = np.nanquantile(redrawn[:, ~np.isnan(means)], [0.025, 0.975], axis=0)  # (2, present)
-    intervals = {name: (float(low), float(high)) for name, (low, high) in zip(own, ends.T, strict=True)}
+    columns = redrawn[:, ~np.isnan(means)].T  # (present, draws)
+    intervals = {
+        name: percentile_interval(column, finite_only=True) for name, column in zip(own, columns, strict=True)
+    }
     same = float(np.mean([kind_of(_present(draw)) == kind for draw in redrawn]))
     return HeadKind(layer, head, kind, own, intervals, n, same)
 

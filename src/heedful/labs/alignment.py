@@ -43,8 +43,7 @@ from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
-from heedful.stats.intervals import UNIT, mean_of
-from heedful.trials.tests.seeds import over_both
+from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
 SOLVED = 0.99  # share of training sentences translated without a mistake
 ROUNDS = 12  # of training, at most
@@ -141,7 +140,7 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSize
 
 def _flat(shares: Floats) -> tuple[float, float, float]:
     """(mean, 95 %) over sentences (n,); where all are 0 or all are 1 the interval is exact, not empty."""
-    value, span = over_both(shares[None], UNIT)
+    value, span = two_way_mean(shares[None], UNIT)
     return value, *span
 
 

@@ -32,8 +32,7 @@ from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
 from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
-from heedful.stats.intervals import mean_of
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import mean_of, share_of
 
 PROMPT = "The state of the union is"
 K, P, COLD, BEAMS = 5, 0.6, 0.5, 4

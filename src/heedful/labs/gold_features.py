@@ -28,8 +28,7 @@ from heedful.labs.data.reviews import reviews
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.retraining.gold_features import recalls, words_of
-from heedful.stats.intervals import Band, student
-from heedful.trials.tests.seeds import over_both
+from heedful.stats.intervals import Band, student, two_way_mean
 
 TOP = 10
 SENTENCES = 6  # in a text
@@ -115,7 +114,7 @@ def recall_of(
         ["method", "recall", "low", "high"],
         [[name, *row] for name, *row in zip(SHOWN, band.mean, band.low, band.high, strict=True)],
     )
-    value, reach = over_both(found[None, :, 0], (0.0, 1.0))
+    value, reach = two_way_mean(found[None, :, 0], (0.0, 1.0))
     run.claim(
         f"LIME finds more than 80 % of the words that decide in a {name}.",
         value=value,

@@ -37,7 +37,7 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Line, forest
-from heedful.stats.intervals import bootstrap, max_t, mean_of
+from heedful.stats.intervals import bootstrap_ratio, max_t, mean_of
 
 NONE: frozenset[Any] = frozenset()
 SMALL = 0.02  # nats: a head worth less, either way, is worth next to nothing
@@ -146,8 +146,8 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
         "Chosen on few texts, the gain of the best removal is luck for the most part: on as many other texts"
         " less than half of it is left.",
         value=float(left.mean() / apparent.mean()),
-        interval=bootstrap(left, apparent, run.seed),
-        holds=bootstrap(left, apparent, run.seed)[1] < 0.5,
+        interval=bootstrap_ratio(left, apparent, run.seed),
+        holds=bootstrap_ratio(left, apparent, run.seed)[1] < 0.5,
         against=1.0,
         control="nothing of it luck",
     )

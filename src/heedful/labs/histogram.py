@@ -49,7 +49,7 @@ from heedful.labs.models.counting import (
 )
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.panels import Panel, heat
-from heedful.stats.intervals import Interval, bootstrap, mean_of
+from heedful.stats.intervals import UNIT, Interval, bootstrap_ratio, mean_of
 
 RIGHT = 0.99  # held-out accuracy that counts as solved
 SHAKE, RATE = 1e-3, 1e-3  # noise and rate of the paper's test that the minima are minima
@@ -232,7 +232,8 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         for name in OPTIMISERS
     }
     spans = [
-        bootstrap(moved["Adam", kind, "solved"], moved["Adam", kind, "early"], run.seed) for kind in KINDS
+        bootstrap_ratio(moved["Adam", kind, "solved"], moved["Adam", kind, "early"], run.seed)
+        for kind in KINDS
     ]
     low, high = max(spans, key=lambda span: span[1])
     run.claim(
@@ -259,8 +260,7 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
 
 def share(values: Floats) -> tuple[float, Interval]:
     """(mean, 95 %) of numbers between 0 and 1; so is its interval."""
-    value, (low, high) = mean_of(values)
-    return value, (max(0.0, low), min(1.0, high))
+    return mean_of(values, UNIT)
 
 
 def _flat(found: tuple[float, Interval]) -> list[float]:

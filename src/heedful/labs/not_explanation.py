@@ -26,11 +26,9 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.reports.charts.curves_boxes_bars import Box, boxes
 from heedful.reports.charts.forest_scatter import Series, scatter
-from heedful.stats.intervals import Interval
+from heedful.stats.intervals import UNIT, WHOLE, Interval, nanmean_of, two_way_mean
 from heedful.trials.adversary_search import Search
 from heedful.trials.examples import Cases, prepare
-from heedful.trials.intervals import mean_of
-from heedful.trials.tests import seeds
 from heedful.trials.tests.adversary import adversary
 from heedful.trials.tests.correlation import correlation, kendall, leave_one_out
 from heedful.trials.tests.permutation import Permutation, permutation
@@ -164,10 +162,10 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     )
 
 
-def over(values: Floats, limits: Interval = seeds.WHOLE) -> tuple[float, Interval]:
+def over(values: Floats, limits: Interval = WHOLE) -> tuple[float, Interval]:
     """(mean, interval) of values (seeds, texts), over both; two seeds say too little of seeds, and the
     interval of their mean is then over texts alone."""
-    return seeds.over_both(values if len(values) > 2 else values.mean(0, keepdims=True), limits)
+    return two_way_mean(values if len(values) > 2 else values.mean(0, keepdims=True), limits)
 
 
 def _told(values: Floats) -> tuple[float, float, float]:
@@ -209,7 +207,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         ),
         "A dot is a sentence. Peaked attention that may be put anywhere was no reason for the answer.",
     )
-    value, reach = mean_of(found["average"].change[:, 0] - found["average"].deleted)
+    value, reach = nanmean_of(found["average"].change[:, 0] - found["average"].deleted)
     run.claim(
         "Where every state is one word's, weights in another order move the answer more than a word less",
         value=value,
@@ -218,7 +216,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         against=0.0,
         control="as much as a word",
     )
-    value, reach = mean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
+    value, reach = nanmean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
     run.claim(
         "In a BiLSTM they move it less than there",
         value=value,
@@ -259,7 +257,7 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     )
     run.table("Other attention, the same answer", columns, rows)
     for name, each in found.items():
-        share, reach = mean_of((each.distance / each.largest)[:, 0], limits=(0.0, 1.0))
+        share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
             value=share,

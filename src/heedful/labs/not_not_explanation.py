@@ -28,7 +28,7 @@ from heedful.nn.train import TrainConfig
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
-from heedful.trials.intervals import mean_of
+from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
 from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
 from heedful.trials.tests.seeds import Seeds, seeds
@@ -202,7 +202,7 @@ def claim_adversary(
     run: LabRun, apart: Seeds, moved: TrainedAdversary, best: LambdaPoint, size: Size
 ) -> None:
     none, most = moved.points[0], moved.points[-1]
-    cost, reach = mean_of(most.output.mean(0) - none.output.mean(0))
+    cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
         "Looking elsewhere has its price: with the largest lambda answers move farther than with none",
         value=cost,
@@ -211,7 +211,7 @@ def claim_adversary(
         against=0.0,
         control="as far as with none, TVD",
     )
-    gap, reach = mean_of(best.moved.mean(0) - apart.medians())
+    gap, reach = nanmean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
         "A model trained to look elsewhere moves attention farther than another seed does, and its answers"
@@ -222,7 +222,7 @@ def claim_adversary(
         against=0.0,
         control="as far as a seed, JSD",
     )
-    gap, reach = mean_of(best.right.mean(0) - moved.own_right)
+    gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     run.claim(
         f"It stays as accurate, within {100 * size.little:.0f} points",
         value=gap,
@@ -355,8 +355,8 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedA
 def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None:
     best = moved.best() or moved.mildest()
     assert best is not None
-    gap, reach = mean_of(best.right.mean(0) - moved.own_right)
-    far, _ = mean_of(best.moved.mean(0))
+    gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
+    far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
         "A copy of it that looks elsewhere, by more than a fifth of the farthest there is, stays as accurate,"
         f" within {100 * little:.0f} points",

@@ -41,7 +41,7 @@ from heedful.retraining.retrain import Predict
 from heedful.retraining.roar import Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
-from heedful.stats.intervals import Interval, share_of
+from heedful.stats.intervals import Interval, share_of_count
 from heedful.stats.lime_limit import Indices
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -155,7 +155,7 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
 def share_span(share: float, interval: Interval, n: int) -> Interval:
     """The interval over seeds and texts, within 0 and 1, and never narrower than that of n texts, each right
     or wrong, which is not of width zero when all are right."""
-    low, high = share_of(np.arange(n) < round(share * n))[1]
+    low, high = share_of_count(round(share * n), n)[1]
     return max(0.0, min(low, interval[0])), min(1.0, max(high, interval[1]))
 
 

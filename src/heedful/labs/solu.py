@@ -36,8 +36,7 @@ from heedful.labs.measures.neuron_rules import STRONG, RuleWindows, Values, expl
 from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.stats.intervals import Interval, mean_of
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import UNIT, Interval, mean_of, share_of
 
 RATE = 6e-3  # of training, steady
 EQUAL = 0.05  # nats a token
@@ -242,8 +241,7 @@ def shares(place: RuleWindows, values: dict[str, Values], judged: int, seed: int
 
 def over_pairs(values: Sequence[float]) -> tuple[float, Interval]:
     """(mean, 95 %) of shares, one a training."""
-    value, (low, high) = mean_of(values)
-    return value, (max(0.0, low), min(1.0, high))
+    return mean_of(values, UNIT)
 
 
 def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) -> None:

@@ -32,8 +32,7 @@ from heedful.labs.measures.story_measures import Other, other, pointed, removed,
 from heedful.nn.train import TrainConfig, fit
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
-from heedful.stats.intervals import UNIT, Interval
-from heedful.trials.tests.seeds import over_both
+from heedful.stats.intervals import UNIT, Interval, two_way_mean
 
 RIGHT = 0.97  # share of answers that counts as solved
 ROUNDS = 20  # of training, at most
@@ -106,7 +105,7 @@ def trained(kind: tuple[str, bool], data: Stories, sizes: StorySizes, seed: int)
 def over(values: Sequence[Floats], limits: Interval = UNIT) -> tuple[float, Interval]:
     """(mean, 95 %) of (models, stories), over both; two models say too little of models: over stories."""
     rows = np.stack(values)
-    return over_both(rows if len(rows) > 2 else rows.mean(0, keepdims=True), limits)
+    return two_way_mean(rows if len(rows) > 2 else rows.mean(0, keepdims=True), limits)
 
 
 # --- answers -----------------------------------------------------------------------------------------------

@@ -36,13 +36,13 @@ from heedful.metrics.faithfulness import ranked
 from heedful.metrics.metric_input import unit_scores
 from heedful.models.load import load
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
+from heedful.stats.intervals import UNKNOWN, Interval, percentile_interval, resampled_means
 
 TOP = 10
 FEATURES = 10
 EXPLAINED = 100
 VOCABULARY = 5000
 HELD_OUT = 0.2
-DRAWS = 2000
 BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": fit_tree}
 
 
@@ -155,11 +155,6 @@ def recall(item: Attribution, gold: Words, top: int, rng: np.random.Generator) -
     return len(gold & {x.word_text(int(word)) for word in order}) / len(gold)
 
 
-def interval(values: Floats, seed: int) -> tuple[float, float]:
+def interval(values: Floats, seed: int) -> Interval:
     """95 % of the mean over texts drawn again with repetition; (nan, nan) for a single text."""
-    n = len(values)
-    if n < 2:
-        return float("nan"), float("nan")
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
-    low, high = np.quantile(times @ values / n, [0.025, 0.975])
-    return float(low), float(high)
+    return percentile_interval(resampled_means(values, seed)) if len(values) > 1 else UNKNOWN

@@ -30,13 +30,13 @@ import numpy.typing as npt
 from scipy import special
 
 from heedful.core.arrays import Floats
+from heedful.stats.intervals import bootstrap_t, upper_share
 
 MIN_COMPARED = 20
 LEVEL = 0.025
 DRAWS, CHUNK = 4000, 500
 WORK = 2_000  # texts; beyond it the normal law with Bonferroni's correction is as good
 MIN_DIFFERING_TEXTS = 10  # texts that tell two methods apart; with fewer, their standard error means little
-LEAST = 0.5  # of the standard error, the least that a draw's own may be: see `_again`
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def sparse_low(z: Floats, level: float) -> Floats:
     n, m = z.shape
     worse = np.stack([(z[:, [i]] < z).sum(0) for i in range(m)])
     few = np.stack([(z[:, [i]] != z).sum(0) for i in range(m)]) < MIN_DIFFERING_TEXTS
-    q = special.betaincinv(worse + 1.0, np.maximum(n - worse, 1e-9), 1 - level / max(m - 1, 1))
+    q = upper_share(worse, n, level / max(m - 1, 1))
     return np.where(few, -q * float(np.ptp(z)), np.inf)
 
 
@@ -106,7 +106,7 @@ def _critical(z: Floats, rng: np.random.Generator, draws: int, level: float) -> 
         for k in range(m):
             gaps = np.delete(z, k, 1) - z[:, [k]]  # (n, M - 1)
             flipped[here, k] = _flipped(gaps, signs)
-            drawn[here, k] = _again(gaps, times)
+            drawn[here, k] = _ratio(*bootstrap_t(gaps, times)).max(1)
     quantile = 1 - level
     return np.maximum(
         np.quantile(flipped, quantile, axis=0, method="higher"),
@@ -120,20 +120,6 @@ def _flipped(gaps: Floats, signs: Floats) -> Floats:
     mean = signs @ gaps / n
     square = np.maximum(np.square(gaps).sum(0) - n * np.square(mean), 0.0) / (n - 1)
     found: Floats = _ratio(mean, np.sqrt(square / n)).max(1)
-    return found
-
-
-def _again(gaps: Floats, times: Floats) -> Floats:
-    """(CHUNK,) largest t value of texts drawn with repetition, about the mean of all.
-
-    Two methods that differ on few texts are drawn now and then without most of these; the tiny spread left
-    would set the bar for all others, hence LEAST.
-    """
-    n = len(gaps)
-    mean, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(n)
-    again = times @ gaps / n
-    square = np.maximum(times @ np.square(gaps) / n - np.square(again), 0.0) / (n - 1)
-    found: Floats = _ratio(again - mean, np.maximum(np.sqrt(square), LEAST * error)).max(1)
     return found
 
 

@@ -34,6 +34,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.stats import interval_reliability, lime_limit
 from heedful.stats.control_variates import SMALL, Controls, least_squares
+from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.stats.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
@@ -219,7 +220,7 @@ def _carried(reach: Floats) -> Floats:
 
 def student(freedom: Floats | float) -> Floats:
     """Student's 97.5 % quantile in units of the normal one."""
-    return np.asarray(special.stdtrit(freedom, 0.975) / 1.96)
+    return np.asarray(special.stdtrit(freedom, 0.975) / NORMAL_QUANTILE)
 
 
 @dataclass(frozen=True)

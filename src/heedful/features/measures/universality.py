@@ -33,8 +33,7 @@ from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import site_names
-
-DRAWS = 1000
+from heedful.stats.intervals import bootstrap_median
 
 
 @dataclass(eq=False)
@@ -84,10 +83,7 @@ class Likeness:
         known = self.best[np.isfinite(self.best)]
         if not len(known):
             return MeasuredValue(float("nan"))
-        rng = np.random.default_rng(seed)
-        again = np.median(known[rng.integers(0, len(known), (DRAWS, len(known)))], axis=1)
-        low, high = np.quantile(again, [0.025, 0.975])
-        return MeasuredValue(float(np.median(known)), float(low), float(high))
+        return MeasuredValue(float(np.median(known)), *bootstrap_median(known, seed))
 
 
 def likeness(correlations: Tensor) -> Likeness:

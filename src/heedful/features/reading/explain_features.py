@@ -45,6 +45,7 @@ from heedful.modalities import operators
 from heedful.models import passes
 from heedful.models.adapter import wide
 from heedful.models.sites.access import changing, reading, width
+from heedful.stats.intervals import percentile_interval
 
 DRAWS = 20  # random sets of features that are removed together
 BY = ("activation", "gradient")
@@ -103,10 +104,7 @@ class FeatureExplanation(NotebookRepr):
     @property
     def band(self) -> tuple[float, float]:
         """95 % of random sets of features, removed together, have an effect between."""
-        if not self.control_together:
-            return float("nan"), float("nan")
-        low, high = np.quantile(self.control_together, [0.025, 0.975])
-        return float(low), float(high)
+        return percentile_interval(self.control_together)
 
     @property
     def attribution(self) -> Attribution:

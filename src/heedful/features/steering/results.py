@@ -212,14 +212,10 @@ def _by_prompt(point: SweepPoint, number: Callable[[SteeredText], float]) -> lis
 
 
 def mean_of(values: list[float]) -> PromptMean:
-    from heedful.stats.intervals import student
+    from heedful.stats.intervals import nanmean_of
 
-    kept = np.array([value for value in values if math.isfinite(value)])[:, None]
-    if not len(kept):
-        return PromptMean(math.nan)
-    band = student(kept, 1)
-    low, high = float(band.low[0]), float(band.high[0])
-    return PromptMean(float(band.mean[0]), low, high) if len(kept) > 1 else PromptMean(float(band.mean[0]))
+    value, (low, high) = nanmean_of(values)
+    return PromptMean(value, low, high) if math.isfinite(low) else PromptMean(value)
 
 
 def _exp(mean: PromptMean) -> PromptMean:

@@ -38,7 +38,7 @@ from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
-from heedful.stats.intervals import Interval, bootstrap
+from heedful.stats.intervals import Interval, bootstrap_ratio
 
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 DIRECTIONS = ("to", "from")  # to the head; from the head
@@ -296,7 +296,7 @@ def _choice(right: Ints, fixed: Ints, asked: Ints, seed: int) -> HeadAccuracy:
     """Counts (S,) of one guesser and one offset."""
     total = int(asked.sum())
     gain = (right - fixed).astype(np.float64)
-    interval = bootstrap(gain, asked.astype(np.float64), seed)
+    interval = bootstrap_ratio(gain, asked.astype(np.float64), seed)
     return HeadAccuracy(
         float(right.sum() / total), float(fixed.sum() / total), float(gain.sum() / total), interval
     )

@@ -29,7 +29,7 @@ from heedful.core.input import Encoded
 from heedful.core.target import Target
 from heedful.labs.base.registry import LabRun
 from heedful.labs.errata_checks.formula import texts
-from heedful.stats.intervals import Interval, bootstrap, share_of
+from heedful.stats.intervals import Interval, bootstrap_ratio, share_of_count
 
 STEPS = (0.01, 0.1)
 WAYS = (*(f"{step:.0%} more" for step in STEPS), "put back", "not removed")
@@ -89,8 +89,8 @@ def share(rows: Floats, way: int, seed: int) -> tuple[float, Interval]:
     many independent words, which is not of width zero when all are right."""
     over, under = rows[:, way, 0], rows[:, way, 1]
     k, n = int(over.sum()), int(under.sum())
-    value, (low, high) = share_of(np.arange(n) < k)
-    again = bootstrap(over, under, seed)
+    value, (low, high) = share_of_count(k, n)
+    again = bootstrap_ratio(over, under, seed)
     return value, (min(low, again[0]), max(high, again[1]))
 
 

@@ -32,7 +32,7 @@ from heedful.core.input import Encoded
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data.reviews import reviews
 from heedful.labs.errata_checks.formula import texts
-from heedful.stats.intervals import Interval, bootstrap
+from heedful.stats.intervals import Interval, bootstrap_ratio
 
 PIECE = "##"  # a token that goes on with a word
 NEAR = 1.0  # most that two words of equal frequency differ, in log2 of their counts
@@ -63,7 +63,7 @@ class ComparedAttention:
         return float(self.over.sum() / self.under.sum())
 
     def interval(self, seed: int) -> Interval:
-        return bootstrap(self.over, self.under, seed)
+        return bootstrap_ratio(self.over, self.under, seed)
 
 
 @cache
