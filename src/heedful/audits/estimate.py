@@ -21,6 +21,7 @@ from heedful.comparisons.planning import plan
 from heedful.core import registry
 from heedful.core.defaults import MIN_TEXTS
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
@@ -51,14 +52,12 @@ class Foretold(NotebookRepr):
         said = [
             f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
-            f"Up to about {self.rows_per_text:,} model inputs per text, {_time(self.seconds_per_text)}.",
+            f"Up to about {self.rows_per_text:,} model inputs per text, {duration(self.seconds_per_text)}.",
         ]
         if self.texts is None:
             return "\n".join([*said, "How many texts there are is not known before they are read."])
-        most = (
-            f"{self.texts * self.rows_per_text:,} model inputs, {_time(self.texts * self.seconds_per_text)}"
-        )
-        said.append(f"{self.texts:,} texts: up to about {most}.")
+        rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
+        said.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
         if self.until_decided:
             said.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
         return "\n".join([*said, self.shows])
@@ -85,12 +84,6 @@ class Foretold(NotebookRepr):
         )
         known = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in shows.items()}
         return {**asdict(self), **known, "said": str(self)}
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:

@@ -7,7 +7,8 @@ import math
 from heedful.comparisons.agreement import MEASURES, chance
 from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
 from heedful.core.defaults import CONTROL
-from heedful.reports.comparison_summary import measured, signed
+from heedful.core.numbers import fixed
+from heedful.reports.comparison_summary import measured
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
 
@@ -60,7 +61,6 @@ def _table(comparison: Comparison, measure: str, name: str) -> str:
         for j in order:
             value = float(values[i, j])
             shade = "" if i == j else f"{hue(value, measure != 'top-k')} l{level(value)}"
-            shown = signed(value) if measure != "top-k" or math.isnan(value) else f"{value:.2f}"
-            cells.append(f'<td class="{shade}">{"·" if i == j else shown}</td>')
+            cells.append(f'<td class="{shade}">{"·" if i == j else fixed(value)}</td>')
         rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
     return table(["", *labels], rows, f"Agreement between methods: {name}")

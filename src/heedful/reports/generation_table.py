@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.comparisons.result import Comparison, share_by_count
+from heedful.core.numbers import percent
 from heedful.reports.columns import Column, columns, every_word, visible
 from heedful.reports.comparison_terminal import MARKS, STYLES
-from heedful.reports.input_share import percent
 
 TOP = 3  # words shown a method
 

@@ -14,11 +14,11 @@ import numpy as np
 from heedful.comparisons.agreement import kendall
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect
+from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.core.phrases import listed
 from heedful.reports.charts.panels import BandCurve, curves
 from heedful.reports.columns import Column, columns
 from heedful.reports.comparison_sections import number_cell
-from heedful.reports.comparison_summary import signed
 from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
@@ -100,7 +100,7 @@ def _alike(facts: Sequence[Mapping[int, float]], cols: Sequence[Column]) -> str:
     fullest = max(facts, key=lambda fact: sum(map(math.isfinite, fact.values())))
     known = {index: value for index, value in fullest.items() if math.isfinite(value)}
     blank = "".join(f"<td>{'τ' if fact is fullest else ''}</td>" for fact in facts)
-    cells = "".join(f"<td>{signed(_tau(col, known))}</td>" for col in cols)
+    cells = "".join(f"<td>{fixed(_tau(col, known))}</td>" for col in cols)
     return f'<tr class="gap last"><th scope="row">claim and fact</th>{blank}{cells}</tr>'
 
 
@@ -175,7 +175,7 @@ def _feature(one: FeatureEffect, top: float) -> str:
     words = " · ".join(f"<bdi>{esc(word.strip() or '␣')}</bdi>" for word in one.words)
     return (
         f'<tr><th scope="row">{one.feature}</th><td class="{shade}" data-v="{one.effect:.6g}">'
-        f"{_plus(one.effect)}</td><td>{_plus(one.estimate)}</td><td>{one.strength:.3g}</td>"
+        f"{fixed_signed(one.effect)}</td><td>{fixed_signed(one.estimate)}</td><td>{one.strength:.3g}</td>"
         f'<td class="wrap">{words}</td></tr>'
     )
 
@@ -183,16 +183,12 @@ def _feature(one: FeatureEffect, top: float) -> str:
 def _told(fired: ActiveFeatures) -> Iterator[str]:
     low, high = fired.band
     yield (
-        f"Removed together they change the explained number by {_plus(fired.together)}; all features, by "
-        f"{_plus(fired.everything)}."
+        f"Removed together they change the explained number by {fixed_signed(fired.together)}; "
+        f"all features, by {fixed_signed(fired.everything)}."
     )
     if math.isfinite(low):
-        yield f"As many random active features, removed together: {_plus(low)} to {_plus(high)} (95 %)."
+        yield f"As many random active features, removed together: {span(low, high, fixed_signed)} (95 %)."
     if fired.control:
         mean = sum(map(abs, fired.control)) / len(fired.control)
         yield f"One random active feature alone: {mean:.3f}, mean size of {len(fired.control)}."
     yield from fired.notes
-
-
-def _plus(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "–"

@@ -13,7 +13,6 @@ import heedful
 from heedful.cli.console import (
     announce,
     console,
-    duration,
     print_stderr,
     progress_bar,
     put_json,
@@ -29,6 +28,7 @@ from heedful.core import registry
 from heedful.core.command_line import param_value
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration
 from heedful.core.phrases import left_out
 from heedful.core.progress import Step
 
