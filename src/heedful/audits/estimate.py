@@ -106,13 +106,13 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
         raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
     inputs, seconds = np.mean(tried, axis=0)
     return Foretold(
-        source.count(),
-        (*settings.methods, *settings.given),
-        round(float(inputs)),
-        float(seconds),
-        settings.operators,
-        settings.fits if settings.methods else (),
-        settings.until_decided,
+        texts=source.count(),
+        methods=(*settings.methods, *settings.given),
+        rows_per_text=round(float(inputs)),
+        seconds_per_text=float(seconds),
+        operators=settings.operators,
+        fits=settings.fits if settings.methods else (),
+        until_decided=settings.until_decided,
     )
 
 

@@ -96,12 +96,12 @@ def heads_layout(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self") 
     layers, heads = given[0].stack(stack).weights.shape[:2]
     points, kept = classical_scaling(distance)
     return HeadLayout(
-        points,
-        tuple(np.repeat(np.arange(layers), heads).tolist()),
-        tuple(np.tile(np.arange(heads), layers).tolist()),
-        distance,
-        kept,
-        min(1.0, 2 / max(len(distance) - 1, 1)),
+        points=points,
+        layers=tuple(np.repeat(np.arange(layers), heads).tolist()),
+        heads=tuple(np.tile(np.arange(heads), layers).tolist()),
+        distance=distance,
+        kept=kept,
+        by_chance=min(1.0, 2 / max(len(distance) - 1, 1)),
     )
 
 

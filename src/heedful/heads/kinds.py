@@ -282,7 +282,7 @@ def _over(layer: int, head: int, means: Floats, redrawn: Floats, n: int) -> Head
         name: percentile_interval(column, finite_only=True) for name, column in zip(own, columns, strict=True)
     }
     same = float(np.mean([kind_of(_present(draw)) == kind for draw in redrawn]))
-    return HeadKind(layer, head, kind, own, intervals, n, same)
+    return HeadKind(layer=layer, head=head, kind=kind, scores=own, intervals=intervals, texts=n, stable=same)
 
 
 def _present(values: Floats) -> dict[str, float]:

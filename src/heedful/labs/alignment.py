@@ -60,8 +60,8 @@ class AlignmentSizes:
     width: int
 
 
-FULL = AlignmentSizes(8000, 500, 80, 4, 250, 64)
-FAST = AlignmentSizes(4000, 300, 30, 1, 250, 48)
+FULL = AlignmentSizes(train=8000, test=500, texts=80, models=4, steps=250, width=64)
+FAST = AlignmentSizes(train=4000, test=300, texts=30, models=1, steps=250, width=48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,15 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
     words = language(seed)
     pairs = sentences(words, sizes.train + sizes.test, data)
     source, target = rows(pairs, words.vocabulary)
-    config = TransformerConfig(len(words.vocabulary), 24, 2, 4, sizes.width, 2 * sizes.width, dropout=0.0)
+    config = TransformerConfig(
+        vocab_size=len(words.vocabulary),
+        context=24,
+        layers=2,
+        heads=4,
+        width=sizes.width,
+        hidden=2 * sizes.width,
+        dropout=0.0,
+    )
     model, rng = Transformer(config, seed), torch.Generator().manual_seed(seed)
 
     def loss(_: int) -> Tensor:

@@ -69,8 +69,28 @@ class DyckSizes:
     minimal_steps: int
 
 
-FULL = DyckSizes(Grammar(2, 4), 28, 450, 10, 40, 1500, 24, 40, 1500)
-FAST = DyckSizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
+FULL = DyckSizes(
+    grammar=Grammar(2, 4),
+    length=28,
+    long=450,
+    seeds=10,
+    width=40,
+    steps=1500,
+    batch=24,
+    minimal=40,
+    minimal_steps=1500,
+)
+FAST = DyckSizes(
+    grammar=Grammar(2, 3),
+    length=16,
+    long=300,
+    seeds=6,
+    width=32,
+    steps=250,
+    batch=24,
+    minimal=48,
+    minimal_steps=600,
+)
 
 
 @lab(

@@ -57,8 +57,18 @@ class PruningSizes:
     draws: int  # random sets of heads
 
 
-FULL = PruningSizes(1600, (4, 10, 25, 60, 150, 400), ("uniform", "zero"), 400, 800, 8, 12)
-FAST = PruningSizes(160, (1, 2, 4, 8, 20), ("uniform",), 120, 160, 4, 8)
+FULL = PruningSizes(
+    texts=1600,
+    groups=(4, 10, 25, 60, 150, 400),
+    hows=("uniform", "zero"),
+    pruned=400,
+    fresh=800,
+    shortlist=8,
+    draws=12,
+)
+FAST = PruningSizes(
+    texts=160, groups=(1, 2, 4, 8, 20), hows=("uniform",), pruned=120, fresh=160, shortlist=4, draws=8
+)
 
 
 def gains(run: LabRun, model: Any, some: list[Review], how: str) -> tuple[list[str], Floats, Floats]:

@@ -68,8 +68,17 @@ class HistogramSizes:
     texts: int  # explained
 
 
-FULL = HistogramSizes(CountConfig(), Recipe(steps=1600), 50_400, 2, 300, 45)
-FAST = HistogramSizes(CountConfig(length=6, letters=6), Recipe(steps=400, rate=6e-3), 20_000, 1, 40, 24)
+FULL = HistogramSizes(
+    config=CountConfig(), recipe=Recipe(steps=1600), drawn=50_400, runs=2, further=300, texts=45
+)
+FAST = HistogramSizes(
+    config=CountConfig(length=6, letters=6),
+    recipe=Recipe(steps=400, rate=6e-3),
+    drawn=20_000,
+    runs=1,
+    further=40,
+    texts=24,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,8 +54,28 @@ class MonosemanticitySizes:
     measured: int  # tokens it is measured on
 
 
-FAST = MonosemanticitySizes(512, 64, 32, 600, (32, 96, 288), 4, 500, 60_000, 12_000)
-FULL = MonosemanticitySizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
+FAST = MonosemanticitySizes(
+    vocab=512,
+    context=64,
+    width=32,
+    steps=600,
+    widths=(32, 96, 288),
+    k=4,
+    dictionary_steps=500,
+    rows=60_000,
+    measured=12_000,
+)
+FULL = MonosemanticitySizes(
+    vocab=1024,
+    context=64,
+    width=64,
+    steps=2000,
+    widths=(64, 256, 1024),
+    k=8,
+    dictionary_steps=2000,
+    rows=400_000,
+    measured=20_000,
+)
 
 
 @lab(

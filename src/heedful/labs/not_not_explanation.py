@@ -65,8 +65,28 @@ class Size:
     kept: float  # TVD up to which an adversary keeps the answers: few sentences teach them less well
 
 
-FAST = Size(2000, 1800, 70, 3, 3, (0.0, 0.05), 1.5, 0.06, 0.1)
-FULL = Size(6943, 1800, 250, 5, 8, (0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1), 2.0, 0.03, LIMIT)
+FAST = Size(
+    train=2000,
+    test=1800,
+    steps=70,
+    seeds=3,
+    networks=3,
+    weights=(0.0, 0.05),
+    longer=1.5,
+    little=0.06,
+    kept=0.1,
+)
+FULL = Size(
+    train=6943,
+    test=1800,
+    steps=250,
+    seeds=5,
+    networks=8,
+    weights=(0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1),
+    longer=2.0,
+    little=0.03,
+    kept=LIMIT,
+)
 
 
 @lab(

@@ -63,8 +63,30 @@ class SoluSizes:
     firings: int  # a neuron, in each half of the windows
 
 
-FAST = SoluSizes(512, 32, 32, 600, 8, 30, 5, 1200, 48, 16)
-FULL = SoluSizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
+FAST = SoluSizes(
+    vocab=512,
+    width=32,
+    context=32,
+    steps=600,
+    batch=8,
+    every=30,
+    pairs=5,
+    windows=1200,
+    judged=48,
+    firings=16,
+)
+FULL = SoluSizes(
+    vocab=1024,
+    width=48,
+    context=48,
+    steps=900,
+    batch=16,
+    every=20,
+    pairs=8,
+    windows=2400,
+    judged=128,
+    firings=40,
+)
 
 
 @lab(

@@ -71,19 +71,22 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
         interval = percentile_interval(skills)
     names = ("value", "control", "best", "low", "high")
     value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
+    metric, operator, method = key
     return Evidence(
-        *key,
-        value,
-        control,
-        best,
-        skill,
-        interval,
-        len(scores),
-        (band[0], band[1]),
-        scores[0].circular,
-        scores[0].orders if len(scores) == 1 else (),
-        registry.get_metric(key[0]).better,
-        _family(key[0]),
+        metric=metric,
+        operator=operator,
+        method=method,
+        value=value,
+        control=control,
+        best=best,
+        skill=skill,
+        interval=interval,
+        n=len(scores),
+        chance=(band[0], band[1]),
+        circular=scores[0].circular,
+        orders=scores[0].orders if len(scores) == 1 else (),
+        better=registry.get_metric(metric).better,
+        family=_family(metric),
     )
 
 

@@ -112,7 +112,14 @@ def _packed(
     layers, heads, queries, keys = maps.weights.shape
     error = (_largest(maps) + top / FINE) / (2 * STEPS)
     return Packed(
-        blobs, (layers, heads, queries, keys), top, not threshold, threshold, least, left.astype(float), error
+        blobs=blobs,
+        shape=(layers, heads, queries, keys),
+        top=top,
+        dense=not threshold,
+        threshold=threshold,
+        least=least,
+        left=left.astype(float),
+        error=error,
     )
 
 

@@ -109,7 +109,17 @@ def gold_recall(
     chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
     gold = float(np.mean([len(made.deciding(frozenset(words))) for words in chosen]))
     return [
-        Recall(name, box, float(own.mean()), interval(own, seed), chance, len(chosen), top, accuracy, gold)
+        Recall(
+            method=name,
+            box=box,
+            recall=float(own.mean()),
+            interval=interval(own, seed),
+            random=chance,
+            n=len(chosen),
+            top=top,
+            accuracy=accuracy,
+            gold=gold,
+        )
         for name, own in zip(methods, found.T, strict=True)
     ]
 

@@ -99,7 +99,14 @@ def roar(
                 if leakage:
                     told[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
     usual = np.bincount(train.labels).argmax() == np.array(test.labels)
-    answers = RightAnswers(tuple(names), tuple(shares), right, told if leakage else None, whole, usual)
+    answers = RightAnswers(
+        names=tuple(names),
+        shares=tuple(shares),
+        right=right,
+        told=told if leakage else None,
+        whole=whole,
+        usual=usual,
+    )
     return conclude(answers, imputer.name)
 
 

@@ -168,23 +168,24 @@ def conclude(a: RightAnswers, imputer: str) -> Roar:
     faster = [m for m in order if curves[m].fall_interval[0] > 0]
     lead = [m for m in faster if not mean_of(overall[m] - overall[faster[0]]).interval(pairs)[0] > 0]
     slower = [m for m in order if curves[m].fall_interval[1] < 0]
-    groups = (
-        lead,
-        [m for m in faster if m not in lead],
-        [m for m in order if m not in faster and m not in slower],
-        slower,
-    )
     base, (seeds, texts) = mean_of(a.whole), a.whole.shape
+
+    def names(group: list[int]) -> tuple[str, ...]:
+        return tuple(a.names[m] for m in group)
+
     return Roar(
-        a.shares,
-        tuple(curves[m] for m in (*order, last)),
-        base.value,
-        base.interval(),
-        float(a.usual.mean()),
-        imputer,
-        seeds,
-        texts,
-        *(tuple(a.names[m] for m in group) for group in groups),
+        shares=a.shares,
+        curves=tuple(curves[m] for m in (*order, last)),
+        whole=base.value,
+        whole_interval=base.interval(),
+        chance=float(a.usual.mean()),
+        imputer=imputer,
+        seeds=seeds,
+        n=texts,
+        lead=names(lead),
+        behind=names([m for m in faster if m not in lead]),
+        not_faster=names([m for m in order if m not in faster and m not in slower]),
+        slower=names(slower),
     )
 
 
@@ -192,12 +193,12 @@ def _curve(a: RightAnswers, m: int, leaks: bool, fall: SeedMean, pairs: int) -> 
     means = [mean_of(at) for at in a.right[m]]
     told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
     return RetrainingCurve(
-        a.names[m],
-        tuple(mean.value for mean in means),
-        tuple(mean.interval() for mean in means),
-        tuple(mean.value for mean in told),
-        tuple(mean.interval() for mean in told),
-        leaks,
-        fall.value,
-        fall.interval(pairs),
+        method=a.names[m],
+        accuracy=tuple(mean.value for mean in means),
+        intervals=tuple(mean.interval() for mean in means),
+        pattern=tuple(mean.value for mean in told),
+        pattern_intervals=tuple(mean.interval() for mean in told),
+        leaks=leaks,
+        fall=fall.value,
+        fall_interval=fall.interval(pairs),
     )

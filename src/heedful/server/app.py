@@ -159,12 +159,12 @@ def serve(
     dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
     """
     wish = ServerConfig(
-        host,
-        port,
-        Path(runs),
-        None,
-        allow_load,
-        secure.new_token(host),
+        host=host,
+        port=port,
+        runs=Path(runs),
+        models=None,
+        allow_load=allow_load,
+        token=secure.new_token(host),
         dictionaries=dictionaries or {},
         texts=texts or {},
     )

@@ -76,7 +76,16 @@ class Codes:
 
 def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None) -> Codes:
     """One pass over `rows` tokens of the texts."""
-    stream = Stream(model, sae, texts, site, rows, None, "text", progress)
+    stream = Stream(
+        model=model,
+        sae=sae,
+        texts=texts,
+        site=site,
+        rows=rows,
+        context=None,
+        column="text",
+        progress=progress,
+    )
     firing = FiringRates.none(sae.config.width)
     seen: list[tuple[int, Batch]] = []
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Values]] = []
@@ -101,13 +110,13 @@ def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress:
     starts = np.concatenate([[0], np.bincount(feature, minlength=sae.config.width).cumsum()])
     numbers, kept = zip(*seen, strict=True)
     return Codes(
-        kept,
-        numbers,
-        starts,
-        place[order],
-        value[order],
-        firing,
-        stream.cut.context,
-        stream.told,
-        stream.notes,
+        batches=kept,
+        numbers=numbers,
+        starts=starts,
+        places=place[order],
+        values=value[order],
+        firing=firing,
+        context=stream.cut.context,
+        texts=stream.told,
+        notes=stream.notes,
     )

@@ -148,7 +148,15 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     )
     target = None if data["target"] is None else _as(Target, data["target"])
     readout, notes = tuple(map(float, data["readout"])), tuple(map(str, data["notes"]))
-    atlas = Atlas(_as(Encoded, data["x"]), stacks, data["model"], target, readout, data["unit"], notes)
+    atlas = Atlas(
+        x=_as(Encoded, data["x"]),
+        stacks=stacks,
+        model=data["model"],
+        target=target,
+        readout=readout,
+        unit=data["unit"],
+        notes=notes,
+    )
     return atlas, data["ask"]
 
 

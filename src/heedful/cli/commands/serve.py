@@ -73,16 +73,16 @@ def serve(
         ) from None
     given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
     wish = app.ServerConfig(
-        host,
-        port,
-        runs,
-        root,
-        allow_load,
-        _token(token) or new_token(host),
-        tuple(name or ()),
-        paired(sae or [], given, "--sae"),
-        paired(texts or [], given, "--texts"),
-        allow_pickle,
+        host=host,
+        port=port,
+        runs=runs,
+        models=root,
+        allow_load=allow_load,
+        token=_token(token) or new_token(host),
+        names=tuple(name or ()),
+        dictionaries=paired(sae or [], given, "--sae"),
+        texts=paired(texts or [], given, "--texts"),
+        allow_pickle=allow_pickle,
     )
     with progress_bar(f"loading {', '.join(given)}"):
         ready = app.ready(given, wish)

@@ -82,7 +82,15 @@ def cut_for(model: Any, context: int | None, pack: bool | None, skip_special: bo
         before = before or (() if begin is None else (begin,))
         after = ()
     context = min(128, model.window or 128) if context is None else context
-    cut = Cut(context, pack, skip_special, before, after, () if end is None else (end,), find("pad") or 0)
+    cut = Cut(
+        context=context,
+        pack=pack,
+        skip_special=skip_special,
+        before=before,
+        after=after,
+        between=() if end is None else (end,),
+        pad=find("pad") or 0,
+    )
     if model.window is not None and context > model.window:
         raise HeedfulError(
             f"a context of {context:,} tokens", f"{model.name} reads at most {model.window:,}", "Use fewer"

@@ -123,7 +123,15 @@ def probed(
         "most frequent label": _share(_majority(y, halves), seed),
     }
     controls = {"random features": random, "raw coordinates": coordinates}
-    return Probed(features, controls, whole, chosen, names, len(y), notes)
+    return Probed(
+        features=features,
+        controls=controls,
+        whole=whole,
+        chosen=chosen,
+        labels=names,
+        texts=len(y),
+        notes=notes,
+    )
 
 
 def halved(y: Ints, seed: int) -> Any:

@@ -117,15 +117,15 @@ class Keeper:
         counts, edges = self.histograms.counts[at], self.histograms.edges(at)
         used = int(np.flatnonzero(counts).max(initial=0)) + 1
         return Reading(
-            self.wanted[at],
-            int(self.fired[at]),
-            self.tokens,
-            made["top"],
-            parts,
-            made["sample"],
-            made["silent"],
-            tuple(counts[:used].tolist()),
-            tuple(edges[: used + 1].tolist()),
+            feature=self.wanted[at],
+            fired=int(self.fired[at]),
+            tokens=self.tokens,
+            top=made["top"],
+            quantiles=parts,
+            sample=made["sample"],
+            silent=made["silent"],
+            counts=tuple(counts[:used].tolist()),
+            edges=tuple(edges[: used + 1].tolist()),
         )
 
 
@@ -172,4 +172,6 @@ class _Seen:
         ids = self.ids[row, first:end].copy()  # the batch itself is not kept alive
         values = self.values[row, first:end, at].copy()
         all_of_it = tuple(self.ids[row, : self.lengths[row]].tolist()) if whole else ()
-        return _Raw(ids, values, place - first, first, self.number + row, all_of_it)
+        return _Raw(
+            ids=ids, values=values, at=place - first, first=first, window=self.number + row, whole=all_of_it
+        )

@@ -187,20 +187,20 @@ def explain_features(
     special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
     few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
     return FeatureExplanation(
-        x,
-        aim,
-        output,
-        features,
-        float(together),
-        float(everything),
-        len(firing),
-        others,
-        tuple(rest.tolist()),
-        _spread(share[:, chosen], codes[:, chosen], own, len(x)),
-        place,
-        by,
-        special,
-        (*few, *([special.note()] if apart else [])),
+        x=x,
+        target=aim,
+        output=output,
+        features=features,
+        together=float(together),
+        everything=float(everything),
+        active=len(firing),
+        control=others,
+        control_together=tuple(rest.tolist()),
+        scores=_spread(share[:, chosen], codes[:, chosen], own, len(x)),
+        site=place,
+        by=by,
+        special=special,
+        notes=(*few, *([special.note()] if apart else [])),
     )
 
 

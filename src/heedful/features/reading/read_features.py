@@ -104,7 +104,16 @@ def read_features(
     from heedful.models.load import load
 
     loaded: Any = load(model)
-    stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
+    stream = Stream(
+        model=loaded,
+        sae=sae,
+        texts=texts,
+        site=site_of(sae, loaded, site),
+        rows=rows,
+        context=context,
+        column=text_column,
+        progress=progress,
+    )
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
     kept = Kept(examples, quantiles, a_quantile, seed)
     found = kept.of(stream.passes(wanted, "reading"), wanted, loaded.tokenizer)
@@ -115,7 +124,15 @@ def read_features(
         "quantiles": quantiles,
         "seed": seed,
     }
-    return Readings(found, stream.site, loaded.name, stream.told, chosen, settings, stream.notes)
+    return Readings(
+        features=found,
+        site=stream.site,
+        model=loaded.name,
+        texts=stream.told,
+        chosen=chosen,
+        settings=settings,
+        notes=stream.notes,
+    )
 
 
 @dataclass(frozen=True)

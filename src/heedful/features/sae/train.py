@@ -285,7 +285,14 @@ def standing(run: TrainingRun, outcome: Outcome, x: Tensor) -> dict[str, float |
 def _keep(run: TrainingRun, folder: Path | None) -> None:
     if folder is not None and run.memory.crew.rank == 0:
         moments = checkpoint.moments_of(run.optimizer, run.params)
-        saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
+        saved = checkpoint.Saved(
+            step=run.step,
+            scale=run.scale,
+            params=run.params,
+            moments=moments,
+            memory=run.memory,
+            history=run.history,
+        )
         checkpoint.write(folder / "checkpoint", saved, run.settings)
 
 

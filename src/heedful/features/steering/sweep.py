@@ -98,7 +98,9 @@ def sweep(
     judge = _own_score(presence) if presence else _firing(model, by, place, feature, threshold)
     said = progress or (lambda what, done, total: None)
     encoded = tuple(model.encode(prompt) for prompt in prompts)
-    task = _Task(model, place, encoded, writing or Writing(), judge, said)
+    task = _Task(
+        model=model, site=place, prompts=encoded, writing=writing or Writing(), score=judge, said=said
+    )
     given = tuple(
         strengths if strengths is not None else STRENGTHS if isinstance(by, SAE) else (0.5, 1, 2, 4)
     )
@@ -212,8 +214,16 @@ def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: A
                 ids = model.answer(x, task.writing.max_new_tokens, strategy=task.writing.strategy, seed=seed)
             pushed.append((applied.total, applied.positions))
             text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
-            judged = (perplexity(model, x, ids), task.score(x, ids, text), repetition(ids))
-            made.append(SteeredText(number, seed, text, *judged))
+            made.append(
+                SteeredText(
+                    prompt=number,
+                    seed=seed,
+                    text=text,
+                    perplexity=perplexity(model, x, ids),
+                    presence=task.score(x, ids, text),
+                    repetition=repetition(ids),
+                )
+            )
     total, positions = (sum(part) for part in zip(*pushed, strict=True))
     return SweepPoint(method, strength, total / positions if positions else 0.0, tuple(made))
 

@@ -212,7 +212,7 @@ def syntax(
         notes += [note for note in part.notes if note not in notes]
     right, fixed, asked = (np.stack([found[i][k] for i in range(len(inputs))]) for k in range(3))
     chance = asked / np.array([[max(len(a.units) - 1, 1)] for a in aligned])
-    counts = SentenceCounts(names, right, fixed, asked, chance, shape)
+    counts = SentenceCounts(names=names, right=right, fixed=fixed, asked=asked, chance=chance, shape=shape)
     return summarise(counts, model.name, least, seed, tuple(notes))
 
 
@@ -263,7 +263,15 @@ def summarise(
     accuracy = {
         counts.names[r]: counts.right[..., r].sum(0).reshape(*counts.shape, 2) / sizes[r] for r in kept
     }
-    return Syntax(model, len(counts.asked), least, seed, relations, accuracy, notes)
+    return Syntax(
+        model=model,
+        sentences=len(counts.asked),
+        least=least,
+        seed=seed,
+        relations=relations,
+        accuracy=accuracy,
+        notes=notes,
+    )
 
 
 def _relation(counts: SentenceCounts, r: int, halves: Ints, seed: int) -> Relation:
