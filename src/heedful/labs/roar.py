@@ -38,7 +38,7 @@ from heedful.metrics.metric_input import unit_scores
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
-from heedful.retraining.roar import Scores, TokenSplit
+from heedful.retraining.roar import RoarSettings, Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
 from heedful.stats.intervals import Interval, share_of_count
@@ -114,9 +114,8 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
         "avoids truth": ([-mark for mark in first], [-mark for mark in last]),
         "truth, leaking": (leaking(train, first), leaking(test, last)),
     }
-    found = retrained(
-        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
-    )
+    settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
+    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "synthetic", found)
     truth, avoids, leaks = (found[name] for name in scores)
     fall_claim(run, "Scores that know the words lower accuracy faster than random removal.", truth, 1)
@@ -186,9 +185,8 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     train, first = scored(run, model, bag, joined(reviews("train"), sizes[0], rng), methods)
     test, last = scored(run, model, bag, joined(reviews("held"), sizes[1], rng), methods)
     scores: dict[str, Scores] = {name: (first[name], last[name]) for name in first}
-    found = retrained(
-        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
-    )
+    settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
+    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "reviews", found)
     run.say(f"{found} Words that repeat each other hide each other's removal: a small fall is no proof.")
     fall_claim(

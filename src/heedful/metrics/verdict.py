@@ -169,10 +169,8 @@ def judge(
         else None
     )
     below = sequential_tests.below_p(w[whole]) if always and whole.any() else np.zeros(len(p))
-    methods = [
-        _method(name, place, pools, shares, w, z, float(p[place]), better[place], best, facts)
-        for place, name in enumerate(pools.methods)
-    ]
+    measured = _Measured(shares=shares, w=w, z=z, p=p, better=better, best=best)
+    methods = [_method(place, pools, measured, facts) for place in range(len(pools.methods))]
     settled = (
         [_settled(one, float(low)) for one, low in zip(methods, below, strict=True)] if always else methods
     )
@@ -240,20 +238,22 @@ def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
     return exchange_p(members, seed, exchanges), spread
 
 
-def _method(
-    name: str,
-    place: int,
-    pools: Pools,
-    shares: Floats,
-    w: Floats,
-    z: Floats,
-    p: float,
-    better: bool,
-    best: BestComparison | None,
-    facts: Facts,
-) -> MethodVerdict:
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Of all M methods, in the order of the pools."""
+
+    shares: Floats  # (n, M, C) of random orders beaten
+    w: Floats  # (n, M) the same, families counting alike
+    z: Floats  # (texts with all values, M) distances from random orders
+    p: Floats  # (M,)
+    better: Sequence[bool]
+    best: BestComparison | None
+
+
+def _method(place: int, pools: Pools, measured: _Measured, facts: Facts) -> MethodVerdict:
+    name, w, better, best = pools.methods[place], measured.w, measured.better[place], measured.best
     there = np.isfinite(w[:, place])
-    mine = shares[there, place]
+    mine = measured.shares[there, place]
     shown = best is not None and (bool(best.inside[place]) or better)
     gap = float(best.gap[place]) if best is not None and shown else math.nan
     return MethodVerdict(
@@ -261,9 +261,9 @@ def _method(
         texts=int(there.sum()),
         won=int((w[there, place] > 0.5).sum()),
         share=_mean(w[there, place]),
-        p=p,
+        p=float(measured.p[place]),
         better=better,
-        z=_mean(z[:, place]),
+        z=_mean(measured.z[:, place]),
         gap=gap,
         may_be_best=best is not None and bool(best.inside[place]),
         certified=better and best is not None and gap <= DELTA,

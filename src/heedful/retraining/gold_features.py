@@ -68,25 +68,28 @@ class Recall(NotebookRepr):
         )
 
 
+@dataclass(frozen=True)
+class GoldSettings:
+    """Which model decides, and how much of it is looked for."""
+
+    box: str = "logistic"  # or "tree"
+    features: int = FEATURES  # most words the regression holds, or the tree asks about one text
+    top: int = TOP  # words of a method that count as found
+    explained: int = EXPLAINED  # held-out texts to explain
+
+
 def gold_recall(
     methods: Sequence[str],
     texts: Sequence[str],
     labels: Sequence[int],
+    settings: GoldSettings | None = None,
     *,
-    box: str = "logistic",
-    features: int = FEATURES,
-    top: int = TOP,
-    explained: int = EXPLAINED,
     seed: int = 0,
     params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Recall]:
-    """Recall of every method on the same held-out texts.
-
-    labels     0 or 1
-    box        "logistic" or "tree"
-    features   most words the regression holds, or the tree asks about one text
-    explained  held-out texts to explain
-    """
+    """Recall of every method on the same held-out texts; labels are 0 or 1."""
+    settings = settings or GoldSettings()
+    box, top = settings.box, settings.top
     if box not in BOXES:
         raise HeedfulError(f"unknown glass box {box!r}", fix=f"Use one of: {', '.join(BOXES)}")
     if len(texts) != len(labels) or set(labels) != {0, 1}:
@@ -97,10 +100,10 @@ def gold_recall(
     train, test = order[held:], order[:held]
     sets = [frozenset(words) for words in ordered]
     vocabulary = common([sets[i] for i in train], VOCABULARY)
-    made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, features)
+    made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, settings.features)
     accuracy = float(np.mean((made.probability([sets[i] for i in test]) > 0.5) == y[test]))
     usable = (ordered[i] for i in test if made.deciding(sets[i]))
-    chosen = list(islice(usable, explained))
+    chosen = list(islice(usable, settings.explained))
     if not chosen:
         raise HeedfulError(
             "no held-out text holds a word that decides", fix="Give more texts, or longer ones"
