@@ -135,7 +135,7 @@ def test_a_tree_asks_no_more_than_it_may() -> None:
     shares = {id(made.path(text)[-1]): made.path(text)[-1].share for text in SETS}
     for text_node, share in shares.items():
         here = [y for text, y in zip(SETS, Y, strict=True) if id(made.path(text)[-1]) == text_node]
-        assert len(here) >= glassbox_models.LEAF
+        assert len(here) >= glassbox_models.MIN_LEAF_TEXTS
         assert share == pytest.approx(np.mean(here))
 
 

@@ -19,7 +19,7 @@ from heedful.audits.external_scores import from_file
 from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.comparisons.planning import plan
 from heedful.core import registry
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
@@ -27,9 +27,8 @@ from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
-from heedful.stats.best_comparison import MIN_COMPARED
 
-TRIED = 8  # texts that are planned
+PLANNED_TEXTS = 8  # texts that are planned
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,11 @@ class Foretold(NotebookRepr):
             return f"That is too few for a verdict: at least {MIN_TEXTS} texts are needed."
         count = len(self.methods)
         typical = power(self.texts, visible_share(self.texts, count), visible_gap(self.texts, count))
-        few = "" if self.texts >= MIN_COMPARED else f" To compare methods, {MIN_COMPARED} texts are needed."
+        few = (
+            ""
+            if self.texts >= MIN_COMPARED_TEXTS
+            else f" To compare methods, {MIN_COMPARED_TEXTS} texts are needed."
+        )
         return f"{typical} (Typical texts; the audit says what yours show.){few}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +104,7 @@ def foretell(model: Any, texts: Any, **asked: Any) -> Foretold:
     )
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
-    tried = [_cost(loaded, row, settings) for row in islice(usable, TRIED)]
+    tried = [_cost(loaded, row, settings) for row in islice(usable, PLANNED_TEXTS)]
     if not tried:
         raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
     inputs, seconds = np.mean(tried, axis=0)

@@ -15,7 +15,7 @@ from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
-from heedful.audits.settings import SHARD, resolve_settings
+from heedful.audits.settings import SHARD_TEXTS, resolve_settings
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import in_random_order, open_source
 from heedful.modalities.operators import OPERATORS
@@ -100,7 +100,7 @@ def weigh(
         seed=seed,
         draws=draws,
         long=long,
-        shard=1 if until_decided else SHARD,
+        shard=1 if until_decided else SHARD_TEXTS,
         target=target,
         given=names,
         until_decided=until_decided,

@@ -1,6 +1,6 @@
 """Attention of many inputs, in passes of equal length: no padding, so a map is the one the input has alone.
 
-Cost: one forward an input, about TOKENS tokens a pass; a pass that does not fit the memory is run in halves.
+Cost: one forward an input, PASS_TOKENS or so a pass; a pass that does not fit the memory is run in halves.
 Needs: a model that shows its attention weights (an encoder without a prediction will do).
 """
 
@@ -22,7 +22,7 @@ from heedful.modalities.operators import InputRow
 from heedful.models.backend import Inputs
 from heedful.models.passes import run_with_oom_retry
 
-TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
+PASS_TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def _chunks(rows: Sequence[InputRow], alone: bool) -> list[list[int]]:
         lengths.setdefault(len(row.ids), []).append(index)
     found = []
     for length, same in sorted(lengths.items()):
-        most = 1 if alone else max(1, TOKENS // length)
+        most = 1 if alone else max(1, PASS_TOKENS // length)
         found += [same[i : i + most] for i in range(0, len(same), most)]
     return found
 

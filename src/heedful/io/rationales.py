@@ -34,7 +34,8 @@ from heedful.core.input import Encoded
 from heedful.core.text_spans import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
-PASSAGE = 100  # words: what a person marks is about a sentence or two, and methods that remove stay quick
+# words: what a person marks is about a sentence or two, and methods that remove stay quick
+PASSAGE_WORDS = 100
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def by_unit(x: Encoded, spans: Sequence[Span], unit: str = "word") -> tuple[bool
     )
 
 
-def passages(item: Marked, words: int = PASSAGE) -> list[Marked]:
+def passages(item: Marked, words: int = PASSAGE_WORDS) -> list[Marked]:
     """Pieces of whole sentences, at most `words` words each; a longer sentence is cut between words."""
     places = [match.span() for match in re.finditer(r"\S+", item.text)]
     ends = {end for _, end in split_sentences(item.text)}

@@ -40,8 +40,8 @@ from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import bootstrap_ratio, max_t, mean_of
 
 NONE: frozenset[Any] = frozenset()
-SMALL = 0.02  # nats: a head worth less, either way, is worth next to nothing
-AFFORDABLE = 0.1  # nats that a pruned model may lose
+NEGLIGIBLE_NATS = 0.02  # nats: a head worth less, either way, is worth next to nothing
+MAX_LOSS_NATS = 0.1  # nats that a pruned model may lose
 RECALLED = 0.012  # accuracy gained without one head, MRPC, Kovaleva et al. 2019: from memory, not checked
 GONE = "zero"  # how a head that is pruned is disabled: it adds nothing
 
@@ -183,7 +183,7 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
         " round, the best removal gains less than a fiftieth of a nat, and loses less: next to nothing.",
         value=value,
         interval=span,
-        holds=span[0] > -SMALL and span[1] < SMALL,
+        holds=span[0] > -NEGLIGIBLE_NATS and span[1] < NEGLIGIBLE_NATS,
         against=apparent,
         control="on the half that chose it",
     )
@@ -262,7 +262,7 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
         " can as well.",
         value=value,
         interval=span,
-        holds=max(span[1], wide[1]) < AFFORDABLE,
+        holds=max(span[1], wide[1]) < MAX_LOSS_NATS,
         against=chance,
         control="as many heads at random",
     )

@@ -34,10 +34,10 @@ from heedful.trials.tests.correlation import correlation, kendall, leave_one_out
 from heedful.trials.tests.permutation import Permutation, permutation
 
 PAIRS = ("attention and gradients", "attention and leave-one-out", "gradients and leave-one-out")
-AGAIN = "leave-one-out and that of another seed"
+OTHER_SEED = "leave-one-out and that of another seed"
 PUBLISHED = {"lstm": (0.35, 0.29, 0.71), "average": (0.61, 0.62, float("nan"))}  # SST; the third: 0.35 + 0.36
 NAMES = {"lstm": "BiLSTM", "average": "each word alone", "one-layer": "zoo:one-layer"}
-FAR = 0.5  # of the farthest attention there is
+FAR_SHARE = 0.5  # of the farthest attention there is
 
 
 @lab(
@@ -93,7 +93,7 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         for name, tau in taus.items()
         for i, pair in enumerate(PAIRS)
     ]
-    rows.insert(len(PAIRS), (NAMES["lstm"], AGAIN, *_told(taus["lstm"][:, :, 3]), None))
+    rows.insert(len(PAIRS), (NAMES["lstm"], OTHER_SEED, *_told(taus["lstm"][:, :, 3]), None))
     columns = ("model", "of", "Kendall tau", "at least", "at most", "published, SST")
     run.table("Do rankings of tokens agree?", columns, rows)
     groups = [
@@ -262,7 +262,7 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
             value=share,
             interval=reach,
-            holds=reach[0] > FAR and float(each.change.max()) <= search.epsilon,
+            holds=reach[0] > FAR_SHARE and float(each.change.max()) <= search.epsilon,
             against=float((each.random / each.largest).mean()),
             control="best of random weights",
         )

@@ -38,13 +38,12 @@ from heedful.metrics.metric_input import unit_scores
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
-from heedful.retraining.roar import RoarSettings, Scores, TokenSplit
+from heedful.retraining.roar import SHARES, RoarSettings, Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
 from heedful.stats.intervals import Interval, share_of_count
 from heedful.stats.lime_limit import Indices
 
-SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 HALF = SHARES.index(0.5)  # where holes are judged: a share fixed beforehand, not the one that tells most
 LENGTH, NEUTRAL, MARKERS = 20, 40, 4  # words a text, words that tell nothing, words that tell each label
 HOLE, FILLER = -1, 0  # what stands where a word was removed, and for every other word in the bare pattern

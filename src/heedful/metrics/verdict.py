@@ -24,17 +24,17 @@ import numpy as np
 from scipy import special
 
 from heedful.core.arrays import Floats
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
-from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, BestComparison, best_methods
+from heedful.stats.best_comparison import ALPHA, BestComparison, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
 
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
 
 
-PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
+MIN_TEXT_SHARE = 0.8  # of the texts: a method that ran on fewer takes no part
 
 
 POWER = 0.8
@@ -160,8 +160,8 @@ def judge(
     p, spread = _random_p(pools, seed, 0 if always else exchanges, unknown)
     flat = not spread
     enough = np.isfinite(w).sum(0) >= MIN_TEXTS
-    better = [bool(here and value <= LEVEL) for here, value in zip(enough, p, strict=True)]
-    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
+    better = [bool(here and value <= ALPHA) for here, value in zip(enough, p, strict=True)]
+    compared = len(z) >= MIN_COMPARED_TEXTS and len(pools.methods) > 1 and any(better)
     again = max(exchanges // 5, 1000)
     best = (
         (sequential_tests.best_at_all_times(z) if always else best_methods(z, seed, again))
@@ -200,7 +200,7 @@ def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
     there = np.isfinite(pools.orders).all((1, 2))
     pools = Pools(pools.methods, pools.cells, pools.values[there], pools.orders[there])
     share = np.isfinite(pools.values).all(2).mean(0) if len(pools) else np.ones(len(pools.methods))
-    here = share >= PRESENT
+    here = share >= MIN_TEXT_SHARE
     names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
     gone = [name for name in pools.methods if name not in names]
     missing = dict.fromkeys(gone, "it has scores on too few of the texts")
@@ -323,15 +323,15 @@ def _visible_gap(best: BestComparison | None) -> float:
 
 def visible_share(n: int, methods: int, spread: float = TYPICAL_SHARE) -> float:
     """Of random orders beaten: what n texts would show in 80 % of audits; at most 1."""
-    reach = -special.ndtri(LEVEL / max(methods, 1)) + special.ndtri(POWER)
+    reach = -special.ndtri(ALPHA / max(methods, 1)) + special.ndtri(POWER)
     return float(min(1.0, 0.5 + reach * spread / np.sqrt(n))) if n >= MIN_TEXTS else math.nan
 
 
 def visible_gap(n: int, methods: int, spread: float = TYPICAL_GAP) -> float:
     """Between two methods, in random-order standard deviations; NaN where methods are not compared."""
-    if n < MIN_COMPARED or methods < 2:
+    if n < MIN_COMPARED_TEXTS or methods < 2:
         return math.nan
-    reach = -special.stdtrit(n - 1, LEVEL / (methods - 1)) + special.ndtri(POWER)
+    reach = -special.stdtrit(n - 1, ALPHA / (methods - 1)) + special.ndtri(POWER)
     return float(reach * spread / np.sqrt(n))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from heedful.core.defaults import MIN_COMPARED_TEXTS
 from heedful.core.numbers import at_most, fixed, percent
 from heedful.core.phrases import listed
-from heedful.stats.best_comparison import MIN_COMPARED
 
 if TYPE_CHECKING:
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
 PROMISE = "Statements like these hold together in about 95 % of audits."
 CANNOT = "It cannot be settled with this many texts"
-DISAGREE = 0.1  # shares of families or operators that differ by more are shown
+MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
 FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
 
 
@@ -52,7 +52,7 @@ def _headline(verdict: Verdict) -> str:
     if not verdict.use:
         names = listed(verdict.better)
         are = "is" if len(verdict.better) == 1 else "are"
-        few = f"To compare methods, at least {MIN_COMPARED} texts are needed"
+        few = f"To compare methods, at least {MIN_COMPARED_TEXTS} texts are needed"
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
         return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
@@ -100,7 +100,7 @@ def _apart(one: MethodVerdict) -> list[str]:
     said = []
     named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
     for what, shares in (("by ", named), ("under ", one.by_operator)):
-        if shares and max(shares.values()) - min(shares.values()) > DISAGREE:
+        if shares and max(shares.values()) - min(shares.values()) > MIN_SHOWN_DIFFERENCE:
             parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
             said.append(f"Of random orders {one.method} beat {listed(parts)}.")
     return said

@@ -12,7 +12,7 @@ from heedful.reports.comparison_summary import measured
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
 
-TOP = 5  # strongest words whose overlap is shown
+TOP_WORDS = 5  # strongest words whose overlap is shown
 
 
 def agreement(comparison: Comparison, size: int) -> str:
@@ -20,7 +20,11 @@ def agreement(comparison: Comparison, size: int) -> str:
     if len(comparison) < 2:
         return ""
     told = {measure: _lead(comparison, measure) for measure in MEASURES}
-    names = {"kendall": "Kendall τ", "spearman": "Spearman ρ", "top-k": f"Overlap of the {TOP} strongest"}
+    names = {
+        "kendall": "Kendall τ",
+        "spearman": "Spearman ρ",
+        "top-k": f"Overlap of the {TOP_WORDS} strongest",
+    }
     first, *others = MEASURES
     folded = "".join(
         f'<details class="more"><summary>{names[measure]}</summary><p class="lead">{told[measure]}</p>'
@@ -39,9 +43,9 @@ def agreement(comparison: Comparison, size: int) -> str:
 def _lead(comparison: Comparison, measure: str) -> str:
     """What the numbers mean, and what chance gives."""
     unit, count = ranked_unit(comparison), ranked_count(comparison)
-    expected = chance(measure, count, TOP)
+    expected = chance(measure, count, TOP_WORDS)
     if measure == "top-k":
-        share = f"share of the {TOP} strongest {unit}s, by size, that two methods have in common"
+        share = f"share of the {TOP_WORDS} strongest {unit}s, by size, that two methods have in common"
         return f"The {share}: 1 is all of them, and unrelated rankings reach {expected:.2f} on average."
     name = "Kendall τ" if measure == "kendall" else "Spearman ρ, the correlation of ranks,"
     both = ", written ones included" if with_written(comparison) else ""
@@ -52,7 +56,7 @@ def _lead(comparison: Comparison, measure: str) -> str:
 
 
 def _table(comparison: Comparison, measure: str, name: str) -> str:
-    names, values = matrix(comparison, measure, TOP)
+    names, values = matrix(comparison, measure, TOP_WORDS)
     order = sorted(range(len(names)), key=lambda i: names[i] == CONTROL)
     labels = [f"{esc(names[i])}{' (control)' if names[i] == CONTROL else ''}" for i in order]
     rows = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from heedful.audits.result import TOLD, Audit
+from heedful.audits.result import MAX_ERRORS, Audit
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import fixed, short, signed
 from heedful.reports.audit_summary import (
@@ -181,7 +181,7 @@ def _errors(audit: Audit, size: int) -> str:
         f'<td class="wrap">{esc(error["reason"])}</td></tr>'
         for error in audit.errors
     ]
-    lead = f"Rows count from 0. At most {TOLD} are shown; errors.parquet of each shard has them all."
+    lead = f"Rows count from 0. At most {MAX_ERRORS} are shown; errors.parquet of each shard has them all."
     return part("skipped", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
 
 

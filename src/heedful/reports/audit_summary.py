@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heedful.audits.result import Audit
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import at_most, fixed, percent, signed
-from heedful.io.labels import SHOWN
+from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
 from heedful.reports.columns import visible
@@ -158,8 +158,8 @@ def _unknown_labels(audit: Audit) -> list[str]:
     names = list(dict(audit.made.get("model", {})).get("labels") or ())
     if len(names) < 2:  # a value, not a choice
         return []
-    known = ", ".join(f"{visible(name)} ({place})" for place, name in enumerate(names[:SHOWN]))
-    known += ", …" if len(names) > SHOWN else ""
+    known = ", ".join(f"{visible(name)} ({place})" for place, name in enumerate(names[:SHOWN_LABELS]))
+    known += ", …" if len(names) > SHOWN_LABELS else ""
     return [
         f'Row {each["row"]}: the label "{visible(each["label"][:60])}" is none of {known}; '
         "its text counts as unlabelled."

@@ -19,9 +19,9 @@ from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_
 from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed, probability, short
 from heedful.core.phrases import listed
+from heedful.metrics.sensitivity_warning import LOGIT_KINDS
 from heedful.reports.columns import Column, columns, every_word, visible
 
-PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
 COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -37,7 +37,7 @@ def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
     ]
     values = [value for _, value in rows]
     chances = all(0 <= value <= 1 for value in values) and (
-        comparison.model.get("kind") in PROBABILITIES or abs(sum(values) - 1) < 1e-3
+        comparison.model.get("kind") in LOGIT_KINDS or abs(sum(values) - 1) < 1e-3
     )
     if chances:
         return [(label, probability(value), value) for label, value in rows]

@@ -40,16 +40,16 @@ from heedful.reports.input_share import CANNOT, by_count, shares, written_part
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
 MARKS = {("+", False): "▲", ("−", False): "▼", ("+", True): "△", ("−", True): "▽"}
-ROWS = 40  # words shown of a long text
+MAX_WORDS = 40  # words shown of a long text
 
 
-def show(comparison: Comparison, console: Console | None = None, rows: int | None = ROWS) -> None:
+def show(comparison: Comparison, console: Console | None = None, rows: int | None = MAX_WORDS) -> None:
     """Print a comparison. `rows` is how many words of a long text are shown (None: all)."""
     console = console or Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
     console.print(render(comparison, console.width, rows))
 
 
-def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
+def render(comparison: Comparison, width: int = 80, rows: int | None = MAX_WORDS) -> Group:
     parts: list[RenderableType] = [*_header(comparison)]
     if comparison.attributions:
         parts += [

@@ -23,7 +23,7 @@ from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
 
-SHOWN = 20  # words in these tables
+MAX_WORDS = 20  # words in these tables
 OWN = "occlusion"  # its scores are the removals themselves
 
 
@@ -48,7 +48,7 @@ def what_if(comparison: Comparison, size: int) -> str:
     if not removals:
         return ""
     cols, unit = columns(comparison), ranked_unit(comparison)
-    kept = strongest(cols, SHOWN)
+    kept = strongest(cols, MAX_WORDS)
     top = max(abs(v) for r in removals for v in r.alone if math.isfinite(v)) or 1.0
     facts = [dict(zip(_places(comparison), removal.alone, strict=True)) for removal in removals]
     rows = []
@@ -118,7 +118,7 @@ def attention(comparison: Comparison, size: int) -> str:
         return ""
     unit, cols = ranked_unit(comparison), columns(comparison)
     weights, places = np.array(looked.weights), _places(comparison)  # (L, units)
-    order = np.argsort(-weights.mean(0), kind="stable")[:SHOWN]
+    order = np.argsort(-weights.mean(0), kind="stable")[:MAX_WORDS]
     top = float(weights.max()) or 1.0
     rows = [
         f'<tr data-w="{places[i]}"><th scope="row">'
@@ -142,8 +142,8 @@ def _looked_lead(comparison: Comparison, looked: AttentionSummary) -> str:
         "did to the answer: an attention map alone is not evidence for a reason."
     )
     count = len(looked.weights[0])
-    if count > SHOWN:
-        lead += f" Shown are the {SHOWN} most looked at of {count} {ranked_unit(comparison)}s."
+    if count > MAX_WORDS:
+        lead += f" Shown are the {MAX_WORDS} most looked at of {count} {ranked_unit(comparison)}s."
     return f"{lead} Every head is on the page of <code>heedful attention</code>."
 
 

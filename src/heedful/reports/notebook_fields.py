@@ -14,7 +14,7 @@ from heedful.core.numbers import short
 from heedful.reports.comparison_page import cell
 from heedful.reports.html_parts import esc, part, table
 
-ROWS = 30  # of a table; the object has them all
+MAX_ROWS = 30  # of a table; the object has them all
 MAX_VALUES = 8  # values of a list that are written out
 
 
@@ -106,7 +106,7 @@ def _tables(data: Mapping[str, Any], single: Mapping[str, str], size: int) -> It
         else:
             rows = [_parts(item) for item in value]
         if rows:
-            yield part("rows", esc(_spaced(key)), _more(len(rows)), _table(rows[:ROWS], key), size)
+            yield part("rows", esc(_spaced(key)), _more(len(rows)), _table(rows[:MAX_ROWS], key), size)
 
 
 def _parts(item: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _count(value: Any) -> str:
 
 
 def _more(count: int) -> str:
-    return f"The first {ROWS} of {count:,}." if count > ROWS else ""
+    return f"The first {MAX_ROWS} of {count:,}." if count > MAX_ROWS else ""
 
 
 def _spaced(name: object) -> str:

@@ -38,11 +38,11 @@ from heedful.models.load import load
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.stats.intervals import UNKNOWN, Interval, percentile_interval, resampled_means
 
-TOP = 10
-FEATURES = 10
-EXPLAINED = 100
-VOCABULARY = 5000
-HELD_OUT = 0.2
+TOP_WORDS = 10
+MAX_FEATURES = 10
+EXPLAINED_TEXTS = 100
+MAX_VOCABULARY = 5000
+HELD_OUT_SHARE = 0.2
 BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": fit_tree}
 
 
@@ -73,9 +73,9 @@ class GoldSettings:
     """Which model decides, and how much of it is looked for."""
 
     box: str = "logistic"  # or "tree"
-    features: int = FEATURES  # most words the regression holds, or the tree asks about one text
-    top: int = TOP  # words of a method that count as found
-    explained: int = EXPLAINED  # held-out texts to explain
+    features: int = MAX_FEATURES  # most words the regression holds, or the tree asks about one text
+    top: int = TOP_WORDS  # words of a method that count as found
+    explained: int = EXPLAINED_TEXTS  # held-out texts to explain
 
 
 def gold_recall(
@@ -95,11 +95,11 @@ def gold_recall(
     if len(texts) != len(labels) or set(labels) != {0, 1}:
         raise HeedfulError("gold recall needs a label 0 or 1 for every text", "and texts of both labels")
     rng = np.random.default_rng(seed)
-    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT * len(texts)))
+    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT_SHARE * len(texts)))
     ordered, y = [words_of(text) for text in texts], np.array(labels, dtype=np.float64)
     train, test = order[held:], order[:held]
     sets = [frozenset(words) for words in ordered]
-    vocabulary = common([sets[i] for i in train], VOCABULARY)
+    vocabulary = common([sets[i] for i in train], MAX_VOCABULARY)
     made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, settings.features)
     accuracy = float(np.mean((made.probability([sets[i] for i in test]) > 0.5) == y[test]))
     usable = (ordered[i] for i in test if made.deciding(sets[i]))

@@ -20,8 +20,8 @@ from heedful.features.reading.examples import pieces_of
 from heedful.features.reading.read_features import Passes, Progress, Stream
 from heedful.features.reading.select import FiringRates
 
-MOST = 60_000_000  # firings that are kept
-CONTEXT = 6  # tokens shown before the strongest one
+MAX_FIRINGS = 60_000_000  # firings that are kept
+CONTEXT_TOKENS = 6  # tokens shown before the strongest one
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Codes:
         for _, batch, begin, end in self._spans():
             if begin <= place < end:
                 row, at = divmod(place - begin, batch.ids.shape[1])
-                ids = batch.ids[row, max(0, at - CONTEXT) : at + 1].tolist()
+                ids = batch.ids[row, max(0, at - CONTEXT_TOKENS) : at + 1].tolist()
                 pieces = pieces_of(tokenizer, ids)
                 return "".join(pieces[:-1]), pieces[-1]
         return "", ""
@@ -97,9 +97,9 @@ def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress:
         parts.append((place + begin, feature, flat[place, feature]))
         seen.append((number, batch))
         begin, count = begin + len(flat), count + len(place)
-        if count > MOST:
+        if count > MAX_FIRINGS:
             raise HeedfulError(
-                f"features fire more than {MOST:,} times on these texts",
+                f"features fire more than {MAX_FIRINGS:,} times on these texts",
                 "so many are not kept in memory",
                 f"Read fewer tokens: --rows {max(1, rows // 4)}",
             )

@@ -1,7 +1,7 @@
 """As one types: the prediction, the methods that cost little, and what the others would cost.
 
 What is cheap is decided by the plan (heedful.comparisons.planning): methods are taken in their order of cost
-until together they would take `LIVE` seconds; those that read one trace count once. Explanations are
+until together they would take `LIVE_SECONDS`; those that read one trace count once. Explanations are
 remembered by text, target, unit and seed, so a job does not run again what was found while typing.
 """
 
@@ -31,8 +31,9 @@ from heedful.reports.comparison_page import weighed
 from heedful.reports.comparison_summary import explained, notes, predictions
 from heedful.server.schemas import requests, responses
 
-LIVE = 0.2  # seconds that the methods together may take while one types,
-ALONE = 0.5  # and the first of them where it is more than that: a text in many windows waits for a click
+LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types,
+# and the first of them where it is more than that: a text in many windows waits for a click
+FIRST_METHOD_SECONDS = 0.5
 CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
 REMEMBERED = 64  # texts whose explanations are kept
 MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
@@ -108,7 +109,7 @@ def planned(
     return replace(made, settings=settings, named=False, seconds_a_row=a_row), skipped
 
 
-def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
+def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE_SECONDS) -> list[str]:
     """Methods that run while one types, or are known already."""
     live: list[str] = []
     spent, traced = 0.0, False
@@ -116,7 +117,7 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
         cost = 0.0 if entry.name in known else made.seconds_of(entry)
         if entry.counts is None and traced:
             cost = 0.0
-        first = not spent and cost <= ALONE
+        first = not spent and cost <= FIRST_METHOD_SECONDS
         if spent + cost > most and not first:
             continue
         live.append(entry.name)
@@ -131,7 +132,7 @@ def look(
     """`waiting`: how many others are; the more, the less is done for each."""
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
-    names = cheap(made, known, LIVE / (1 + waiting / CROWD))
+    names = cheap(made, known, LIVE_SECONDS / (1 + waiting / CROWD))
     found = run_some(CachedModel(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
@@ -227,7 +228,7 @@ def costs(
         state = "live" if entry.name in live else "waits"
         if entry.name in skipped:
             state = "skipped"
-        elif entry.name in have and made.seconds_of(entry) > LIVE:
+        elif entry.name in have and made.seconds_of(entry) > LIVE_SECONDS:
             state = "done"
         out.append(
             responses.MethodCost(

@@ -210,4 +210,4 @@ def show(comparison: Comparison, form: str, full: bool) -> None:
     else:
         from heedful.reports import comparison_terminal
 
-        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.ROWS)
+        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.MAX_WORDS)

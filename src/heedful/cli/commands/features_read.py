@@ -136,7 +136,7 @@ def interpret(
     Rules by default: nothing leaves the machine. --llm sends texts to HEEDFUL_LLM_URL (key: HEEDFUL_LLM_KEY).
     """
     silence_libraries()
-    from heedful.features.interpretation.interpret import HELD
+    from heedful.features.interpretation.interpret import HELD_OUT_FIRINGS
     from heedful.features.interpretation.interpret import interpret as run
     from heedful.features.reading.read_features import read_features
 
@@ -162,7 +162,7 @@ def interpret(
             mind,
             mind,
             controls=controls,
-            held=held or (1 if llm else HELD),
+            held=held or (1 if llm else HELD_OUT_FIRINGS),
             seed=seed,
             progress=say,
         )

@@ -11,6 +11,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import print_stderr, progress_bar, silence_libraries
+from heedful.core import defaults
 from heedful.core.errors import HeedfulError
 
 option, argument = typer.Option, typer.Argument
@@ -39,8 +40,8 @@ SHORTEST = 16  # characters of a token somebody chose
 
 def serve(
     models: Models = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
+    host: Host = defaults.HOST,
+    port: Port = defaults.PORT,
     runs: Runs = Path("runs"),
     root: Root = None,
     allow_load: Allow = False,
@@ -71,7 +72,7 @@ def serve(
         raise HeedfulError(
             "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
         ) from None
-    given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
+    given = list(dict.fromkeys(models or defaults.SERVED_MODELS))
     wish = app.ServerConfig(
         host=host,
         port=port,

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import LINE, Columns, DataRow, Source, open_source
+from heedful.io.datasets import MAX_LINE_BYTES, Columns, DataRow, Source, open_source
 
-PIECE = 100_000  # characters
-POOL = 32  # batches whose windows are sorted together
+PIECE_CHARACTERS = 100_000  # characters
+POOL_BATCHES = 32  # batches whose windows are sorted together
 
 Ids = npt.NDArray[np.int64]
 
@@ -135,7 +135,7 @@ class TextFile:
     def rows(self) -> Iterator[DataRow]:
         with self.path.open("rb") as file:
             number = 0
-            while line := file.readline(LINE):
+            while line := file.readline(MAX_LINE_BYTES):
                 yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
                 number += 1
 
@@ -200,9 +200,9 @@ def _tokenized(text: str, tokenizer: Any, texts: TextSource) -> Iterator[Ids]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    while len(text) > PIECE:
-        at = text.rfind(" ", 1, PIECE)
-        at = PIECE if at < 0 else at
+    while len(text) > PIECE_CHARACTERS:
+        at = text.rfind(" ", 1, PIECE_CHARACTERS)
+        at = PIECE_CHARACTERS if at < 0 else at
         yield text[:at]
         text = text[at:]
     yield text
@@ -222,7 +222,7 @@ def batches(found: Iterable[Window], tokens: int, pad: int) -> Iterator[Batch]:
     for window in found:
         pool.append(window)
         size += len(window)
-        if size >= POOL * tokens:
+        if size >= POOL_BATCHES * tokens:
             yield from _sorted(pool, tokens, pad)
             pool, size = [], 0
     yield from _sorted(pool, tokens, pad)

@@ -33,7 +33,7 @@ from heedful.io.labels import label_classes
 
 KS = (1, 2, 5)
 RIDGE = 1e-2  # on standardised inputs, a text
-RANDOM = 5  # draws of random features
+RANDOM_DRAWS = 5  # draws of random features
 Ints = npt.NDArray[np.int64]
 
 
@@ -113,7 +113,8 @@ def probed(
         right, picks = _crossed(codes, y, halves, lambda z, t, k=k: best(z, t, k))
         features[k], chosen[k] = _share(right, seed), picks
         draws = [
-            _crossed(codes, y, halves, lambda z, t, k=k: rng.permutation(alive)[:k])[0] for _ in range(RANDOM)
+            _crossed(codes, y, halves, lambda z, t, k=k: rng.permutation(alive)[:k])[0]
+            for _ in range(RANDOM_DRAWS)
         ]
         random[k] = _share(np.mean(draws, axis=0), seed)
         coordinates[k] = _share(_crossed(raw, y, halves, lambda z, t, k=k: best(z, t, k))[0], seed)

@@ -26,7 +26,7 @@ from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
 from heedful.stats.intervals import bootstrap, bootstrap_ratio, percentile_interval
 
-DENSE = 0.1  # of the tokens
+DENSE_SHARE = 0.1  # of the tokens
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,14 @@ def ratio(over: Floats, under: Floats, seed: int | None) -> MeasuredValue:
 
 def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
     """fired (U, F): share of latents on in more than a tenth of the tokens."""
-    value = float((fired.sum(0) > DENSE * n.sum()).mean())
+    value = float((fired.sum(0) > DENSE_SHARE * n.sum()).mean())
     if seed is None or len(n) < 2:
         return MeasuredValue(value)
     shares = bootstrap(
-        lambda counts: ((counts @ fired) > DENSE * (counts @ n)[:, None]).mean(1), len(n), seed, draws=400
+        lambda counts: ((counts @ fired) > DENSE_SHARE * (counts @ n)[:, None]).mean(1),
+        len(n),
+        seed,
+        draws=400,
     )
     return MeasuredValue(value, *percentile_interval(shares))
 

@@ -19,7 +19,7 @@ from heedful.features.activations.windows import Batch
 from heedful.features.reading.examples import Context, Snippet, pieces_of
 from heedful.features.reading.reservoir import Histograms, TopItems
 
-BEFORE, AFTER = 16, 8  # tokens shown around the marked one
+TOKENS_BEFORE, TOKENS_AFTER = 16, 8  # tokens shown around the marked one
 Values = npt.NDArray[np.float32]
 
 
@@ -168,7 +168,7 @@ class _Seen:
     values: Values  # (B, T, wanted)
 
     def raw(self, row: int, place: int, at: int, whole: bool = False) -> _Raw:
-        first, end = max(0, place - BEFORE), min(int(self.lengths[row]), place + AFTER + 1)
+        first, end = max(0, place - TOKENS_BEFORE), min(int(self.lengths[row]), place + TOKENS_AFTER + 1)
         ids = self.ids[row, first:end].copy()  # the batch itself is not kept alive
         values = self.values[row, first:end, at].copy()
         all_of_it = tuple(self.ids[row, : self.lengths[row]].tolist()) if whole else ()

@@ -42,12 +42,12 @@ BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
 PER_DIMENSION = 8  # latents
 ROWS_PER_LATENT = 16
-MOST_K = 32  # where it is not measured
+MAX_K = 32  # where it is not measured
 MIN_ROWS = 4096
 MAX_D = 1024
 TRAINED, HELD_OUT = 32_768, 2_048  # rows of the pilot
 STEPS, BATCH, LR = 300, 512, 5e-3
-TWIN = 0.9  # cosine
+TWIN_COSINE = 0.9  # cosine
 MEASURABLE = 0.5  # R
 FALLEN = 0.9  # of the best R: larger k are not tried
 SHORTENED = 0.3  # of a typical activation
@@ -98,7 +98,7 @@ def choose(
     rows: ActivationStream, width: int, seed: int, fit: Fit, steps: int = STEPS, kind: str = "topk"
 ) -> SparsityChoice:
     """k for a dictionary of a width that is trained for `steps`, by the pilot. `fit` trains a dictionary."""
-    by_dimension = min(width, max(1, min(MOST_K, rows.d // 8)))
+    by_dimension = min(width, max(1, min(MAX_K, rows.d // 8)))
     if why_not := _not_measured(rows, steps):
         return SparsityChoice(width, by_dimension, f"k by the dimension, because {why_not}")
     found = _measured(rows, width, seed, fit)
@@ -161,7 +161,7 @@ def reproducible(one: SAE, other: SAE, x: Tensor) -> Reproducible:
     unit = torch.nn.functional.normalize
     with torch.no_grad():
         likeness = unit(one.W_dec, dim=1) @ unit(other.W_dec, dim=1).T  # (F, F)
-        twins = likeness.amax(1) >= TWIN  # (F,)
+        twins = likeness.amax(1) >= TWIN_COSINE  # (F,)
         z = one.encode(x) * twins
         left = (x - one.decode(z)).square().sum()
         spread = (x - x.mean(0)).square().sum()

@@ -28,13 +28,19 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import Direction, site_of
 from heedful.features.steering.strength import parse_all
 
-ROWS = 20_000
+MAX_ROWS = 20_000
 NONE = "No difference of means stands beside: there are no texts to take it from."
 Texts = Iterable[str] | str | Path | Corpus
 
 
 def contrast(
-    model: Any, sae: SAE, how: Mapping[int, Any], texts: Texts, *, site: str | None = None, rows: int = ROWS
+    model: Any,
+    sae: SAE,
+    how: Mapping[int, Any],
+    texts: Texts,
+    *,
+    site: str | None = None,
+    rows: int = MAX_ROWS,
 ) -> Direction:
     """The direction that `how` = {feature: value} is compared with; its length is 1 for one feature.
 

@@ -13,7 +13,7 @@ from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
-LOOPS = 0.5  # of all runs of three tokens: a text that repeats itself
+MAX_REPETITION = 0.5  # of all runs of three tokens: a text that repeats itself
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SweepPoint:
 
     @property
     def looping(self) -> bool:
-        return self.repetition.value > LOOPS
+        return self.repetition.value > MAX_REPETITION
 
     def to_dict(self) -> dict[str, Any]:
         numbers = ("perplexity", "presence", "repetition", "ratio")

@@ -51,7 +51,7 @@ __all__ = [
     "Writing",
     "sweep",
 ]
-RUN = 3  # tokens of a run that may repeat
+RUN_TOKENS = 3  # tokens of a run that may repeat
 STRENGTHS = ("1x", "2x", "5x", "10x")
 Score = Callable[[str], float]
 Say = Callable[[str, int, int], None]
@@ -233,7 +233,7 @@ def perplexity(model: Any, x: Encoded, ids: Sequence[int]) -> float:
 
 def repetition(ids: Sequence[int]) -> float:
     """Share of runs of three tokens that stood there before."""
-    runs = [tuple(ids[i : i + RUN]) for i in range(len(ids) - RUN + 1)]
+    runs = [tuple(ids[i : i + RUN_TOKENS]) for i in range(len(ids) - RUN_TOKENS + 1)]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 

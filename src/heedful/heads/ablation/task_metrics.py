@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from heedful.models.backend import Inputs
 from heedful.heads.capture import written
 
-LOGITS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
+PASS_TOKENS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
 
 
 NAMES = {
@@ -185,7 +185,7 @@ def _chunks(task: Task, sets: int) -> list[list[tuple[int, int]]]:
     writes = task.model.kind in ("causal-lm", "encoder-decoder")
     out = []
     for (length, answer), cases in sorted(lengths.items(), reverse=True):
-        fits = max(1, (LOGITS if writes else CHUNK_TOKENS) // (length + answer))
+        fits = max(1, (PASS_TOKENS if writes else CHUNK_TOKENS) // (length + answer))
         most = 1 if task.model.backend.one_row_at_a_time else fits
         pairs = [(case, at) for case in cases for at in range(sets)]
         out += [pairs[i : i + most] for i in range(0, len(pairs), most)]

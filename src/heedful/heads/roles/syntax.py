@@ -44,7 +44,7 @@ OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 DIRECTIONS = ("to", "from")  # to the head; from the head
 LEFT_OUT = ("root", "punct")
 ALL = "all"
-PUBLISHED = 100  # examples of a relation, at least, in Clark et al. 2019
+MIN_EXAMPLES = 100  # examples of a relation, at least, in Clark et al. 2019
 Ints = npt.NDArray[np.int64]
 
 
@@ -193,7 +193,7 @@ def syntax(
     model: Any,
     sentences: Sequence[Sentence],
     *,
-    least: int = PUBLISHED,
+    least: int = MIN_EXAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Syntax:
@@ -255,9 +255,9 @@ def summarise(
             f"the treebank has {sizes[0]} words with a head in all",
             f"Lower --least, or give more than these {len(counts.asked)} sentences",
         )
-    if least < PUBLISHED:
-        few = f"relations with fewer than {PUBLISHED} examples are shown too; published comparisons have none"
-        notes = (*notes, few)
+    if least < MIN_EXAMPLES:
+        few = f"relations with fewer than {MIN_EXAMPLES} examples are shown too"
+        notes = (*notes, f"{few}; published comparisons have none")
     halves = np.random.default_rng(seed).permutation(len(counts.asked)) % 2
     relations = tuple(_relation(counts, r, halves, seed) for r in kept)
     accuracy = {

@@ -16,7 +16,7 @@ from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 from heedful.labs.gradient_theorem import drawn as drawn_gradients
 from heedful.metrics.axioms import saturated_model
-from heedful.metrics.faithfulness import LOSS, Ends, curve_counts
+from heedful.metrics.faithfulness import MAX_LOST_SHARE, Ends, curve_counts
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import RADIUS, SAMPLES, local_lipschitz, neighbours
 
@@ -96,7 +96,7 @@ def e9_complexity(seed: int, n: int) -> Misprint:
             counts.append(d * plan.finish(values, Ends(1.0, 0.0)))
             performance = values.reshape(len(curve_counts(d)), -1).mean(1)
             falls = zip(reversed(curve_counts(d)), reversed(performance.tolist()), strict=True)
-            stops.append(next(k for k, value in falls if value < 1 - LOSS))
+            stops.append(next(k for k, value in falls if value < 1 - MAX_LOST_SHARE))
         wrong.append(abs(np.median(stops) - r) / r)
         right.append(abs(np.median(counts) - r) / r)
     return Misprint(

@@ -21,7 +21,7 @@ from heedful.features.interpretation.permuted_control import moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.reading.examples import Context, Snippet, pieces_of
 
-STRONG, FEWEST = 0.5, 4  # of the greatest activation; firings below which nothing can be said
+STRONG, MIN_FIRINGS = 0.5, 4  # of the greatest activation; firings below which nothing can be said
 RIGHT, WRONG = 0.8, 0.1  # shares of firings, and of other places, at which the rule holds
 SHOWN = 4  # tokens the rule is shown: the one in question and those before it
 Values = npt.NDArray[np.float32]
@@ -70,7 +70,7 @@ def explained(places: RuleWindows, neurons: Values, seed: int, mixed: bool = Fal
 def one_rule(parts: ExampleSplit, mix: np.random.Generator | None = None) -> bool:
     """Whether one condition, found in the first part, tells the firings of the second. With `mix` there is
     nothing to find: activations are moved, and which places of the second part fire is drawn at random."""
-    if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < FEWEST:
+    if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < MIN_FIRINGS:
         return False
     training = parts.training if mix is None else moved(parts.training, mix)
     rule = Rules(most=1).explain(training).rule
