@@ -1841,7 +1841,7 @@ MUTANTS = (
         "pilot: it ends although a larger k can explain more",
         "features/sae/pilot.py",
         "share < k / rows.d",
-        "share < MEASURABLE",
+        "share < MIN_R",
         "features/test_pilot.py::test_it_does_not_end_while_a_larger_k_can_explain_more",
     ),
     Mutant(

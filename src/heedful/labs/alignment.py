@@ -45,7 +45,7 @@ from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
-SOLVED = 0.99  # share of training sentences translated without a mistake
+SOLVED_SHARE = 0.99  # share of training sentences translated without a mistake
 ROUNDS = 12  # of training, at most
 SHOWN = {MEAN: "cross-attention", ROLLOUT: "rollout", CHEFER: "Chefer's rules", REMOVAL: "removal"}
 
@@ -118,7 +118,7 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
     steps = 0
     while steps < ROUNDS * sizes.steps:
         steps += len(fit(model, loss, train))
-        if exact(model, source[:500], target[:500]).double().mean() >= SOLVED:
+        if exact(model, source[:500], target[:500]).double().mean() >= SOLVED_SHARE:
             break
     held = slice(sizes.train, None)
     right = exact(model, source[held], target[held]).double().numpy()

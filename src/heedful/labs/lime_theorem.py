@@ -33,7 +33,7 @@ from heedful.stats.intervals import POSITIVE, UNIT, Interval, mean_of, student_q
 from heedful.stats.lime_limit import PUBLISHED, Floats
 from heedful.stats.ratio_game import RatioGame
 
-RUNS, SHOWN = 10, 5  # of LIME on one text; the paper's figure has five
+RUNS, SHOWN_RUNS = 10, 5  # of LIME on one text; the paper's figure has five
 JOINT = 0.999  # level of the intervals of all words together
 PEAKED = 8.0  # times as long a query: scores spread eight times as far
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -98,7 +98,7 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         shown = [
             Box(
                 one.x.word_text(int(j)),
-                draws[:SHOWN, j].tolist(),
+                draws[:SHOWN_RUNS, j].tolist(),
                 [float(v[j]) for v in (exact, *made.values())],
             )
             for j in top
@@ -106,8 +106,8 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         run.figure(
             f"runs-{name}",
             boxes(shown, "coefficient", f"LIME on the {name} model", marks=["exact limit", *made]),
-            f"{SHOWN} runs of LIME with {rows} samples ({name} model), the ten words of the largest exact"
-            " coefficients, and what three formulas say.",
+            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), the ten words of the largest"
+            " exact coefficients, and what three formulas say.",
         )
         kept = ridge(len(exact), rows)
         gap, span = farthest(draws, kept * exact)

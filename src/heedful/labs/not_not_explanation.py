@@ -47,7 +47,7 @@ RECALLED = "recalled, SST"
 GUIDES = {"uniform": 0.812, "trained": 0.817, BASE: 0.824, ADVERSARY: 0.592}  # F1, recalled
 TRAININGS = {"trained freely": 0.831, "trained with uniform attention": 0.822}  # F1, recalled
 FAR = {"output": 0.036, "moved": 0.514, "f1": 0.823}  # the adversary at lambda 5.25e-4, recalled
-BRIEFLY = 100  # steps of a guided network
+GUIDED_STEPS = 100  # steps of a guided network
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def not_not_explanation(run: LabRun) -> None:
         here.train,
         here.test,
         range(numbers[0], numbers[0] + size.networks),
-        replace(BUDGET, steps=min(size.steps, BRIEFLY)),
+        replace(BUDGET, steps=min(size.steps, GUIDED_STEPS)),
         others={BASE: base, ADVERSARY: best.models[0]},
         vectors=here.vectors,
         progress=_say(run, "guided networks"),

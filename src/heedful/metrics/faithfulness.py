@@ -37,7 +37,7 @@ from heedful.stats.rounding import merged
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 MAX_CURVE_POINTS = 20  # most points of a curve
-TOSSES = 8  # draws of the units that are not fixed
+TOSS_DRAWS = 8  # draws of the units that are not fixed
 INFIDELITY_SETS = 64  # random sets of infidelity
 MAX_LOST_SHARE = 0.1  # effective complexity: the share of the squared change that may be left
 NEGLIGIBLE_SHARE = 1e-6  # of the largest: what counts as nothing, far above rounding
@@ -192,12 +192,12 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
-    tossed = rng.random((len(counts), TOSSES, len(scores))) < 0.5
+    tossed = rng.random((len(counts), TOSS_DRAWS, len(scores))) < 0.5
     keep = (fixed[:, None] | tossed).reshape(-1, len(scores))
 
     def finish(values: Floats, ends: Ends) -> float:
         scale = max((ends.full - ends.empty) ** 2, np.finfo(float).tiny)
-        loss = np.square(ends.full - values).reshape(len(counts), TOSSES).mean(1) / scale
+        loss = np.square(ends.full - values).reshape(len(counts), TOSS_DRAWS).mean(1) / scale
         enough = next((k for k, left in zip(counts, loss, strict=True) if left < MAX_LOST_SHARE), len(scores))
         return enough / len(scores)
 

@@ -24,7 +24,7 @@ from heedful.server.model_thread import Busy
 WORKERS = 4
 MAX_WAITING_PER_OWNER, MAX_WAITING = 8, 64  # jobs that may wait: of one owner, and of everybody
 MAX_FINISHED_JOBS = 100  # finished jobs that are remembered,
-LARGE = {"attention": 10}  # and of kinds whose results are large
+MAX_FINISHED_LARGE_JOBS = {"attention": 10}  # and of kinds whose results are large
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -175,7 +175,7 @@ class Jobs:
         """The oldest finished ones, where there are too many."""
         ended = [job for job in self.jobs.values() if job.state in ENDED]
         gone = ended[: max(0, len(ended) - MAX_FINISHED_JOBS)]
-        for kind, most in LARGE.items():
+        for kind, most in MAX_FINISHED_LARGE_JOBS.items():
             same = [job for job in ended if job.kind == kind]
             gone += same[: max(0, len(same) - most)]
         for job in gone:

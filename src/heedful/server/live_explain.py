@@ -34,9 +34,9 @@ from heedful.server.schemas import requests, responses
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types,
 # and the first of them where it is more than that: a text in many windows waits for a click
 FIRST_METHOD_SECONDS = 0.5
-CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
-REMEMBERED = 64  # texts whose explanations are kept
-MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
+CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
+MAX_REMEMBERED_TEXTS = 64  # texts whose explanations are kept
+MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
 WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
 
@@ -44,7 +44,7 @@ Parts = dict[str, str]
 class ExplanationCache:
     """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
 
-    def __init__(self, most: int = REMEMBERED) -> None:
+    def __init__(self, most: int = MAX_REMEMBERED_TEXTS) -> None:
         self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
         self._paces: dict[str, deque[float]] = {}
         self._lock = threading.Lock()
@@ -62,9 +62,9 @@ class ExplanationCache:
             return dict(found)
 
     def add(self, key: Any, items: Sequence[Attribution]) -> None:
-        costs = [item.cost for item in items if item.cost.unique >= MANY and not item.cost.backwards]
+        costs = [item.cost for item in items if item.cost.unique >= MIN_PACE_ROWS and not item.cost.backwards]
         with self._lock:
-            seen = self._paces.setdefault(key[0], deque(maxlen=PACES))
+            seen = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
             seen.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
             found = self._found.pop(key, {})
             self._found[key] = found | {item.method: item for item in items}
@@ -132,7 +132,7 @@ def look(
     """`waiting`: how many others are; the more, the less is done for each."""
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
-    names = cheap(made, known, LIVE_SECONDS / (1 + waiting / CROWD))
+    names = cheap(made, known, LIVE_SECONDS / (1 + waiting / CROWD_SIZE))
     found = run_some(CachedModel(model), made, [n for n in names if n not in known])
     memory.add(ask.key, [*found.attributions])
     have = known | dict(found)
@@ -147,7 +147,7 @@ def look(
         methods=costs(made, have, names, skipped),
         weighing=made.weighing * made.seconds_a_row,
         weighing_rows=made.weighing,
-        html=parts(comparison, agreement=waiting < CROWD),
+        html=parts(comparison, agreement=waiting < CROWD_SIZE),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )

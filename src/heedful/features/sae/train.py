@@ -44,7 +44,7 @@ Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
 Tell = Callable[[pilot.SparsityChoice], None]
 MIN_MAXIMA_ROWS = 32_768  # rows over which maxima are taken, at least
-A_LOOK_FOR = 50  # rows trained on are one more
+TRAINED_ROWS_PER_MAXIMA_ROW = 50  # rows trained on are one more
 LARGE_STORE_ROWS = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
 
 
@@ -306,7 +306,7 @@ def _so_far(run: TrainingRun, outcome: Outcome) -> SAE:
 
 def _with_maxima(sae: SAE, rows: ActivationStream, run: TrainingRun) -> SAE:
     s = run.settings
-    wanted = max(MIN_MAXIMA_ROWS, s.steps * s.batch // A_LOOK_FOR)
+    wanted = max(MIN_MAXIMA_ROWS, s.steps * s.batch // TRAINED_ROWS_PER_MAXIMA_ROW)
     return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
 
 

@@ -21,9 +21,9 @@ from heedful.features.interpretation.permuted_control import moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.reading.examples import Context, Snippet, pieces_of
 
-STRONG, MIN_FIRINGS = 0.5, 4  # of the greatest activation; firings below which nothing can be said
+STRONG_SHARE, MIN_FIRINGS = 0.5, 4  # of the greatest activation; firings below which nothing can be said
 RIGHT, WRONG = 0.8, 0.1  # shares of firings, and of other places, at which the rule holds
-SHOWN = 4  # tokens the rule is shown: the one in question and those before it
+SHOWN_TOKENS = 4  # tokens the rule is shown: the one in question and those before it
 Values = npt.NDArray[np.float32]
 
 
@@ -39,7 +39,7 @@ class RuleWindows:
     def split(self, values: Values, rng: np.random.Generator) -> ExampleSplit:
         """Strong firings of a neuron (n, T), and three times as many other places, in both halves."""
         clear = values[0::2, 1:].reshape(-1)  # the first token of a window has nothing before it
-        bar = STRONG * np.partition(clear, -3)[-3:].mean()  # of three: one outlier shall not set it
+        bar = STRONG_SHARE * np.partition(clear, -3)[-3:].mean()  # of three: one outlier shall not set it
         strong = np.where(values >= bar, values, 0.0) if bar > 0 else np.zeros_like(values)
         halves = []
         for half in (0, 1):
@@ -53,7 +53,7 @@ class RuleWindows:
         return ExampleSplit(halves[0], halves[1])
 
     def _cut(self, row: int, at: int, values: Values) -> Snippet:
-        first = max(0, at - SHOWN + 1)
+        first = max(0, at - SHOWN_TOKENS + 1)
         context = Context(tuple(self.ids[row][first : at + 1]), self.pieces[row][first : at + 1], first)
         return Snippet(context, tuple(values[row, first : at + 1].tolist()), at - first, row)
 
