@@ -149,7 +149,7 @@ def harvesting(home: Path) -> dict[str, str]:
     import heedful
     from heedful.features.activations import harvest, shuffle
 
-    shuffle.SHARDS, harvest.KEEP = 4, 0.0  # progress is kept at every batch
+    shuffle.SHARDS, harvest.MAX_LOST_SECONDS = 4, 0.0  # progress is kept at every batch
     given = heedful.load(small.model())
     progress, first, second = ".part/progress.json", "shards/000000", "shards/000001"
     places: list[Stages] = [

@@ -218,8 +218,8 @@ MUTANTS = (
     Mutant(
         "until decided: bets on being worse",
         "stats/sequential_tests.py",
-        "/ (n + 2)), 0.0, MOST_BET)",
-        "/ (n + 2)), -MOST_BET, MOST_BET)",
+        "/ (n + 2)), 0.0, MAX_BET)",
+        "/ (n + 2)), -MAX_BET, MAX_BET)",
         "metrics/test_verdict.py::test_the_stakes_are_those_of_the_formula",
     ),
     Mutant(
@@ -692,8 +692,8 @@ MUTANTS = (
     Mutant(
         "unit of f: what counts as no effect depends on where zero lies",
         "metrics/faithfulness.py",
-        "max(ZERO * largest, ends.step)",
-        "ZERO * abs(ends.full)",
+        "max(NEGLIGIBLE_SHARE * largest, ends.step)",
+        "NEGLIGIBLE_SHARE * abs(ends.full)",
         "test_unit_of_output.py::test_metrics_have_the_unit_they_say",
     ),
     Mutant(
@@ -713,14 +713,14 @@ MUTANTS = (
     Mutant(
         "doubt: an S-shape taken for interactions by threes",
         "stats/interval_reliability.py",
-        "residuals.beyond_line > BEYOND and ",
+        "residuals.beyond_line > MAX_BEYOND_LINE and ",
         "",
         "statistics/test_doubtful.py::test_an_s_shape_is_no_reason",
     ),
     Mutant(
         "doubt: errors that matter little are warned of",
         "stats/interval_reliability.py",
-        "precision <= MATTERS or ",
+        "precision <= MIN_RELATIVE_ERROR or ",
         "",
         "stats/test_interval_reliability.py::test_reasons",
     ),
@@ -877,15 +877,15 @@ MUTANTS = (
     Mutant(
         "fall: spread over texts forgotten",
         "retraining/roar_stats.py",
-        "total = by_seed + by_text",
-        "total = by_seed",
+        "[(by_seed, seeds - 1), (by_text, texts - 1)]",
+        "[(by_seed, seeds - 1)]",
         "retraining/test_roar_stats.py",
     ),
     Mutant(
         "fall: pairs not corrected for",
         "retraining/roar_stats.py",
-        "(1 - LEVEL) / 2 / comparisons",
-        "(1 - LEVEL) / 2",
+        "student_quantile(self.freedom, comparisons)",
+        "student_quantile(self.freedom)",
         "retraining/test_roar_stats.py",
     ),
     Mutant(
@@ -1164,7 +1164,7 @@ MUTANTS = (
     Mutant(
         "equal networks: twins are not held to the outputs",
         "metrics/equivalent_networks.py",
-        "if gap > CLOSE:",
+        "if gap > MAX_OUTPUT_CHANGE:",
         "if gap > 1e9:",
         "metrics/test_equivalent_networks.py::test_a_twin_that_answers_otherwise_is_left_out",
     ),
@@ -1332,8 +1332,8 @@ MUTANTS = (
     Mutant(
         "lime-theorem: the interval of one word for all words together",
         "labs/lime_theorem.py",
-        "1 - (1 - JOINT) / d / 2",
-        "1 - (1 - JOINT) / 2",
+        "student_quantile(runs - 1, d, JOINT)",
+        "student_quantile(runs - 1, 1, JOINT)",
         "labs/test_lime_theorem.py",
     ),
     Mutant(
@@ -1446,8 +1446,8 @@ MUTANTS = (
     Mutant(
         "kinds: block before pointed",
         "heads/kinds.py",
-        "if best is not None and found[best] >= POINTED:",
-        "if best is not None and found[best] >= POINTED and found.get('block', 0) < BLOCK:",
+        "if best is not None and found[best] >= MIN_POINTED:",
+        "if best is not None and found[best] >= MIN_POINTED and found.get('block', 0) < MIN_BLOCK:",
         "heads/test_head_kinds.py",
     ),
     Mutant(
@@ -1841,7 +1841,7 @@ MUTANTS = (
         "pilot: it ends although a larger k can explain more",
         "features/sae/pilot.py",
         "share < k / rows.d",
-        "share < MEASURABLE",
+        "share < MIN_R",
         "features/test_pilot.py::test_it_does_not_end_while_a_larger_k_can_explain_more",
     ),
     Mutant(

@@ -21,7 +21,7 @@ import heedful
 from heedful.features.measures.quality import Measured, measure
 from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.features.steering.results import PromptMean, Sweep, SweepPoint
-from heedful.features.steering.sweep import Writing, sweep
+from heedful.features.steering.sweep import Baselines, Intervention, Writing, sweep
 from heedful.models.zoo import resolve
 
 STRENGTHS = ("0.5x", "1x", "2x", "4x")
@@ -180,11 +180,9 @@ def main() -> None:
     for page in list(pages)[: args.steered]:
         swept[page.feature] = found = sweep(
             model,
-            sae,
+            Intervention(sae, page.feature, STRENGTHS),
             prompts,
-            feature=page.feature,
-            strengths=STRENGTHS,
-            texts=texts,
+            baselines=Baselines(texts=texts),
             writing=Writing(max_new_tokens=24),
         )
         print(json.dumps({"feature": page.feature, "verdict": verdict(found)}), flush=True)

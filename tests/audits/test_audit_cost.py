@@ -10,7 +10,8 @@ import pytest
 
 import heedful
 from heedful.audits.api import PROBES
-from heedful.audits.settings import METRICS, AuditSettings
+from heedful.audits.settings import AuditSettings
+from heedful.core.defaults import AUDIT_METRICS
 from heedful.engine.session import Session
 from heedful.metrics.score import score_explanations
 
@@ -52,7 +53,7 @@ def apart(model: Any, text: str, seed: int) -> int:
         before = alone.spent
         item = heedful.explain(alone, text, [method], seed=seed)[method]
         asked += (alone.spent - before).forwards
-        for metric in METRICS:
+        for metric in AUDIT_METRICS:
             for operator in model.operators[:2]:
                 before = model.spent
                 score_explanations(model, [item], [metric], [operator], draws=DRAWS, seed=seed, searched={})

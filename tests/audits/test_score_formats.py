@@ -370,7 +370,7 @@ def test_a_packed_array_never_grows_beyond_its_shape(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(HeedfulError, match="not what inseq saves"):
         read_given(old_inseq({"__ndarray__": bomb, "dtype": "<f4", "shape": [1 << 40, 1]}))
-    assert asked == [8, module.LARGEST]
+    assert asked == [8, module.MAX_BYTES]
 
 
 @pytest.mark.parametrize(
@@ -827,7 +827,7 @@ def test_the_same_text_twice_by_one_method(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.jsonl", GOOD, GOOD | {"row": 1, "target": "a" * 200})
     assert len(read_scores_file(path).by_row) == 2
-    monkeypatch.setattr(scores_file, "LINE", 100)
+    monkeypatch.setattr(scores_file, "MAX_LINE_BYTES", 100)
     with pytest.raises(
         HeedfulError, match=r"line 2 of a\.jsonl: the line is too long: it has more than 100 bytes"
     ):

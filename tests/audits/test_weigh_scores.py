@@ -189,8 +189,8 @@ def test_inseq_as_it_saves() -> None:
 
 
 def test_an_inseq_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reading.LARGEST == 64 * 2**20
-    monkeypatch.setattr(reading, "LARGEST", 100)
+    assert reading.MAX_BYTES == 64 * 2**20
+    monkeypatch.setattr(reading, "MAX_BYTES", 100)
     (tmp_path / "large.json").write_text(json.dumps({"a": "b" * 200}))
     with pytest.raises(HeedfulError, match=r"large\.json is too large: it has more than 100 bytes"):
         reading.read_given(tmp_path / "large.json")

@@ -25,7 +25,7 @@ import heedful
 from heedful.cli.main import app, main
 from heedful.cli.typed_command import OUTPUTS, typed
 from heedful.comparisons.result import Comparison
-from heedful.core.command_line import LONGEST, command_line, param_text, param_value, quoted
+from heedful.core.command_line import MAX_ARGUMENT_BYTES, command_line, param_text, param_value, quoted
 from heedful.reports import reproduce
 
 TEXT = "the service is not bad and the food is great"
@@ -103,7 +103,7 @@ def test_what_cannot_be_spelled_is_not() -> None:
     assert param_text(object()) is None
     assert param_text({1: 2}) is None, "JSON would make the key a text"
     assert param_text((1, np.float64(0.5), np.arange(2))) == "[1, 0.5, [0, 1]]"
-    assert command_line("explain", [], "a" * (LONGEST + 1)) is None
+    assert command_line("explain", [], "a" * (MAX_ARGUMENT_BYTES + 1)) is None
     assert command_line("explain", [("--target", "a\0b")], "x") is None
 
 

@@ -82,7 +82,12 @@ def test_openmp_hears_it() -> None:
 
 @pytest.mark.parametrize(
     ("size", "program", "chosen", "expected"),
-    [(10, True, False, 1), (10, False, False, 2), (10, True, True, 2), (threads.SMALL, True, False, 2)],
+    [
+        (10, True, False, 1),
+        (10, False, False, 2),
+        (10, True, True, 2),
+        (threads.SMALL_MODEL_PARAMETERS, True, False, 2),
+    ],
 )
 def test_a_small_model_gets_one_thread(
     size: int, program: bool, chosen: bool, expected: int, monkeypatch: pytest.MonkeyPatch

@@ -177,7 +177,7 @@ def again(given: Any, home: Path, rng: random.Random) -> int:
 
 def main(home: Path, seed: int) -> None:
     torch.set_num_threads(1)
-    shuffle.SHARDS, harvest.KEEP = 4, 0.0  # progress is kept at every batch
+    shuffle.SHARDS, harvest.MAX_LOST_SECONDS = 4, 0.0  # progress is kept at every batch
     given, rng = heedful.load(model()), random.Random(seed)
     print(every(given, home, rng), again(given, home, rng))
 

@@ -16,7 +16,7 @@ from heedful.features.steering.compare import before_after
 from heedful.features.steering.diff_of_means import NONE, beside, contrast
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
-from heedful.features.steering.sweep import Writing, sweep
+from heedful.features.steering.sweep import Baselines, Intervention, Writing, sweep
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 from heedful.reports import sides_page
@@ -128,8 +128,8 @@ def test_before_and_after_stand_beside_it(shared: Callable[[str], Any]) -> None:
 def test_a_sweep_makes_its_own_from_texts(shared: Callable[[str], Any], tmp_path: Path) -> None:
     model, sae = shared("gpt2").model, random_sae(32, 12, SITE)
     one, prompts = firing(model, sae), ["the cat sat", "a dog ran"]
-    how: dict[str, Any] = {"feature": one, "strengths": ["2x", 0], "writing": FEW}
-    found = sweep(model, sae, prompts, maxima=TEXTS, **how)
+    by_texts = Intervention(sae, feature=one, strengths=["2x", 0], maxima=TEXTS)
+    found = sweep(model, by_texts, prompts, writing=FEW)
     assert found.methods == (f"feature {one}", "difference of means", "random direction")
     vector = contrast(model, sae, {one: 1.0}, TEXTS)
     for own, point, way in zip(found.of(found.methods[0]), found.of(found.methods[1]), (1, -1), strict=True):
@@ -138,8 +138,9 @@ def test_a_sweep_makes_its_own_from_texts(shared: Callable[[str], Any], tmp_path
             assert point.texts[0].text == model.generate(prompts[0], max_new_tokens=5)
     path = tmp_path / "t.txt"
     path.write_text("\n".join(TEXTS))
-    again = sweep(model, sae, prompts, texts=path, **how | {"strengths": [3.0]})
+    thrice = Intervention(sae, feature=one, strengths=[3.0])
+    again = sweep(model, thrice, prompts, baselines=Baselines(texts=path), writing=FEW)
     assert "difference of means" in again.methods
-    none = sweep(model, sae, prompts, **how | {"strengths": [3.0]})
+    none = sweep(model, thrice, prompts, writing=FEW)
     assert none.methods == (f"feature {one}", "random direction")
     assert none.notes[-1] == NONE

@@ -176,7 +176,7 @@ def test_a_text_file_is_one_text_packed_and_lines_apart(shared: Any, tmp_path: P
 def test_long_texts_are_cut_into_pieces_that_lose_nothing(
     shared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "PIECE", 20)
+    monkeypatch.setattr(windows, "PIECE_CHARACTERS", 20)
     text = "the cat sat on the mat. " * 9 + "x" * 50
     assert "".join(windows._pieces(text)) == text
     assert all(len(piece) <= 20 for piece in windows._pieces(text))
@@ -231,7 +231,7 @@ def stopping(after: int) -> Any:
 def test_it_goes_on_only_with_the_same_settings_and_texts(
     shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heedful.features.activations.harvest.KEEP", 0.0)
+    monkeypatch.setattr("heedful.features.activations.harvest.MAX_LOST_SECONDS", 0.0)
     family = shared("gpt2")
     given: dict[str, Any] = {"context": 16, "batch_tokens": 32}
 
@@ -281,9 +281,9 @@ def test_memory_does_not_grow_with_the_texts(
     """What is held at once: the pool of windows, one shard, the buffers. Counted in Python's own memory."""
     import tracemalloc
 
-    monkeypatch.setattr(shuffle, "BUFFER", 1024)
+    monkeypatch.setattr(shuffle, "BUFFER_BYTES", 1024)
     monkeypatch.setattr(shuffle, "SHARDS", 2)
-    monkeypatch.setattr(windows, "POOL", 2)
+    monkeypatch.setattr(windows, "POOL_BATCHES", 2)
     family, peaks = shared("gpt2"), []
     for times in (2, 2, 12):  # the first fills caches
         tracemalloc.start()

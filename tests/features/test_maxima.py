@@ -42,14 +42,14 @@ def test_maxima_are_recorded(kind: str, tmp_path: Path):
 
 def test_maxima_of_some_rows_only(monkeypatch: pytest.MonkeyPatch):
     x = _rows()
-    monkeypatch.setattr(train, "LOOKED", 300)
+    monkeypatch.setattr(train, "MIN_MAXIMA_ROWS", 300)
     sae = _train("topk", x, steps=20)
     rows = list(zip(range(2), InMemoryRows(x).batches(256, 0), strict=False))  # 300 rows: two batches
     greatest = torch.cat([batch for _, batch in rows])
     assert sae.config.source["maxima"] == pytest.approx(sae.encode(greatest).amax(0).tolist(), rel=1e-5)
     assert sae.config.source["maxima_rows"] == 512
     assert sae.encode(x).amax(0).tolist() != pytest.approx(sae.config.source["maxima"], rel=1e-5)
-    monkeypatch.setattr(train, "LOOKED", 1)
+    monkeypatch.setattr(train, "MIN_MAXIMA_ROWS", 1)
     assert _train("topk", x, steps=20).config.source["maxima_rows"] == 256
     assert _train("topk", x, steps=200).config.source["maxima_rows"] == 1024  # a fiftieth of 200 * 256
     assert _train("topk", x[:100], steps=2).config.source["maxima_rows"] == 100  # repeated within the batch
@@ -79,7 +79,7 @@ def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
     ]
     assert not any(torch.equal(part, alone) for part in found)
     assert torch.allclose(torch.stack(found).amax(0), alone, rtol=1e-5)
-    monkeypatch.setattr("heedful.features.sae.maxima.ENCODED", 32 * 7)
+    monkeypatch.setattr("heedful.features.sae.maxima.MAX_CODES", 32 * 7)
     assert torch.allclose(row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5)[0], alone, rtol=1e-5)
 
 

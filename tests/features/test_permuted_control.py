@@ -26,7 +26,7 @@ from heedful.features.interpretation.interpret import (
     score_with_p,
     split,
 )
-from heedful.features.interpretation.permuted_control import MOVES, TokenPlaces, flat, moved
+from heedful.features.interpretation.permuted_control import PERMUTATIONS, TokenPlaces, flat, moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import correlation
 from heedful.features.reading.collect import Keeper
@@ -196,7 +196,7 @@ def test_p_does_not_depend_on_the_scale_and_is_one_of_a_constant(scale: float) -
     flat_guess = score_with_p(Told([np.ones(len(v)) for v in true]), Explanation("", ""), held, 0)
     assert (flat_guess.pearson.p, flat_guess.spearman.p, flat_guess.detection.p) == (1.0, 1.0, 1.0)
     right = score_with_p(Told(true), Explanation("", ""), held, 0)
-    assert right.pearson.p == right.spearman.p == 1 / (1 + MOVES)
+    assert right.pearson.p == right.spearman.p == 1 / (1 + PERMUTATIONS)
 
 
 def test_p_is_the_share_of_moves_that_reach_the_score() -> None:

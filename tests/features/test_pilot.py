@@ -140,7 +140,7 @@ def test_it_does_not_end_while_a_larger_k_can_explain_more():
     both = torch.cat([basis, -basis])
     choice = pilot.choose(InMemoryRows(x), 128, 0, lambda _, s: _by_hand(both, s.k))
     assert list(choice.reproducible) == ["1", "2", "4", "8", "16"]
-    assert max(choice.reproducible["2"], choice.reproducible["4"]) < pilot.MEASURABLE
+    assert max(choice.reproducible["2"], choice.reproducible["4"]) < pilot.MIN_R
     assert (choice.k, choice.reproducible["16"]) == (16, pytest.approx(1.0))
 
 

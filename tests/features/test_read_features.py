@@ -83,7 +83,7 @@ def test_snippets_show_what_stands_around_the_marked_token(found: Any, brute: An
         values = by_ids[s.whole][s.context.first : s.context.first + len(s.context), r.feature]
         assert s.values == pytest.approx(values.tolist(), abs=1e-4)
         assert s.context.ids == s.whole[s.context.first : s.context.first + len(s.context)]
-        assert s.at == min(s.position, module.BEFORE)
+        assert s.at == min(s.position, module.TOKENS_BEFORE)
 
 
 def test_the_sample_is_of_firings_and_silence_of_silence(found: Any):

@@ -21,7 +21,16 @@ from heedful.features.steering.compare import before_after
 from heedful.features.steering.directions import difference
 from heedful.features.steering.results import SteeredText, Sweep, SweepPoint, mean_of, paired
 from heedful.features.steering.steer import steer
-from heedful.features.steering.sweep import Writing, perplexity, read_written, repetition, sweep
+from heedful.features.steering.sweep import (
+    Baselines,
+    Intervention,
+    Presence,
+    Writing,
+    perplexity,
+    read_written,
+    repetition,
+    sweep,
+)
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
 from heedful.reports.steer_page import fragment, page
@@ -47,13 +56,11 @@ def swept(shared: Callable[[str], Any]) -> Sweep:
     strengths = [0.5, "4", "1000x own", 80]
     return sweep(
         model,
-        random_sae(),
+        Intervention(random_sae(), feature=3, strengths=strengths),
         PROMPTS,
-        feature=3,
-        strengths=strengths,
-        baseline=vector,
+        presence=Presence(threshold=0.2),
+        baselines=Baselines(difference=vector),
         writing=FEW,
-        threshold=0.2,
     )
 
 
@@ -169,10 +176,9 @@ def test_a_direction_with_a_score_of_ones_own(shared: Callable[[str], Any]) -> N
     vector = difference(model, SITE, ["the cat"], ["a dog"])
     found = sweep(
         model,
-        vector,
+        Intervention(vector, strengths=[1, 8.0]),
         PROMPTS[:2],
-        strengths=[1, 8.0],
-        presence=lambda text: float(len(text)),
+        presence=Presence(lambda text: float(len(text))),
         writing=Writing(5, "sample", (0, 1)),
     )
     assert found.methods == ("direction", "random direction")
@@ -182,10 +188,9 @@ def test_a_direction_with_a_score_of_ones_own(shared: Callable[[str], Any]) -> N
     assert [(w.prompt, w.seed) for w in texts] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     again = sweep(
         model,
-        vector,
+        Intervention(vector, strengths=[1, 8.0]),
         PROMPTS[:2],
-        strengths=[1, 8.0],
-        presence=lambda text: float(len(text)),
+        presence=Presence(lambda text: float(len(text))),
         writing=Writing(5, "sample", (0, 1)),
     )
     assert again.to_dict() == found.to_dict()
@@ -194,15 +199,15 @@ def test_a_direction_with_a_score_of_ones_own(shared: Callable[[str], Any]) -> N
 def test_what_is_missing_is_told(shared: Callable[[str], Any]) -> None:
     model, sae = shared("gpt2").model, random_sae()
     vector = difference(model, SITE, ["the cat"], ["a dog"])
-    for by, prompts, more, said in (
-        (sae, PROMPTS, {}, "which feature"),
-        (sae, [], {"feature": 1}, "needs prompts"),
-        (vector, PROMPTS, {}, "what is wanted"),
+    for by, prompts, feature, said in (
+        (sae, PROMPTS, None, "which feature"),
+        (sae, [], 1, "needs prompts"),
+        (vector, PROMPTS, None, "what is wanted"),
     ):
         with pytest.raises(HeedfulError, match=said):
-            sweep(model, by, prompts, **more)
+            sweep(model, Intervention(by, feature), prompts)
     with pytest.raises(HeedfulError, match="cannot write text"):
-        sweep(shared("bert").model, sae, PROMPTS, feature=1)
+        sweep(shared("bert").model, Intervention(sae, feature=1), PROMPTS)
 
 
 def test_page_terminal_and_json(swept: Sweep, tmp_path: Path) -> None:

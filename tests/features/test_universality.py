@@ -13,7 +13,7 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.eval_windows import corpus, rows_at
-from heedful.features.measures.universality import Sums, compare, likeness
+from heedful.features.measures.universality import ModelSAE, Sums, compare, likeness
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 
@@ -63,9 +63,14 @@ def test_what_never_varies_is_left_out():
     assert found.median(0).value == pytest.approx(1.0)
 
 
+def at(some: SAE, model: Any, site: str = SITE) -> ModelSAE:
+    return ModelSAE(some, model, site)
+
+
 def test_the_same_features_in_another_order_are_all_found(shared: Callable[[str], Any]):
+    model = shared("gpt2").model
     one, order = sae(), torch.randperm(24, generator=torch.Generator().manual_seed(3))
-    found = compare(one, permuted(one, order, 5.0), shared("gpt2").model, TEXTS, sites=(SITE, SITE))
+    found = compare(at(one, model), at(permuted(one, order, 5.0), model), TEXTS)
     assert found.figures["features"].value == pytest.approx(1.0)
     heard = found.features.partner >= 0
     assert (order[found.features.partner[heard]].numpy() == np.arange(24)[heard]).all()
@@ -78,7 +83,7 @@ def test_the_same_features_in_another_order_are_all_found(shared: Callable[[str]
 def test_by_hand_on_a_model(shared: Callable[[str], Any]):
     model, a, b = shared("gpt2").model, sae(0), sae(1, 40)
     found = compare(
-        a, b, model, TEXTS, sites=(SITE, "blocks.0.resid"), neurons=("blocks.0.mlp", "blocks.1.mlp")
+        at(a, model), at(b, model, "blocks.0.resid"), TEXTS, neurons=("blocks.0.mlp", "blocks.1.mlp")
     )
     names = [SITE, "blocks.0.resid", "blocks.0.mlp", "blocks.1.mlp"]
     x, y, m, n = (
@@ -98,7 +103,8 @@ def test_by_hand_on_a_model(shared: Callable[[str], Any]):
 
 def test_neurons_are_not_compared_with_themselves(shared: Callable[[str], Any]):
     """One model and one site: the neurons of the block beside."""
-    found = compare(sae(), sae(1), shared("gpt2").model, TEXTS, sites=(SITE, SITE))
+    model = shared("gpt2").model
+    found = compare(at(sae(), model), at(sae(1), model), TEXTS)
     assert found.about["neurons"] == ["blocks.1.neurons", "blocks.0.neurons"]
     assert found.figures["neurons"].value < 0.99
 
@@ -108,8 +114,8 @@ def test_two_models(shared: Callable[[str], Any], fresh: Callable[[str], Any]):
     with torch.no_grad():
         for p in two.hf.parameters():
             p.add_(0.05 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1)))
-    found = compare(sae(), sae(), one, TEXTS, other=two.model, sites=(SITE, SITE))
+    found = compare(at(sae(), one), at(sae(), two.model), TEXTS)
     assert found.about["neurons"] == ["blocks.1.neurons", "blocks.1.neurons"]
     assert 0.2 < found.figures["features"].value < 0.999
     with pytest.raises(HeedfulError, match="different tokens"):
-        compare(sae(), sae(), one, TEXTS, other=shared("llama").model, sites=(SITE, SITE))
+        compare(at(sae(), one), at(sae(), shared("llama").model), TEXTS)

@@ -12,7 +12,7 @@ import heedful
 from heedful.core.errors import HeedfulError
 from heedful.explainers.attention_flow import flows
 from heedful.explainers.attention_rollout import roll
-from heedful.heads.aggregate import HOWS, LIMIT, aggregate
+from heedful.heads.aggregate import HOWS, MAX_FLOW_TOKENS, aggregate
 from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import groups, merged
 from heedful.models.contexts import eager_attention, untouched
@@ -194,7 +194,7 @@ def test_a_single_query_has_one_row(how: str) -> None:
 def test_what_cannot_be_done_is_told() -> None:
     maps = drawn(2, 1, 3, 3)
     bare = Maps("self", maps.weights, maps.queries, maps.keys)
-    large = drawn(1, 1, LIMIT + 1, LIMIT + 1)
+    large = drawn(1, 1, MAX_FLOW_TOKENS + 1, MAX_FLOW_TOKENS + 1)
     for call, message in (
         (lambda: aggregate(maps, "median"), "unknown aggregation"),
         (lambda: aggregate(maps, "layer"), "which layer"),
@@ -207,4 +207,4 @@ def test_what_cannot_be_done_is_told() -> None:
     ):
         with pytest.raises(HeedfulError, match=message):
             call()
-    assert aggregate(large, "flow", query=2).shape == (1, LIMIT + 1)
+    assert aggregate(large, "flow", query=2).shape == (1, MAX_FLOW_TOKENS + 1)

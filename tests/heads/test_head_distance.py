@@ -41,10 +41,10 @@ def slow(maps: Maps) -> Any:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("block", [1, 100, d.BLOCK])
+@pytest.mark.parametrize("block", [1, 100, d.BLOCK_NUMBERS])
 def test_divergences_are_those_of_scipy(causal: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = drawn(2, 3, 7, causal=causal)
-    monkeypatch.setattr(d, "BLOCK", block)
+    monkeypatch.setattr(d, "BLOCK_NUMBERS", block)
     np.testing.assert_allclose(d.divergences(maps), slow(maps), atol=1e-10)
 
 

@@ -191,11 +191,11 @@ def test_of_two_kinds_the_stronger_wins(more: str, less: str, causal: bool) -> N
 
 def test_block_stands_back_for_a_pointed_head_and_before_a_broad_one() -> None:
     (pointed,) = k.kinds(maps_of(pattern("previous", False)))
-    assert pointed.scores["block"] > k.BLOCK
+    assert pointed.scores["block"] > k.MIN_BLOCK
     assert pointed.kind == "previous"
     half = 0.6 * pattern("block", False) + 0.4 * pattern("broad", False)
     (both,) = k.kinds(maps_of(half))
-    assert both.scores["broad"] > k.BROAD
+    assert both.scores["broad"] > k.MIN_BROAD_ENTROPY
     assert both.kind == "block"
 
 

@@ -83,7 +83,7 @@ def test_a_field_over_the_limit_is_one_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", range(8, 40))
 def test_records_are_told_apart_in_pieces(line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines longer than what is kept: their quotes count all the same."""
-    monkeypatch.setattr(sources, "LINE", line)
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", line)
     path = tmp_path / "a.csv"
     path.write_text('text,n\ngood,1\n"so ""long"" a text,\nwith ""lines"" in it, and more",""\nlast,1\n')
     found = rows(path)
@@ -125,7 +125,7 @@ def test_objects_without_the_column_are_bad_rows(tmp_path: Path, monkeypatch: py
     assert [row.text for row in found] == [None, "good", "last"]
     assert found[0].broken == "line 1: there is no 'text'"
     assert found[2].label == 1
-    monkeypatch.setattr(sources, "LOOKED", 2)
+    monkeypatch.setattr(sources, "SAMPLED_OBJECTS", 2)
     with pytest.raises(HeedfulError, match=r"no column 'label'\. It has: id, text"):
         open_source(path, columns=Columns("text", "label"))
 
@@ -169,7 +169,7 @@ def test_bad_rows_of_jsonl_have_their_numbers(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LINE", 40)
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 40)
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "good"}\n{"text": "' + "x" * 200 + '"}\n{"text": "last"}\n')
     found = rows(path)
@@ -190,7 +190,7 @@ def test_parquet_with_nulls_numbers_and_bad_bytes(tmp_path: Path) -> None:
 
 
 def test_parquet_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BATCH", 3)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 3)
     path = tmp_path / "a.parquet"
     texts = [f"text {i}" for i in range(10)]
     pq.write_table(pa.table({"text": texts}), path, row_group_size=4)
@@ -268,6 +268,6 @@ def test_the_same_file_is_known_again_and_another_is_not(
     assert open_source(path).facts() == first
     path.write_text(json.dumps({"text": "b"}) + "\n")
     assert open_source(path).facts()["sha256"] != first["sha256"]
-    monkeypatch.setattr(sources, "HASHED", 4)
+    monkeypatch.setattr(sources, "MAX_HASHED_BYTES", 4)
     assert open_source(path).facts()["modified"] == path.stat().st_mtime_ns
     assert open_source(path, limit=1).count() == 1

@@ -60,7 +60,7 @@ def test_every_family_has_twins_that_answer_alike(name: str, shared: Any) -> Non
     assert not changes(before, noticed(model.module))
     assert len(found.found) == RECOGNISED[name], found.left_out
     for twin in found.found:
-        assert twin.gap <= e.CLOSE
+        assert twin.gap <= e.MAX_OUTPUT_CHANGE
         assert twin.places > 0
         mine, theirs = (dict(m.module.named_parameters()) for m in (model, twin.model))
         differ = mine.keys() != theirs.keys() or any(not torch.equal(mine[k], theirs[k]) for k in mine)

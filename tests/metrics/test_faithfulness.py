@@ -46,7 +46,7 @@ def test_bins_are_at_least_one_unit_and_round_up() -> None:
 def test_curves_reach_both_ends() -> None:
     assert f.curve_counts(4) == [0, 1, 2, 3, 4]
     long = f.curve_counts(500)
-    assert (long[0], long[-1], len(long)) == (0, 500, f.POINTS + 1)
+    assert (long[0], long[-1], len(long)) == (0, 500, f.MAX_CURVE_POINTS + 1)
 
 
 def test_by_hand_on_a_sum() -> None:

@@ -12,7 +12,7 @@ from bench.verdicts.laws import CELLS, LAWS, pools
 from scipy import stats
 
 from heedful.core.arrays import Floats
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.metrics.random_orders import (
     Cell,
     Pools,
@@ -25,7 +25,7 @@ from heedful.metrics.random_orders import (
 )
 from heedful.metrics.verdict import DELTA, Facts, judge, judging_operators
 from heedful.metrics.verdict_sentences import PROMISE
-from heedful.stats.best_comparison import MIN_COMPARED, best_methods, decide, differences, sparse_low
+from heedful.stats.best_comparison import best_methods, decide, differences, sparse_low
 from heedful.stats.exchange_test import exchange_p, holm
 from heedful.stats.rounding import merged, output_step
 from heedful.stats.sequential_tests import _wealth, best_at_all_times, better_p, reach
@@ -95,14 +95,14 @@ def test_few_texts_claim_nothing(n: int) -> None:
     assert PROMISE not in str(found)
 
 
-@pytest.mark.parametrize("n", [MIN_TEXTS, MIN_COMPARED - 1])
+@pytest.mark.parametrize("n", [MIN_TEXTS, MIN_COMPARED_TEXTS - 1])
 def test_below_twenty_texts_nothing_is_said_between_methods(n: int) -> None:
     found = judge(drawn([4.0, 0.8], n))
     assert "method-0" in found.better
     assert not found.use
     assert not found.may_be_best
     assert np.isnan(found["method-0"].gap)
-    assert f"at least {MIN_COMPARED} texts are needed" in found.headline
+    assert f"at least {MIN_COMPARED_TEXTS} texts are needed" in found.headline
 
 
 def test_one_method_alone() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from heedful.core.errors import HeedfulError
 from heedful.heads.maps import MapAxis, Maps
-from heedful.reports.atlas_data import LEAST, Opened, Packed, decode, pack, pack_one
+from heedful.reports.atlas_data import MIN_ROW_WEIGHTS, Opened, Packed, decode, pack, pack_one
 
 
 def side(n: int) -> MapAxis:
@@ -102,7 +102,7 @@ def test_smaller_share_means_larger_threshold_and_fewer_weights_kept() -> None:
     made = maps(8, 64, 300)
     large, small, least = (pack_one(made, share) for share in (40_000, 12_000, 1_500))
     assert large.threshold < small.threshold < least.threshold
-    assert large.least == LEAST > least.least
+    assert large.least == MIN_ROW_WEIGHTS > least.least
     assert large.left.mean() < small.left.mean() < least.left.mean()
 
 

@@ -68,7 +68,7 @@ def test_links_are_the_weights_strongest_last(make_atlas: Make) -> None:
 
 
 def test_links_not_drawn_are_told(make_atlas: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atlas_figure, "LINKS", 5)
+    monkeypatch.setattr(atlas_figure, "MAX_LINKS", 5)
     found = atlas_figure._links(make_atlas().maps[0], [0, 1])
     assert len(found.curves) == 5
     assert "only the strongest 5" in found.told

@@ -255,7 +255,7 @@ def test_every_head_is_a_point_of_a_plot(make_atlas: Make) -> None:
 def test_a_layout_that_takes_long_is_left_out_and_told(
     make_atlas: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atlas_layout, "COMPARED", 10)
+    monkeypatch.setattr(atlas_layout, "MAX_COMPARED_NUMBERS", 10)
     source = page(make_atlas(kind="both"))
     assert '<svg class="plot"' not in source
     assert source.count("not drawn here") == 3

@@ -16,9 +16,10 @@ import pytest
 
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.run_folder import comparison_from_dict
+from heedful.core.numbers import probability
 from heedful.core.target import Target
 from heedful.reports.comparison_page import fragment, page, scripts
-from heedful.reports.comparison_summary import explained, percent, sentences
+from heedful.reports.comparison_summary import explained, sentences
 
 Make = Callable[..., Comparison]
 VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
@@ -240,7 +241,7 @@ def test_sentences_are_plain_and_their_numbers_stand_below(make: Make) -> None:
 
 
 def test_a_probability_is_never_rounded_to_certainty() -> None:
-    assert [percent(p) for p in (0.99999, 0.999, 0.5, 1e-9, 0.0, 1.0)] == [
+    assert [probability(p) for p in (0.99999, 0.999, 0.5, 1e-9, 0.0, 1.0)] == [
         "> 99.9 %",
         "99.9 %",
         "50.0 %",

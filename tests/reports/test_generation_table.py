@@ -11,7 +11,7 @@ from rich.console import Console
 
 from heedful.comparisons.result import Comparison
 from heedful.reports.columns import columns
-from heedful.reports.generation_table import TOP, show
+from heedful.reports.generation_table import TOP_WORDS, show
 
 Make = Callable[..., Comparison]
 
@@ -31,7 +31,9 @@ def test_one_row_a_token_with_the_strongest_words_first(make: Make) -> None:
     best = max(lime.words, key=lambda word: abs(word.score))
     shown = first[printed([comparison]).splitlines()[0].index("lime") :]
     assert shown.split()[0].lstrip("▲▼△▽") == best.text
-    assert sum(map(first.count, "▲▼△▽")) == 4 * TOP, "signed methods mark their words: 4 of 6 are signed"
+    assert sum(map(first.count, "▲▼△▽")) == 4 * TOP_WORDS, (
+        "signed methods mark their words: 4 of 6 are signed"
+    )
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -120,14 +120,14 @@ def test_a_cell_is_valid_safe_and_readable_without_scripts(kind: str) -> None:
 
 
 def test_numbers_of_any_result_are_its_own() -> None:
-    from heedful.reports.notebook_fields import short
+    from heedful.reports.notebook_fields import one_line
 
-    assert short(0.12345) == "0.1235"
-    assert short(-3.0) == "−3"
-    assert short({"value": 0.5, "low": 0.4, "high": 0.6}) == "0.5 (0.4 to 0.6)"
-    assert short(np.zeros((3, 4))) == "3 × 4 numbers"
-    assert short(list(range(20))) == "0, 1, 2, 3, 4, 5, 6, 7 … (20 in all)"
-    assert short(float("nan")) == "–"
+    assert one_line(0.12345) == "0.1235"
+    assert one_line(-3.0) == "−3"
+    assert one_line({"value": 0.5, "low": 0.4, "high": 0.6}) == "0.5 (0.4 to 0.6)"
+    assert one_line(np.zeros((3, 4))) == "3 × 4 numbers"
+    assert one_line(list(range(20))) == "0, 1, 2, 3, 4, 5, 6, 7 … (20 in all)"
+    assert one_line(float("nan")) == "–"
 
 
 # --- the example notebooks -----------------------------------------------------------------------------

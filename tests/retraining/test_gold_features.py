@@ -14,7 +14,15 @@ import heedful
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.retraining import glassbox_models
-from heedful.retraining.gold_features import Recall, function_of, gold_recall, interval, recall, words_of
+from heedful.retraining.gold_features import (
+    GoldSettings,
+    Recall,
+    function_of,
+    gold_recall,
+    interval,
+    recall,
+    words_of,
+)
 
 POLAR = [f"polar{j}" for j in range(6)]
 
@@ -127,7 +135,7 @@ def test_a_tree_asks_no_more_than_it_may() -> None:
     shares = {id(made.path(text)[-1]): made.path(text)[-1].share for text in SETS}
     for text_node, share in shares.items():
         here = [y for text, y in zip(SETS, Y, strict=True) if id(made.path(text)[-1]) == text_node]
-        assert len(here) >= glassbox_models.LEAF
+        assert len(here) >= glassbox_models.MIN_LEAF_TEXTS
         assert share == pytest.approx(np.mean(here))
 
 
@@ -179,7 +187,7 @@ def test_the_interval_is_of_the_mean() -> None:
 
 @pytest.mark.parametrize("box", ["logistic", "tree"])
 def test_methods_that_remove_words_find_what_decides(box: str) -> None:
-    found = gold_recall(["occlusion", "random"], TEXTS, LABELS, box=box, explained=25)
+    found = gold_recall(["occlusion", "random"], TEXTS, LABELS, GoldSettings(box=box, explained=25))
     by_name = {item.method: item for item in found}
     # one word out of a tree may leave the answer as it is: two leaves can say the same
     assert by_name["occlusion"].recall > (0.95 if box == "logistic" else 0.6)
@@ -191,7 +199,7 @@ def test_methods_that_remove_words_find_what_decides(box: str) -> None:
 
 
 def test_lime_finds_what_decides() -> None:
-    (found,) = gold_recall(["lime"], TEXTS, LABELS, explained=5)
+    (found,) = gold_recall(["lime"], TEXTS, LABELS, GoldSettings(explained=5))
     assert isinstance(found, Recall)
     assert found.recall > 0.9
     assert found.n == 5
@@ -206,18 +214,20 @@ def test_held_out_texts_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> N
         return fit(x, *rest)
 
     monkeypatch.setattr("heedful.retraining.gold_features.BOXES", {"logistic": spy})
-    gold_recall(["random"], TEXTS, LABELS, explained=3)
+    gold_recall(["random"], TEXTS, LABELS, GoldSettings(explained=3))
     assert seen == [320]
 
 
 def test_the_same_seed_gives_the_same_recall() -> None:
-    first, again = (gold_recall(["random"], TEXTS, LABELS, explained=20, seed=4) for _ in range(2))
+    first, again = (
+        gold_recall(["random"], TEXTS, LABELS, GoldSettings(explained=20), seed=4) for _ in range(2)
+    )
     assert first == again
 
 
 def test_mistakes_are_told() -> None:
     with pytest.raises(HeedfulError, match="unknown glass box"):
-        gold_recall(["random"], TEXTS, LABELS, box="forest")
+        gold_recall(["random"], TEXTS, LABELS, GoldSettings(box="forest"))
     with pytest.raises(HeedfulError, match="label 0 or 1"):
         gold_recall(["random"], TEXTS, [0] * len(TEXTS))
     with pytest.raises(HeedfulError, match="no held-out text"):
@@ -231,7 +241,7 @@ def test_the_classic_setting(box: str) -> None:
     texts, labels = corpus(1000, seed=1, words=8000, length=150)
     published = {"lime": {"variant": "published", "operator": "delete", "samples": 1000}}
     for params in (None, published):
-        (found,) = gold_recall(["lime"], texts, labels, box=box, params=params, explained=40)
+        (found,) = gold_recall(["lime"], texts, labels, GoldSettings(box=box, explained=40), params=params)
         assert found.n == 40
         assert found.recall > 0.9
         assert found.interval[0] > 3 * found.random

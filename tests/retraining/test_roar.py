@@ -15,7 +15,7 @@ from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.retraining.impute import masked, masked_text, mean_embedding, noisy_linear
 from heedful.retraining.retrain import BRIEF, as_labels, like, trainer
-from heedful.retraining.roar import TokenSplit, explained, imputer_of, roar, roar_model
+from heedful.retraining.roar import RoarSettings, TokenSplit, explained, imputer_of, roar, roar_model
 
 LENGTH, MASK, FILLER, NEUTRAL = 10, 1, 2, 20
 GOOD, BAD = 23, 24  # ids of the planted words; 3 .. 22 are neutral
@@ -70,7 +70,7 @@ SHARES = (0.1, 0.3, 0.5)
 @pytest.fixture(scope="module")
 def found() -> Any:
     made = {"truth": scores(noisy), "half": scores(half), "reverse": scores(lambda p, y, r: -noisy(p, y, r))}
-    return roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, shares=SHARES, seeds=5)
+    return roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, RoarSettings(shares=SHARES, seeds=5))
 
 
 def test_truth_falls_fastest_and_its_reverse_slowest(found: Any) -> None:
@@ -99,7 +99,7 @@ def test_equal_methods_tie() -> None:
         "two": scores(lambda p, y, r: noisy(p, y, np.random.default_rng(9))),
         "same": scores(noisy),
     }
-    shown = roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, shares=SHARES, seeds=3, leakage=False)
+    shown = roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, RoarSettings(shares=SHARES, seeds=3, leakage=False))
     assert set(shown.lead) == {"one", "two", "same"}
     assert shown["one"].accuracy == shown["same"].accuracy, "equal scores remove the same words"
     assert shown["one"].pattern == ()
@@ -112,7 +112,7 @@ def sly(planted: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np
 
 def test_a_planted_leak_is_flagged() -> None:
     made = {"truth": scores(noisy), "sly": scores(sly)}
-    shown = roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, shares=SHARES, seeds=3)
+    shown = roar(TRAIN[0], TEST[0], made, ridge, IMPUTER, RoarSettings(shares=SHARES, seeds=3))
     assert shown["sly"].leaks
     assert max(shown["sly"].pattern) > 0.95
     assert not shown["truth"].leaks
@@ -130,7 +130,14 @@ def test_scores_rank_train_and_test_text_by_text() -> None:
 
         return predict
 
-    roar(TRAIN[0], TEST[0], {"truth": scores(noisy)}, spy, IMPUTER, shares=(0.3,), seeds=1, leakage=False)
+    roar(
+        TRAIN[0],
+        TEST[0],
+        {"truth": scores(noisy)},
+        spy,
+        IMPUTER,
+        RoarSettings(shares=(0.3,), seeds=1, leakage=False),
+    )
     whole, truth, control = seen
     assert not any(MASK in row for row in whole)
     assert all(row.count(MASK) == 3 and not {GOOD, BAD} & set(row) for row in truth)
@@ -146,7 +153,7 @@ def test_random_removal_is_drawn_afresh_for_every_seed() -> None:
         return lambda rows: np.zeros(len(rows), dtype=int)
 
     given = {"truth": scores(noisy)}
-    roar(TRAIN[0], TEST[0], given, spy, IMPUTER, shares=(0.3,), seeds=2, leakage=False, seed=5)
+    roar(TRAIN[0], TEST[0], given, spy, IMPUTER, RoarSettings(shares=(0.3,), seeds=2, leakage=False, seed=5))
     assert [seed for seed, _ in seen] == [5, 5, 5, 6, 6, 6]
     assert seen[1][1] == seen[4][1]
     assert seen[2][1] != seen[5][1]
@@ -161,7 +168,7 @@ def test_units_go_as_a_whole() -> None:
 
     split = TokenSplit((("[CLS]", "un", "##do", "it"),) * 2, (0, 1), (((1, 2), (3,)),) * 2)
     given = {"first": ([np.array([1.0, 0.0])] * 2,) * 2}
-    roar(split, split, given, spy, masked_text(), shares=(0.5,), seeds=1, leakage=False)
+    roar(split, split, given, spy, masked_text(), RoarSettings(shares=(0.5,), seeds=1, leakage=False))
     assert seen[1] == ["[CLS] [MASK] [MASK] it"] * 2
 
 
@@ -172,7 +179,7 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(HeedfulError, match="no method to try"):
         roar(TRAIN[0], TEST[0], {}, ridge, IMPUTER)
     with pytest.raises(HeedfulError, match="between 0 and 1"):
-        roar(TRAIN[0], TEST[0], {"truth": good}, ridge, IMPUTER, shares=(10.0, 30.0))
+        roar(TRAIN[0], TEST[0], {"truth": good}, ridge, IMPUTER, RoarSettings(shares=(10.0, 30.0)))
     with pytest.raises(HeedfulError, match="neither labels nor scores"):
         as_labels([0.2, 0.7])
     with pytest.raises(HeedfulError, match="no configuration"):
@@ -198,7 +205,7 @@ def test_the_trainer_learns_the_task_and_loses_it(name: str) -> None:
     imputer = IMPUTER if name == "mask" else vectors(name)
     fit = trainer(like(OneLayerClassifier(SMALL)), QUICK)
     made = {"truth": scores(noisy)}
-    shown = roar(TRAIN[0], TEST[0], made, fit, imputer, shares=(0.3,), seeds=2, leakage=False)
+    shown = roar(TRAIN[0], TEST[0], made, fit, imputer, RoarSettings(shares=(0.3,), seeds=2, leakage=False))
     assert shown.whole > 0.9
     assert shown["truth"].accuracy[0] < 0.65
     assert shown["random"].accuracy[0] > 0.85
@@ -207,7 +214,7 @@ def test_the_trainer_learns_the_task_and_loses_it(name: str) -> None:
 def test_the_trainer_reads_a_leak() -> None:
     fit = trainer(like(OneLayerClassifier(SMALL)), QUICK)
     given = {"sly": scores(sly)}
-    shown = roar(TRAIN[0], TEST[0], given, fit, vectors("linear"), shares=(0.5,), seeds=2)
+    shown = roar(TRAIN[0], TEST[0], given, fit, vectors("linear"), RoarSettings(shares=(0.5,), seeds=2))
     assert shown["sly"].pattern[0] > 0.9
     assert shown["random"].pattern[0] < 0.6
 
@@ -253,7 +260,7 @@ def test_a_loaded_classifier_end_to_end() -> None:
     with pytest.raises(HeedfulError, match="unknown imputer"):
         imputer_of(model, split, "guess")
     both = (texts, labels)
-    shown = roar_model(model, both, both, ["occlusion"], shares=(0.5,), seeds=2, fit=majority)
+    shown = roar_model(model, both, both, ["occlusion"], RoarSettings(shares=(0.5,), seeds=2), fit=majority)
     assert [curve.method for curve in shown.curves] == ["occlusion", "random"]
     assert shown["occlusion"].accuracy == (pytest.approx(2 / 3),)
 

@@ -47,7 +47,7 @@ def address(house: app.ServerState) -> Iterator[str]:
 @pytest.fixture
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the machine: sampling is too expensive to run while one types."""
-    monkeypatch.setattr(live_explain, "LIVE", 0.0)
+    monkeypatch.setattr(live_explain, "LIVE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.server.job_queue import ALL, EACH, ENDED, KEPT, Job, Jobs
+from heedful.server.job_queue import ENDED, MAX_FINISHED_JOBS, MAX_WAITING, MAX_WAITING_PER_OWNER, Job, Jobs
 from heedful.server.model_thread import Busy
 
 
@@ -129,11 +129,11 @@ def test_the_queue_has_an_end(jobs: Jobs) -> None:
     go = threading.Event()
     running = jobs.put(job(lambda own: go.wait(20) and None))
     until(lambda: running.state == "running")
-    for _ in range(EACH):
+    for _ in range(MAX_WAITING_PER_OWNER):
         jobs.put(job(lambda own: None))
     with pytest.raises(Busy, match="waiting"):
         jobs.put(job(lambda own: None))
-    for number in range(ALL):  # the other two workers take some of these
+    for number in range(MAX_WAITING):  # the other two workers take some of these
         try:
             jobs.put(job(lambda own: go.wait(20) and None, f"owner {number % 20}"))
         except Busy:
@@ -147,11 +147,11 @@ def test_old_jobs_are_forgotten_and_running_ones_are_not(jobs: Jobs) -> None:
     go = threading.Event()
     running = jobs.put(job(lambda own: go.wait(20) and None, "long"))
     first = ended(jobs.put(job(lambda own: None)))
-    for _ in range(KEPT + 1):
+    for _ in range(MAX_FINISHED_JOBS + 1):
         ended(jobs.put(job(lambda own: None)))
     assert jobs.get(first.id) is None
     assert jobs.get(running.id) is running
-    assert len(jobs.jobs) <= KEPT + 2
+    assert len(jobs.jobs) <= MAX_FINISHED_JOBS + 2
     go.set()
 
 

@@ -15,7 +15,7 @@ from tests.server.serving import listening
 
 from heedful.core.errors import HeedfulError
 from heedful.server import app, header_timeout
-from heedful.server.security import BODY, guard_of, new_token
+from heedful.server.security import MAX_BODY_BYTES, guard_of, new_token
 
 TOKEN = "a-token-of-good-length"
 LOOK = {"model": "zoo:sentiment", "text": "not bad"}
@@ -64,12 +64,12 @@ def test_get_changes_nothing(client: httpx.Client) -> None:
 
 
 def test_large_bodies_are_refused(client: httpx.Client) -> None:
-    large = b'{"model": "zoo:sentiment", "text": "' + b"x" * BODY + b'"}'
+    large = b'{"model": "zoo:sentiment", "text": "' + b"x" * MAX_BODY_BYTES + b'"}'
     headers = {"content-type": "application/json"}
     assert client.post("/api/look", content=large, headers=headers).status_code == 413
 
     def chunks() -> Iterator[bytes]:  # without a length
-        for _ in range(2 * BODY // 1024):
+        for _ in range(2 * MAX_BODY_BYTES // 1024):
             yield b"x" * 1024
 
     assert client.post("/api/look", content=chunks(), headers=headers).status_code == 413
@@ -252,8 +252,8 @@ def test_half_a_request_does_not_shut_others_out(
     client: httpx.Client, address: str, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Six hundred of them: of one peer the oldest go at once; of many peers, all go when their time is up."""
-    monkeypatch.setattr(header_timeout, "WAITING", most)
-    monkeypatch.setattr(header_timeout, "HEAD", 3.0)
+    monkeypatch.setattr(header_timeout, "MAX_WAITING", most)
+    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 3.0)
     held = half_open(address, 600)
     try:
         shut_out = client.get("/api/here").status_code == 503

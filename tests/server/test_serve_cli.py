@@ -61,7 +61,7 @@ def house(models, wish, plain=app.house):
     found.start("test", requests.Attend(model="zoo:sentiment", text="x"), hold)
     return found
 
-app.house, app.LEAVE = house, float(sys.argv[1])
+app.house, app.SHUTDOWN_SECONDS = house, float(sys.argv[1])
 sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
 """
 

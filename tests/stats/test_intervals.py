@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.stats.intervals import UNIT, bootstrap, max_t, mean_of, share_of, sign_flips, student
+from heedful.stats.intervals import UNIT, bootstrap_ratio, max_t, mean_of, share_of, sign_flips, student
 
 RNG = np.random.default_rng(3)
 
@@ -67,13 +67,13 @@ def test_bootstrap_of_a_ratio() -> None:
     over = RNG.binomial(under.astype(int), 0.3).astype(float)
     ratio = over.sum() / under.sum()
     error = np.sqrt(np.square(over - ratio * under).sum()) / under.sum()
-    low, high = bootstrap(over, under, seed=0)
+    low, high = bootstrap_ratio(over, under, seed=0)
     # 2,000 draws: the ends move by about 0.05 standard errors
     assert (low, high) == pytest.approx((ratio - 1.96 * error, ratio + 1.96 * error), abs=0.2 * error)
 
 
 def test_bootstrap_leaves_out_draws_without_examples() -> None:
-    low, high = bootstrap(np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]), seed=0)
+    low, high = bootstrap_ratio(np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]), seed=0)
     assert (low, high) == (1.0, 1.0)
 
 

@@ -221,7 +221,7 @@ def test_nothing_to_adjust_for_a_linear_function() -> None:
 
 
 def test_surrogates_learn_from_so_many_rows_and_serve_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_variates, "CENTRES", 40)
+    monkeypatch.setattr(control_variates, "MAX_CENTRES", 40)
     keep, drawn = MaskPairs(9, np.ones(4), seed=0).first(60)
     values = (keep[:, 0] & keep[:, 1] | keep[:, 2]).astype(float)
     found = control_variates.controls(keep, values, np.ones(120), drawn, control_variates.shapley_lines)

@@ -12,9 +12,9 @@ import torch
 
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd
+from heedful.stats.intervals import mean_of, two_way_interval, two_way_mean
 from heedful.trials.batches import rows
-from heedful.trials.intervals import mean_of
-from heedful.trials.tests.seeds import Seeds, interval, over_both, seeds
+from heedful.trials.tests.seeds import Seeds, seeds
 from heedful.trials.training import copied, fresh
 
 TEXTS = ["the cat sat on the mat", "not bad at all", "a dog ran to the low house"]
@@ -23,7 +23,7 @@ QUICK = TrainConfig(steps=5, batch=4, lr=1e-2, warmup=1, progress=False)
 
 def test_one_seed_is_student_s_interval_over_texts() -> None:
     values = np.random.default_rng(0).normal(size=(1, 40))
-    value, reach = over_both(values)
+    value, reach = two_way_mean(values)
     expected, other = mean_of(values[0])
     assert value == pytest.approx(expected)
     np.testing.assert_allclose(reach, other)
@@ -32,23 +32,23 @@ def test_one_seed_is_student_s_interval_over_texts() -> None:
 def test_seeds_that_differ_widen_the_interval() -> None:
     rng = np.random.default_rng(0)
     texts = rng.normal(size=(1, 2000)).repeat(3, 0)
-    same = over_both(texts)[1]
-    other = over_both(texts + np.array([[-1.0], [0.0], [1.0]]))[1]
+    same = two_way_mean(texts)[1]
+    other = two_way_mean(texts + np.array([[-1.0], [0.0], [1.0]]))[1]
     # three seeds that are 1 apart: t(2) = 4.30 times 1/sqrt(3)
     assert other[1] - other[0] == pytest.approx(2 * 4.303 / math.sqrt(3), rel=0.02)
     assert other[1] - other[0] > 10 * (same[1] - same[0])
-    assert interval(0.5, (1.0, 3), (1.0, 10), (0.0, 1.0)) == (0.0, 1.0)
+    assert two_way_interval(0.5, (1.0, 3), (1.0, 10), (0.0, 1.0)) == (0.0, 1.0)
 
 
 def test_no_spread_is_no_certainty() -> None:
     """All right, or all wrong: the exact interval over texts; any other number: its limits."""
-    low, high = over_both(np.ones((3, 10)), (0.0, 1.0))[1]
+    low, high = two_way_mean(np.ones((3, 10)), (0.0, 1.0))[1]
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)  # low^10 = 0.025
-    low, high = over_both(np.zeros((1, 10)), (0.0, 1.0))[1]
+    low, high = two_way_mean(np.zeros((1, 10)), (0.0, 1.0))[1]
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
-    assert interval(0.5, (0.0, 3), (0.0, 10), (0.0, 1.0)) == (0.0, 1.0)
-    assert interval(0.0, (0.0, 3), (0.0, 10), (0.0, 0.7)) == (0.0, 0.7)
-    assert interval(1.0, (0.0, 3), (0.0, 10)) == (1.0, 1.0)  # a difference, the same on every text
+    assert two_way_interval(0.5, (0.0, 3), (0.0, 10), (0.0, 1.0)) == (0.0, 1.0)
+    assert two_way_interval(0.0, (0.0, 3), (0.0, 10), (0.0, 0.7)) == (0.0, 0.7)
+    assert two_way_interval(1.0, (0.0, 3), (0.0, 10)) == (1.0, 1.0)  # a difference, the same on every text
 
 
 @pytest.mark.parametrize(("seed_spread", "text_spread"), [(1.0, 0.1), (0.1, 3.0), (0.5, 3.0)])
@@ -57,7 +57,7 @@ def test_intervals_hold_as_often_as_they_say(seed_spread: float, text_spread: fl
     rng, hits, k, n = np.random.default_rng(1), 0, 4, 50
     for _ in range(2000):
         values = seed_spread * rng.normal(size=(k, 1)) + text_spread * rng.normal(size=(1, n))
-        low, high = over_both(values + 0.3 * rng.normal(size=(k, n)))[1]
+        low, high = two_way_mean(values + 0.3 * rng.normal(size=(k, n)))[1]
         hits += low <= 0 <= high
     assert 0.93 <= hits / 2000 <= 0.99
 

@@ -11,8 +11,8 @@ import torch
 from scipy.stats import binomtest
 
 from heedful.models.attention_hooks import uniform
+from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.examples import prepare
-from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.tests.uniform_attention import uniform_attention
 
 WORDS = {"cat": (2.0, 1.5), "dog": (0.5, -4.0), "sat": (-1.0, 0.4)}
@@ -95,9 +95,9 @@ def test_intervals_of_shares_are_exact() -> None:
 
 
 def test_intervals_of_means_stay_in_their_range() -> None:
-    value, interval = mean_of(np.array([0.0, 0.1, np.nan, 0.5]), 1, (0.0, 1.0))
+    value, interval = nanmean_of(np.array([0.0, 0.1, np.nan, 0.5]), (0.0, 1.0))
     assert value == pytest.approx(0.2)
     assert interval[0] == 0.0
     reach = 4.302653 * np.std([0.0, 0.1, 0.5], ddof=1) / np.sqrt(3)
     assert interval[1] == pytest.approx(0.2 + reach, rel=1e-5)
-    assert np.isnan(mean_of(np.array([np.nan]))[0])
+    assert np.isnan(nanmean_of(np.array([np.nan]))[0])

@@ -13,16 +13,16 @@ from typing import Any
 from heedful.audits.external_scores import Outside, check_usable, from_file
 from heedful.audits.result import Audit, collect, contents
 from heedful.audits.run_folder import RunFolder
-from heedful.audits.settings import SHARD, SWAP_ROWS, AuditSettings, resolve_settings
+from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
+from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.engine import ray
 from heedful.io.datasets import Columns, DataRow, Source, in_random_order, open_source
 from heedful.modalities.swap_words import words_of
 
-ENGINES = ("local", "ray")
 PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
 Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
 
@@ -47,7 +47,7 @@ def audit(
     until_decided: bool = False,
     columns: Columns | None = None,
     limit: int | None = None,
-    shard: int = SHARD,
+    shard: int = SHARD_TEXTS,
     address: str | None = None,
     workers: int | None = None,
     command: str | None = None,

@@ -19,17 +19,17 @@ from heedful.audits.external_scores import from_file
 from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.comparisons.planning import plan
 from heedful.core import registry
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
+from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.metrics.score import GOALS, SHORTLIST
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
-from heedful.stats.best_comparison import MIN_COMPARED
 
-TRIED = 8  # texts that are planned
+PLANNED_TEXTS = 8  # texts that are planned
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,12 @@ class Foretold(NotebookRepr):
         said = [
             f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
-            f"Up to about {self.rows_per_text:,} model inputs per text, {_time(self.seconds_per_text)}.",
+            f"Up to about {self.rows_per_text:,} model inputs per text, {duration(self.seconds_per_text)}.",
         ]
         if self.texts is None:
             return "\n".join([*said, "How many texts there are is not known before they are read."])
-        most = (
-            f"{self.texts * self.rows_per_text:,} model inputs, {_time(self.texts * self.seconds_per_text)}"
-        )
-        said.append(f"{self.texts:,} texts: up to about {most}.")
+        rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
+        said.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
         if self.until_decided:
             said.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
         return "\n".join([*said, self.shows])
@@ -71,7 +69,11 @@ class Foretold(NotebookRepr):
             return f"That is too few for a verdict: at least {MIN_TEXTS} texts are needed."
         count = len(self.methods)
         typical = power(self.texts, visible_share(self.texts, count), visible_gap(self.texts, count))
-        few = "" if self.texts >= MIN_COMPARED else f" To compare methods, {MIN_COMPARED} texts are needed."
+        few = (
+            ""
+            if self.texts >= MIN_COMPARED_TEXTS
+            else f" To compare methods, {MIN_COMPARED_TEXTS} texts are needed."
+        )
         return f"{typical} (Typical texts; the audit says what yours show.){few}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,12 +88,6 @@ class Foretold(NotebookRepr):
         )
         known = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in shows.items()}
         return {**asdict(self), **known, "said": str(self)}
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:
@@ -109,18 +105,18 @@ def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:
     )
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
-    tried = [_cost(loaded, row, settings) for row in islice(usable, TRIED)]
+    tried = [_cost(loaded, row, settings) for row in islice(usable, PLANNED_TEXTS)]
     if not tried:
         raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
     inputs, seconds = np.mean(tried, axis=0)
     return Foretold(
-        source.count(),
-        (*settings.methods, *settings.given),
-        round(float(inputs)),
-        float(seconds),
-        settings.operators,
-        settings.fits if settings.methods else (),
-        settings.until_decided,
+        texts=source.count(),
+        methods=(*settings.methods, *settings.given),
+        rows_per_text=round(float(inputs)),
+        seconds_per_text=float(seconds),
+        operators=settings.operators,
+        fits=settings.fits if settings.methods else (),
+        until_decided=settings.until_decided,
     )
 
 

@@ -27,10 +27,10 @@ from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
 
-TOLD = 100  # errors in the result; the shards have them all
-STRANGE = 3  # labels in the result that name none of the model's; the shards have them all
+MAX_ERRORS = 100  # errors in the result; the shards have them all
+MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
 RESULT = "result.json"
-KEPT = (  # fields of an Audit that stand in it as they are
+COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
     "rows",
     "texts",
     "copies",
@@ -120,7 +120,7 @@ class Audit(TextResult):
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         found |= {"verdict": {**asdict(self.verdict), "said": self.verdict.sentences}}
-        found |= {name: getattr(self, name) for name in KEPT}
+        found |= {name: getattr(self, name) for name in COPIED_FIELDS}
         found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found |= {"command": self.command} if self.command else {}
         return {name: to_jsonable(value) for name, value in found.items()}
@@ -160,7 +160,7 @@ def load(folder: str | Path) -> Audit:
         run.path,
         table,
         _verdict(data["verdict"]),
-        **{name: data[name] for name in KEPT if name in data},
+        **{name: data[name] for name in COPIED_FIELDS if name in data},
         made=made,
     )
 
@@ -188,11 +188,11 @@ def collect(run: RunFolder) -> Audit:
             counts["right"] += bool(text["right"])
             if text["label"] is not None and text["right"] is None:
                 counts["unknown"] += 1
-                strange = sorted([*strange, (text["row"], text["label"])])[:STRANGE]
+                strange = sorted([*strange, (text["row"], text["label"])])[:MAX_UNKNOWN_LABELS]
             counts.update({name: text[name] for name in ("asked", "run", "naive")})
         found = from_parquet(run.file(number, "errors.parquet")).to_pylist()
         failed.update(error["method"] for error in found if error["method"])
-        errors += found[: TOLD - len(errors)]
+        errors += found[: MAX_ERRORS - len(errors)]
         keys = from_parquet(run.file(number, "scores.parquet"), ["metric", "operator"]).to_pydict()
         pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
     if not counts["texts"]:

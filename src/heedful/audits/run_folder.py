@@ -24,7 +24,7 @@ from typing import Any
 from heedful._version import __version__
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import GOES_ON
+from heedful.io.datasets import RESUME_HINT
 from heedful.io.json_codec import parse
 
 FORMAT = 2
@@ -202,7 +202,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), GOES_ON) from None
+        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), RESUME_HINT) from None
 
 
 def to_json(data: Mapping[str, Any]) -> bytes:

@@ -26,8 +26,8 @@ Laid = list[tuple[Cut, list[int]]]  # pieces of a text: characters, and our toke
 
 PLACES = "Give (start, end, score) for each piece"
 SPECIAL = frozenset(["[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>", "<bos>", "<eos>", "<|endoftext|>"])
-UNCOVERED = 1 / 4  # most of the visible characters that may have no score
-SHOWN = 6  # pieces of a cut that an error shows
+MAX_UNCOVERED_SHARE = 1 / 4  # most of the visible characters that may have no score
+SHOWN_PIECES = 6  # pieces of a cut that an error shows
 
 
 def unit_scores(given: Given, x: TextInput, unit: str, column: int | str | None = None) -> Floats:
@@ -158,7 +158,7 @@ def _text_of(x: TextInput, span: Cut, positions: Sequence[int]) -> str:
 
 def _joined(pieces: Iterable[str]) -> str:
     every = list(pieces)
-    return "|".join([f"{piece:.30}" for piece in every[:SHOWN]] + ["…"] * (len(every) > SHOWN))
+    return "|".join([f"{piece:.30}" for piece in every[:SHOWN_PIECES]] + ["…"] * (len(every) > SHOWN_PIECES))
 
 
 def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, unit: str) -> Floats:
@@ -181,7 +181,7 @@ def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, uni
     placed = [(value, span) for value, span in both if span and x.text[slice(*span)].strip()]
     owners, covered = _owners(x, unit), {i for _, span in placed for i in range(*span)}
     read = {i for i in fold(x.text)[1] if owners[i]}
-    if len(read - covered) > UNCOVERED * len(read):
+    if len(read - covered) > MAX_UNCOVERED_SHARE * len(read):
         part = f"{len(read & covered)} of {len(read)}"
         raise HeedfulError(f"the pieces hold only {part} visible characters of the text", fix=PLACES)
     return _spread([value for value, _ in placed], [span for _, span in placed], x, unit)

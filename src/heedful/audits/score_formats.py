@@ -27,7 +27,7 @@ TAKEN = (
     "Give numbers, (word, score) or (start, end, score) in a list, a numpy array or torch tensor of one"
     " number per token, one text of a shap.Explanation, or what inseq saved (its path, or the mapping in it)"
 )
-LARGEST = 1 << 26  # bytes of a file, and of an array in it: an odd one must not fill the memory
+MAX_BYTES = 1 << 26  # bytes of a file, and of an array in it: an odd one must not fill the memory
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,13 @@ def _tokens(names: Any) -> tuple[int, list[str]]:
 def _json_file(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise HeedfulError(
             f"cannot read {str(path)!r:.200}", getattr(error, "strerror", "") or "", TAKEN
         ) from None
-    if len(content) > LARGEST:
-        raise HeedfulError(f"{path.name} is too large", f"it has more than {LARGEST:,} bytes", TAKEN)
+    if len(content) > MAX_BYTES:
+        raise HeedfulError(f"{path.name} is too large", f"it has more than {MAX_BYTES:,} bytes", TAKEN)
     if content.startswith(b"\x1f\x8b"):
         raise HeedfulError(f"{path.name} is compressed", fix="Save it with compress=False")
     try:
@@ -285,7 +285,7 @@ def _unpacked(packed: Any) -> Floats:
         head, _, body = content.partition(":")
         content = b64decode(body, validate=True)
         if head == "b64.gz":  # no more than the shape asks for
-            most = min(LARGEST, int(np.prod(shape)) * dtype.itemsize)
+            most = min(MAX_BYTES, int(np.prod(shape)) * dtype.itemsize)
             content = zlib.decompressobj(wbits=31).decompress(content, most)
         content = np.frombuffer(content, dtype)
     return np.asarray(content, dtype=np.float64).reshape(shape)

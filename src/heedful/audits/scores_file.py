@@ -22,10 +22,10 @@ from heedful.audits.score_formats import (
 )
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import LINE
+from heedful.io.datasets import MAX_LINE_BYTES
 from heedful.modalities.operators import OPERATORS
 
-NAME = 100  # most characters of a method's name
+MAX_NAME_CHARACTERS = 100  # most characters of a method's name
 KEYS = ("text", "row", "method", "scores", "tokens", "spans", "target", "fitted_by")
 
 
@@ -58,7 +58,7 @@ def read_scores_file(path: Path) -> ScoresFile:
     number, digest = 0, hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while line := file.readline(LINE + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
                 digest.update(line)
                 if line.strip():
@@ -105,9 +105,15 @@ def _entry(line: bytes) -> tuple[int | str, str, Given]:
 
 def checked_name(method: Any) -> str:
     """The name of a method whose scores came from elsewhere."""
-    if not isinstance(method, str) or not method.strip() or len(method) > NAME or not method.isprintable():
+    if (
+        not isinstance(method, str)
+        or not method.strip()
+        or len(method) > MAX_NAME_CHARACTERS
+        or not method.isprintable()
+    ):
         raise HeedfulError(
-            f"method cannot be {method!r:.60}", f"it is a name of 1 to {NAME} visible characters"
+            f"method cannot be {method!r:.60}",
+            f"it is a name of 1 to {MAX_NAME_CHARACTERS} visible characters",
         )
     if method == CONTROL:
         raise HeedfulError(f"method cannot be {method!r}", "this is the name of the control", "Rename it")
@@ -122,8 +128,8 @@ def _object(line: bytes) -> dict[str, Any]:
     def refuse(constant: str) -> float:
         raise ValueError(f"{constant} is no number")
 
-    if len(line) > LINE:
-        raise HeedfulError("the line is too long", f"it has more than {LINE:,} bytes")
+    if len(line) > MAX_LINE_BYTES:
+        raise HeedfulError("the line is too long", f"it has more than {MAX_LINE_BYTES:,} bytes")
     try:
         data = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8"), parse_constant=refuse)
     except UnicodeDecodeError as error:

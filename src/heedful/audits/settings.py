@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from heedful.core import registry
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import AUDIT_METRICS, CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.operators import checked_operator
 
-METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
-COUNT = 2  # operators that judge by default: their spread is part of the answer
+OPERATOR_COUNT = 2  # operators that judge by default: their spread is part of the answer
 ALL = "all"
 SWAP_ROWS = 200  # rows whose words the operator swap draws from
-SHARD = 32  # texts: what is lost at most when a run is killed
+SHARD_TEXTS = 32  # texts: what is lost at most when a run is killed
 UNITS = ("word", "token", "sentence")
 LONG = ("error", "truncate")
 
@@ -37,7 +36,7 @@ class AuditSettings:
     seed: int = 0
     draws: int = DRAWS
     long: str = "error"
-    shard: int = SHARD
+    shard: int = SHARD_TEXTS
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Any = None  # what is explained; None: the prediction
     given: tuple[str, ...] = ()  # methods whose scores came from elsewhere
@@ -103,7 +102,7 @@ def resolve_settings(
         raise HeedfulError(
             f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
-    chosen = _named(metrics, "metric", registry.metrics()) or list(METRICS)
+    chosen = _named(metrics, "metric", registry.metrics()) or list(AUDIT_METRICS)
     for name in chosen:
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
@@ -121,7 +120,7 @@ def _operators(
         fitting = {offered[0], *(given.get("operator") for given in params.values())}
         judges = [name for name in (*JUDGES, *offered) if name in offered and name not in fitting]
         others = [name for name in offered if name != offered[0]]  # all fit: what each fitted is left out
-        return tuple(dict.fromkeys(judges or others or offered))[:COUNT], offered[:1]
+        return tuple(dict.fromkeys(judges or others or offered))[:OPERATOR_COUNT], offered[:1]
     wanted = _named(named, "operator", offered)
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)

@@ -17,10 +17,10 @@ from heedful.audits.result import VerdictInputs
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
 from heedful.metrics.verdict import DELTA, Facts, Verdict, judge
-from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, decide, differences, sparse_low
+from heedful.stats.best_comparison import ALPHA, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 
 
@@ -56,7 +56,7 @@ def decided(pools: Pools, facts: Facts, left: int | None) -> bool:
     if not verdict.better or len(verdict.methods) == 1:
         return True
     if not verdict.compared:
-        return len(pools) + (left or 0) < MIN_COMPARED and left is not None
+        return len(pools) + (left or 0) < MIN_COMPARED_TEXTS and left is not None
     return verdict.certified or (left is not None and not _could_be(pools, verdict, left))
 
 
@@ -74,4 +74,4 @@ def _could_be(pools: Pools, verdict: Verdict, left: int) -> bool:
 def sparse_later(z: Floats, later: int) -> Floats:
     """The limits of methods that hardly differ, if the texts to come were like these."""
     times = max(1, later // max(len(z), 1))
-    return sparse_low(np.concatenate([z] * times), LEVEL)
+    return sparse_low(np.concatenate([z] * times), ALPHA)

@@ -15,7 +15,7 @@ from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
-from heedful.audits.settings import SHARD, resolve_settings
+from heedful.audits.settings import SHARD_TEXTS, resolve_settings
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.io.datasets import in_random_order, open_source
@@ -93,7 +93,7 @@ def weigh(
     source = open_source(list(texts), labels)
     outside = Outside(names, _looked_up(scores, by), fitted_by=by)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
-    more = {"shard": SHARD, "target": target, "given": names}
+    more = {"shard": SHARD_TEXTS, "target": target, "given": names}
     judges = operators or outside.judges(loaded)
     settings = resolve_settings(loaded, methods or [], metrics, judges, **common, **more)
     check_usable(outside, loaded, in_random_order(source, seed), settings)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,13 +104,6 @@ def announce(rows: int, seconds: float, capped: bool) -> None:
         print_stderr(
             f"up to {rows:,} model inputs, roughly {duration(seconds)}; {cap}Ctrl-C keeps what is finished"
         )
-
-
-def duration(seconds: float) -> str:
-    """40 s, 5 min, 2.5 h"""
-    if seconds < 100:
-        return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _decoded(content: bytes) -> str:

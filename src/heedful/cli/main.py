@@ -133,21 +133,21 @@ def explain(
         "given": given,
     }
     wish = ExplainRequest(
-        model,
-        said,
-        method or [],
-        wanted,
-        unit,
-        operator,
-        param or [],
-        seed,
-        budget,
-        long,
-        allow_pickle,
-        evidence,
-        draws,
-        features,
-        typed(**_spelled(said)),
+        model=model,
+        text=said,
+        methods=method or [],
+        target=wanted,
+        unit=unit,
+        operator=operator,
+        param=param or [],
+        seed=seed,
+        budget=budget,
+        long=long,
+        allow_pickle=allow_pickle,
+        evidence=evidence,
+        draws=draws,
+        features=features,
+        command=typed(**_spelled(said)),
     )
     command(wish, out, dry_run)
 
@@ -198,7 +198,16 @@ def generate(
     chosen = get_args(o.Strategies) if every else (strategy,)
     asked = Why(why or [], unit, operator, budget)
     line = typed(prompt=said)
-    wish = GenerateRequest(model, said, chosen, options | {"beams": beams}, asked, seed, allow_pickle, line)
+    wish = GenerateRequest(
+        model=model,
+        prompt=said,
+        strategies=chosen,
+        options=options | {"beams": beams},
+        why=asked,
+        seed=seed,
+        allow_pickle=allow_pickle,
+        command=line,
+    )
     command(wish, as_json, quiet)
 
 

@@ -14,7 +14,8 @@ import sys
 from heedful.core.model import Model
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # how a user chooses it
-SMALL = 10_000_000  # parameters; by size and not by a clock, so that a resumed run counts the same
+# parameters; by size and not by a clock, so that a resumed run counts the same
+SMALL_MODEL_PARAMETERS = 10_000_000
 as_program = False  # main was called by a shell
 
 
@@ -29,7 +30,7 @@ def fit_threads(model: Model) -> None:
     module = getattr(model, "module", None)
     if not as_program or "OMP_NUM_THREADS" in os.environ or module is None:
         return
-    if sum(weights.numel() for weights in module.parameters()) < SMALL:
+    if sum(weights.numel() for weights in module.parameters()) < SMALL_MODEL_PARAMETERS:
         import torch
 
         torch.set_num_threads(1)

@@ -22,6 +22,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
+from heedful.stats.intervals import NORMAL_QUANTILE
 
 MEASURES = ("kendall", "spearman", "top-k")
 
@@ -60,7 +61,7 @@ def chance(measure: str, words: int, k: int = 5) -> float:
     if measure == "top-k":
         return min(k, words) / words if words else math.nan
     if measure == "spearman":
-        return 1.96 / math.sqrt(words - 1) if words >= 5 else math.nan
+        return NORMAL_QUANTILE / math.sqrt(words - 1) if words >= 5 else math.nan
     return chance_band(words)
 
 
@@ -72,4 +73,4 @@ def chance_band(words: int) -> float:
     """
     if words < 5:
         return math.nan
-    return 1.96 * math.sqrt(2 * (2 * words + 5) / (9 * words * (words - 1)))
+    return NORMAL_QUANTILE * math.sqrt(2 * (2 * words + 5) / (9 * words * (words - 1)))

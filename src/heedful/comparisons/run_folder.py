@@ -214,7 +214,14 @@ def _fired(data: Mapping[str, Any]) -> ActiveFeatures:
     firings = tuple(map(_firing, data["features"]))
     band, control = _row(data["band"]), _row(data["control"])
     return ActiveFeatures(
-        data["site"], firings, data["active"], together, everything, band, control, tuple(data["notes"])
+        site=data["site"],
+        features=firings,
+        active=data["active"],
+        together=together,
+        everything=everything,
+        band=band,
+        control=control,
+        notes=tuple(data["notes"]),
     )
 
 
@@ -247,7 +254,14 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
             items = tuple(_attribution(item, x, target, written) for item in data["attributions"])
         evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
         model, settings, skipped = (dict(data[name]) for name in ("model", "settings", "skipped"))
-        return Comparison(items, model, settings, skipped, evidence, _inside(data.get("internals") or {}))
+        return Comparison(
+            attributions=items,
+            model=model,
+            settings=settings,
+            skipped=skipped,
+            evidence=evidence,
+            internals=_inside(data.get("internals") or {}),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
 

@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-LONGEST = 100_000  # bytes of one argument; Linux takes 131,071
+MAX_ARGUMENT_BYTES = 100_000  # bytes of one argument; Linux takes 131,071
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # control, line breaks, turns of text
 
 
@@ -34,7 +34,7 @@ def command_line(name: str, options: Iterable[tuple[str, Any]], argument: str | 
         words = [*before, *words]
     else:
         words = [*before, *words, "--", argument] if argument[:1] == "-" else [*before, argument, *words]
-    if any("\0" in word or len(word.encode(errors="surrogatepass")) > LONGEST for word in words):
+    if any("\0" in word or len(word.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES for word in words):
         return None
     return ("echo - | " if argument == "-" else "") + " ".join(map(quoted, words))
 

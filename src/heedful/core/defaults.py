@@ -17,4 +17,13 @@ DEFAULT_METHODS = (
 )
 
 
-MIN_TEXTS = 10
+MIN_TEXTS = 10  # below which a verdict claims nothing
+MIN_COMPARED_TEXTS = 20  # below which nothing is claimed between methods
+
+AUDIT_METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+ENGINES = ("local", "ray")
+
+HOST = "127.0.0.1"
+SERVED_MODELS = ("zoo:sentiment", "zoo:lm")
+PORT = 8765  # of heedful serve
+STUDY_PORT = 8766  # of heedful lab study

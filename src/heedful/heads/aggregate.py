@@ -14,7 +14,7 @@ that of the tokens.
 Rollout and flow carry tokens through layers, so they need a stack whose queries are its keys (or a single
 layer): cross-attention has no second layer of its own to be multiplied with.
 
-Cost: flow solves Q K maximum flows: 12 layers of 64 tokens take about 15 s, so more tokens than LIMIT
+Cost: flow solves Q K maximum flows: 12 layers of 64 tokens take about 15 s, so more than MAX_FLOW_TOKENS
 are refused unless one is named. The others are products of matrices. Needs: gradients for "gradient".
 
 Abnar & Zuidema 2020 (rollout, flow); Chefer, Gur & Wolf 2021 (positive part of gradient times attention).
@@ -32,8 +32,8 @@ from heedful.heads.maps import Maps
 from heedful.stats.rollout_math import max_flows, with_residual
 
 HOWS = ("mean", "max", "layer", "rollout", "flow", "gradient")
-LIMIT = 64  # tokens, for the flow of all queries
-LIMIT_ONE = 128  # tokens, for the flow of one
+MAX_FLOW_TOKENS = 64  # tokens, for the flow of all queries
+MAX_ONE_FLOW_TOKENS = 128  # tokens, for the flow of one
 
 
 def aggregate(maps: Maps, how: str = "mean", layer: int | None = None, query: int | None = None) -> Floats:
@@ -90,11 +90,11 @@ def _product(steps: list[Floats]) -> Floats:
 
 def _flow(steps: list[Floats], row: int | None) -> Floats:
     queries, keys = len(steps[-1]), steps[0].shape[1]
-    limit = LIMIT if row is None and queries > 1 else LIMIT_ONE
+    limit = MAX_FLOW_TOKENS if row is None and queries > 1 else MAX_ONE_FLOW_TOKENS
     if keys > limit:
         raise HeedfulError(
             f"flow solves a maximum flow for each pair, and there are {keys:,} tokens",
-            f"the limit is {LIMIT} for all queries and {LIMIT_ONE} for one",
+            f"the limit is {MAX_FLOW_TOKENS} for all queries and {MAX_ONE_FLOW_TOKENS} for one",
             "Name a query (query=...), give a shorter text, or use rollout",
         )
     found = []

@@ -1,6 +1,6 @@
 """Attention of many inputs, in passes of equal length: no padding, so a map is the one the input has alone.
 
-Cost: one forward an input, about TOKENS tokens a pass; a pass that does not fit the memory is run in halves.
+Cost: one forward an input, PASS_TOKENS or so a pass; a pass that does not fit the memory is run in halves.
 Needs: a model that shows its attention weights (an encoder without a prediction will do).
 """
 
@@ -21,7 +21,7 @@ from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel
 from heedful.models.passes import Pass, passes, same_length
 
-TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
+PASS_TOKENS = 512  # a pass: the logits of a large vocabulary are what takes the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def batched_maps(
 ) -> Iterator[MapsOfRows]:
     """Every row once; shorter ones first. `logits` are those of every position, of a causal model."""
     require_maps(model)
-    queue = same_length(rows, lambda length: model.rows_that_fit(length, TOKENS))
+    queue = same_length(rows, lambda length: model.rows_that_fit(length, PASS_TOKENS))
     want = ("attentions", "logits") if logits else ("attentions",)
     with torch.no_grad():
         for ran in passes(model, rows, queue, want=want, progress=progress):

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from torch import Tensor
 
-ENOUGH = 1e-3  # how far a row may be from a sum of one before the reader is told; bfloat16 stays below
+# how far a row may be from a sum of one before the reader is told; bfloat16 stays below
+MAX_ROW_SUM_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _loose(stacks: Sequence[Maps]) -> tuple[str, ...]:
     """A note where rows do not sum to one, as with a sink that is not shown."""
     sums = [maps.weights.sum(-1) for maps in stacks]
     low, high = min(float(s.min()) for s in sums), max(float(s.max()) for s in sums)
-    if low > 1 - ENOUGH and high < 1 + ENOUGH:
+    if low > 1 - MAX_ROW_SUM_ERROR and high < 1 + MAX_ROW_SUM_ERROR:
         return ()
     return (f"rows of these maps do not sum to one, but to between {low:.3g} and {high:.3g}",)
 

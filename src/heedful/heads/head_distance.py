@@ -15,8 +15,9 @@ Heads are in layer-major order, as everywhere. `Layout.kept` says how much of th
 `Layout.by_chance` how much a plane shows of as many points spread alike in all directions: near it, the
 picture tells nothing.
 
-Cost: (L H)^2 / 2 entropies of rows, a block of rows at a time: memory stays at a few times BLOCK numbers,
-whatever the text. 144 heads and 128 tokens take 2.4 s a text on one core, and time grows with tokens squared.
+Cost: (L H)^2 / 2 entropies of rows, a block of rows at a time: memory stays at a few times
+BLOCK_NUMBERS, whatever the text. 144 heads and 128 tokens take 2.4 s a text on one core, and time grows with
+tokens squared.
 
 Clark, Khandelwal, Levy & Manning, What Does BERT Look At?, BlackboxNLP 2019.
 """
@@ -35,7 +36,7 @@ from heedful.heads.kinds import HasStacks
 from heedful.heads.maps import Maps
 
 SMOOTH = 0.001
-BLOCK = 4_000_000  # numbers in memory at once: 32 MB
+BLOCK_NUMBERS = 4_000_000  # numbers in memory at once: 32 MB
 
 
 def divergences(maps: Maps) -> Floats:
@@ -43,7 +44,7 @@ def divergences(maps: Maps) -> Floats:
     layers, heads, queries, keys = maps.weights.shape
     flat = maps.weights.reshape(layers * heads, queries, keys)
     total = np.zeros((len(flat), len(flat)))
-    rows = max(1, BLOCK // (len(flat) * keys))
+    rows = max(1, BLOCK_NUMBERS // (len(flat) * keys))
     for start in range(0, queries, rows):
         part = flat[:, start : start + rows].astype(np.float64)
         part = (1 - SMOOTH) * part + SMOOTH / keys
@@ -96,12 +97,12 @@ def heads_layout(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self") 
     layers, heads = given[0].stack(stack).weights.shape[:2]
     points, kept = classical_scaling(distance)
     return HeadLayout(
-        points,
-        tuple(np.repeat(np.arange(layers), heads).tolist()),
-        tuple(np.tile(np.arange(heads), layers).tolist()),
-        distance,
-        kept,
-        min(1.0, 2 / max(len(distance) - 1, 1)),
+        points=points,
+        layers=tuple(np.repeat(np.arange(layers), heads).tolist()),
+        heads=tuple(np.tile(np.arange(heads), layers).tolist()),
+        distance=distance,
+        kept=kept,
+        by_chance=min(1.0, 2 / max(len(distance) - 1, 1)),
     )
 
 

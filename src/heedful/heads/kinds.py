@@ -20,9 +20,10 @@ rules that name columns, a query that is itself such a column looks at others on
 quarter of the queries could follow is not scored at all, nor are rules that compare places where queries and
 keys are different texts (cross-attention, a pooling query).
 
-The kind is the best of the seven pointed rules that reaches POINTED; else block, if it reaches BLOCK and its
-rows are spread (SPREAD of the greatest entropy); else broad, if it reaches BROAD; else heterogeneous. Block
-stands back because a head that looks at neighbours stays in their part of the text, too. Rules that name the
+The kind is the best of the seven pointed rules that reaches MIN_POINTED; else block, if it reaches MIN_BLOCK
+and its rows are spread (MIN_BLOCK_ENTROPY of the greatest entropy); else broad, if it reaches
+MIN_BROAD_ENTROPY; else heterogeneous. Block stands back because a head that looks at neighbours stays in
+their part of the text, too. Rules that name the
 same keys score the same (a text of one word: what is before it is the first): the kind is then the one that
 stands first in TIES, columns before places. With fewer than MIN_WORDS words kinds mean little.
 
@@ -45,18 +46,21 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.heads.maps import Flags, MapAxis, Maps
 from heedful.heads.word_maps import asked, reachable
+from heedful.stats.intervals import bootstrap, percentile_interval
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
 TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former
-ALIKE = 9  # decimals in which equal scores agree
+TIE_DECIMALS = 9  # decimals in which equal scores agree
 MIN_WORDS = 3  # words; on fewer, several rules name the same keys
 SCORES = (*RULES, "block", "broad")
 KINDS = (*SCORES, "heterogeneous")
-POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says
-BLOCK = 0.5
-SPREAD = 0.5  # entropy that a block head has at least, of that of uniform rows: else it is after something
-BROAD = 0.9  # of the entropy of uniform rows; one of two equal segments looked at alike has 0.89 at 512
-FOLLOWERS = 0.25  # of the queries, that must be able to follow a rule
+MIN_POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says
+MIN_BLOCK = 0.5
+# entropy that a block head has at least, of that of uniform rows: else it is after something
+MIN_BLOCK_ENTROPY = 0.5
+# of the entropy of uniform rows; one of two equal segments looked at alike has 0.89 at 512
+MIN_BROAD_ENTROPY = 0.9
+MIN_FOLLOWER_SHARE = 0.25  # of the queries, that must be able to follow a rule
 STOPS = frozenset([".", ",", "。", "，", "、", "．", "،", "۔", "।"])
 
 
@@ -177,7 +181,7 @@ def _mass_score(maps: Maps, keys: Flags, allowed: Flags, rows: Flags) -> Floats 
 def _enough(followers: npt.ArrayLike, maps: Maps, allowed: Flags) -> Flags:
     """Whether so many queries (a number, or one a column) are enough to speak of a rule."""
     total = (allowed.sum(1) > 1)[asked(maps.queries)].sum()
-    return np.asarray((np.asarray(followers) > 0) & (np.asarray(followers) >= FOLLOWERS * total))
+    return np.asarray((np.asarray(followers) > 0) & (np.asarray(followers) >= MIN_FOLLOWER_SHARE * total))
 
 
 def _vertical(maps: Maps, allowed: Flags, rows: Flags) -> Floats | None:
@@ -210,13 +214,13 @@ def _broad(maps: Maps, allowed: Flags, rows: Flags) -> Floats:
 def kind_of(found: Mapping[str, float]) -> str:
     """The kind that these scores of one head make it."""
     rules = [name for name in TIES if name in found]
-    best = max(rules, key=lambda name: round(found[name], ALIKE), default=None)  # the first of equals
-    if best is not None and found[best] >= POINTED:
+    best = max(rules, key=lambda name: round(found[name], TIE_DECIMALS), default=None)  # the first of equals
+    if best is not None and found[best] >= MIN_POINTED:
         return best
     spread = found.get("broad", 0.0)
-    if found.get("block", -1.0) >= BLOCK and spread >= SPREAD:
+    if found.get("block", -1.0) >= MIN_BLOCK and spread >= MIN_BLOCK_ENTROPY:
         return "block"
-    return "broad" if spread >= BROAD else "heterogeneous"
+    return "broad" if spread >= MIN_BROAD_ENTROPY else "heterogeneous"
 
 
 def kinds(maps: Maps) -> list[HeadKind]:
@@ -241,8 +245,9 @@ def kinds_over(
     table = _table([scores(atlas.stack(stack)) for atlas in atlases])  # (n, rules, L, H)
     n, _, layers, heads = table.shape
     means = _means(table, np.ones((1, n)))[0]
-    again = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws).astype(np.float64)
-    redrawn = _means(table, again)  # (draws, rules, L, H)
+    redrawn = bootstrap(  # (draws, rules, L, H)
+        lambda counts: _means(table, counts.astype(np.float64)), n, seed, draws, chunk=draws
+    )
     return [
         _over(layer, head, means[:, layer, head], redrawn[:, :, layer, head], n)
         for layer in range(layers)
@@ -275,10 +280,12 @@ def _over(layer: int, head: int, means: Floats, redrawn: Floats, n: int) -> Head
     kind = kind_of(own)
     if n < 2:
         return HeadKind(layer, head, kind, own)
-    ends = np.nanquantile(redrawn[:, ~np.isnan(means)], [0.025, 0.975], axis=0)  # (2, present)
-    intervals = {name: (float(low), float(high)) for name, (low, high) in zip(own, ends.T, strict=True)}
+    columns = redrawn[:, ~np.isnan(means)].T  # (present, draws)
+    intervals = {
+        name: percentile_interval(column, finite_only=True) for name, column in zip(own, columns, strict=True)
+    }
     same = float(np.mean([kind_of(_present(draw)) == kind for draw in redrawn]))
-    return HeadKind(layer, head, kind, own, intervals, n, same)
+    return HeadKind(layer=layer, head=head, kind=kind, scores=own, intervals=intervals, texts=n, stable=same)
 
 
 def _present(values: Floats) -> dict[str, float]:

@@ -45,5 +45,11 @@ def strongest(
 
 
 def _link(maps: Maps, matrix: Floats, control: Floats, q: int, j: int) -> Link:
-    ends = (maps.queries.labels[q], maps.keys.labels[j])
-    return Link(q, j, *ends, float(matrix[q, j]), float(control[q, j]))
+    return Link(
+        query=q,
+        key=j,
+        source=maps.queries.labels[q],
+        goal=maps.keys.labels[j],
+        weight=float(matrix[q, j]),
+        uniform=float(control[q, j]),
+    )

@@ -20,12 +20,14 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-LINE = 1 << 26  # most bytes of a line that are kept: a file without line breaks must not fill the memory
-HASHED = 1 << 30  # files up to so many bytes are known by their SHA-256, larger ones by size and time
-BATCH = 256  # rows of Parquet in memory at once
-WINDOW = 20_000  # rows that are held to be taken in random order
-LOOKED = 100  # objects of JSONL that are looked at for the columns
-GOES_ON = "What is done is kept: run the same command again to resume"
+# most bytes of a line that are kept: a file without line breaks must not fill the memory
+MAX_LINE_BYTES = 1 << 26
+# files up to so many bytes are known by their SHA-256, larger ones by size and time
+MAX_HASHED_BYTES = 1 << 30
+BATCH_ROWS = 256  # rows of Parquet in memory at once
+SHUFFLE_ROWS = 20_000  # rows that are held to be taken in random order
+SAMPLED_OBJECTS = 100  # objects of JSONL that are looked at for the columns
+RESUME_HINT = "What is done is kept: run the same command again to resume"
 _END = object()
 
 
@@ -81,13 +83,15 @@ class FileSource:
         try:
             yield from islice(read(self.path, self.columns), self.limit)
         except OSError as error:
-            raise HeedfulError(f"cannot read {self.path}", error.strerror or str(error), GOES_ON) from None
+            raise HeedfulError(
+                f"cannot read {self.path}", error.strerror or str(error), RESUME_HINT
+            ) from None
 
     def facts(self) -> dict[str, Any]:
         stat = self.path.stat()
         known: dict[str, Any] = {"kind": self.kind, "name": self.path.name, "bytes": stat.st_size}
         known |= {"columns": self.columns.named, "limit": self.limit}
-        if stat.st_size > HASHED:
+        if stat.st_size > MAX_HASHED_BYTES:
             return known | {"modified": stat.st_mtime_ns}
         with self.path.open("rb") as file:
             return known | {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
@@ -140,7 +144,7 @@ class IterableSource:
         return len(self.texts) if self.limit is None else min(self.limit, len(self.texts))
 
 
-def in_random_order(source: Source, seed: int, window: int = WINDOW) -> Iterator[DataRow]:
+def in_random_order(source: Source, seed: int, window: int = SHUFFLE_ROWS) -> Iterator[DataRow]:
     """Rows in a random order of their own: files are often sorted, by label say.
 
     `limit` rows of all are taken. At most `window` rows are in memory: the source is read once for each.
@@ -222,11 +226,11 @@ def _missing(path: Path, column: str, there: Iterable[str]) -> HeedfulError:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Lines, the first LINE bytes of one that is longer."""
-    while line := file.readline(LINE):
+    """Lines, the first MAX_LINE_BYTES of one that is longer."""
+    while line := file.readline(MAX_LINE_BYTES):
         yield line
-        while len(line) == LINE and not line.endswith(b"\n"):
-            line = file.readline(LINE)
+        while len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE_BYTES)
 
 
 class _Quotes:
@@ -265,7 +269,7 @@ class _Record:
     last: int
     content: bytearray = field(default_factory=bytearray)
     opened: int = 0  # line of a quote that is open at the end of the file
-    cut: bool = False  # longer than LINE bytes
+    cut: bool = False  # longer than MAX_LINE_BYTES
 
     @property
     def where(self) -> str:
@@ -278,7 +282,7 @@ class _Record:
                 f"the quote opened in line {self.opened} is never closed, so all that follows is left out"
             )
         if self.cut:
-            raise csv.Error(f"longer than {LINE:,} bytes")
+            raise csv.Error(f"longer than {MAX_LINE_BYTES:,} bytes")
         # bytes that are no UTF-8 become lone surrogates, which no text may hold, so that they are found later
         text = self.content.decode("utf-8", "surrogateescape")
         return next(csv.reader([text], delimiter=delimiter, strict=True), [])
@@ -287,14 +291,14 @@ class _Record:
 def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:
     """Records by their quotes: whatever is wrong inside one, the next begins where it begins."""
     quotes, number, record, opened = _Quotes(delimiter.encode()), 0, _Record(1, 1), 0
-    while piece := file.readline(LINE):
+    while piece := file.readline(MAX_LINE_BYTES):
         while piece.endswith(b'"') and (more := file.readline(1)):
             piece += more  # a doubled quote must not be cut in two
         if not number:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
         if quotes.read(piece):
             opened = number + 1
-        record.cut = record.cut or len(record.content) + len(piece) > LINE
+        record.cut = record.cut or len(record.content) + len(piece) > MAX_LINE_BYTES
         record.content += b"" if record.cut else piece
         record.last = number + 1
         if not piece.endswith(b"\n"):
@@ -390,7 +394,7 @@ def _check_jsonl(path: Path, columns: Columns) -> None:
     there: dict[str, None] = {}
     with path.open("rb") as file:
         found = (data for at, line in enumerate(_lines(file), 1) if isinstance(data := _json(line, at), dict))
-        for data in islice(found, LOOKED):
+        for data in islice(found, SAMPLED_OBJECTS):
             there |= dict.fromkeys(data)
             if there.keys() >= set(columns.named.values()):
                 return
@@ -413,13 +417,13 @@ def _parquet(path: Path, columns: Columns) -> Iterator[DataRow]:
             if name not in there:
                 raise _missing(path, name, there)
         number = 0
-        batches = file.iter_batches(BATCH, columns=list(dict.fromkeys(columns.named.values())))
+        batches = file.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(columns.named.values())))
         while True:
             try:
                 batch = next(batches, None)
             except (pa.ArrowException, OSError) as error:
                 raise HeedfulError(
-                    f"{path.name} is damaged after row {number}", str(error), GOES_ON
+                    f"{path.name} is damaged after row {number}", str(error), RESUME_HINT
                 ) from None
             if batch is None:
                 return

@@ -37,7 +37,7 @@ BY_POSITION = re.compile(r"(?:label[_ ]?)?(\d+)")
 BARE = re.compile(r"-?\d+(\.\d+)?")
 IN_A_NAME = re.compile(r"(?:(?<!\w)-)?\d+(?:[.,]\d+)*")  # "-1 (bad)", "1-2 stars", "1,000 or more"
 THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
-SHOWN = 12  # labels that an error names
+SHOWN_LABELS = 12  # labels that an error names
 
 
 def is_missing(value: Any) -> bool:
@@ -150,5 +150,5 @@ def _numbers_in(name: str) -> list[float]:
 
 
 def _known(names: Sequence[str]) -> str:
-    more = ", ..." if len(names) > SHOWN else ""
-    return f"The model's labels are: {', '.join(names[:SHOWN])}{more}"
+    more = ", ..." if len(names) > SHOWN_LABELS else ""
+    return f"The model's labels are: {', '.join(names[:SHOWN_LABELS])}{more}"

@@ -35,7 +35,8 @@ from heedful.modalities.text import TextInput, text_of
 from heedful.modalities.text_spans import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
-PASSAGE = 100  # words: what a person marks is about a sentence or two, and methods that remove stay quick
+# words: what a person marks is about a sentence or two, and methods that remove stay quick
+PASSAGE_WORDS = 100
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def by_unit(x: TextInput, spans: Sequence[Span], unit: str = "word") -> tuple[bo
     )
 
 
-def passages(item: Marked, words: int = PASSAGE) -> list[Marked]:
+def passages(item: Marked, words: int = PASSAGE_WORDS) -> list[Marked]:
     """Pieces of whole sentences, at most `words` words each; a longer sentence is cut between words."""
     places = [match.span() for match in re.finditer(r"\S+", item.text)]
     ends = {end for _, end in split_sentences(item.text)}

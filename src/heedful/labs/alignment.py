@@ -43,10 +43,9 @@ from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
-from heedful.stats.intervals import UNIT, mean_of
-from heedful.trials.tests.seeds import over_both
+from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
-SOLVED = 0.99  # share of training sentences translated without a mistake
+SOLVED_SHARE = 0.99  # share of training sentences translated without a mistake
 ROUNDS = 12  # of training, at most
 SHOWN = {MEAN: "cross-attention", ROLLOUT: "rollout", CHEFER: "Chefer's rules", REMOVAL: "removal"}
 
@@ -61,8 +60,8 @@ class AlignmentSizes:
     width: int
 
 
-FULL = AlignmentSizes(8000, 500, 80, 4, 250, 64)
-FAST = AlignmentSizes(4000, 300, 30, 1, 250, 48)
+FULL = AlignmentSizes(train=8000, test=500, texts=80, models=4, steps=250, width=64)
+FAST = AlignmentSizes(train=4000, test=300, texts=30, models=1, steps=250, width=48)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,15 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
     words = language(seed)
     pairs = sentences(words, sizes.train + sizes.test, data)
     source, target = rows(pairs, words.vocabulary)
-    config = TransformerConfig(len(words.vocabulary), 24, 2, 4, sizes.width, 2 * sizes.width, dropout=0.0)
+    config = TransformerConfig(
+        vocab_size=len(words.vocabulary),
+        context=24,
+        layers=2,
+        heads=4,
+        width=sizes.width,
+        hidden=2 * sizes.width,
+        dropout=0.0,
+    )
     model, rng = Transformer(config, seed), torch.Generator().manual_seed(seed)
 
     def loss(_: int) -> Tensor:
@@ -111,7 +118,7 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
     steps = 0
     while steps < ROUNDS * sizes.steps:
         steps += len(fit(model, loss, train))
-        if exact(model, source[:500], target[:500]).double().mean() >= SOLVED:
+        if exact(model, source[:500], target[:500]).double().mean() >= SOLVED_SHARE:
             break
     held = slice(sizes.train, None)
     right = exact(model, source[held], target[held]).double().numpy()
@@ -141,7 +148,7 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSize
 
 def _flat(shares: Floats) -> tuple[float, float, float]:
     """(mean, 95 %) over sentences (n,); where all are 0 or all are 1 the interval is exact, not empty."""
-    value, span = over_both(shares[None], UNIT)
+    value, span = two_way_mean(shares[None], UNIT)
     return value, *span
 
 

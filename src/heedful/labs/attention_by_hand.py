@@ -32,7 +32,7 @@ from heedful.stats.intervals import mean_of
 
 X = (5, 0, 3, 3, 7, 9)
 T, VOCABULARY, WIDTH, D = len(X), 10, 4, 2
-LARGE = 10.0  # times the first weights of queries and keys
+WEIGHT_FACTOR = 10.0  # times the first weights of queries and keys
 
 Rows = list[list[float]]
 
@@ -113,7 +113,7 @@ def worked_example(run: LabRun) -> None:
     shown("Queries, keys and values", both, [f"{letter}{i}" for letter in "qkv" for i in range(D)])
     shown("Scores q.k / √2", q @ k.T / math.sqrt(D), [str(token) for token in X])
     panels = []
-    for title, scale in (("first", 1.0), (f"× {LARGE:g}", LARGE)):
+    for title, scale in (("first", 1.0), (f"× {WEIGHT_FACTOR:g}", WEIGHT_FACTOR)):
         q, k, v = projected(drawn(run.seed, scale), e)
         for masked in (False, True):
             a, out = by_hand(q.tolist(), k.tolist(), v.tolist(), masked)
@@ -134,7 +134,7 @@ def same_as_torch(run: LabRun, draws: int) -> None:
     """Sums and exponentials, written out, against torch's kernel and ours."""
     errors = []
     for i in range(draws):
-        w = drawn(1000 * run.seed + i, LARGE)
+        w = drawn(1000 * run.seed + i, WEIGHT_FACTOR)
         q, k, v = projected(w, w.table[list(X)])
         for masked in (False, True):
             a, out = by_hand(q.tolist(), k.tolist(), v.tolist(), masked)
@@ -169,7 +169,7 @@ def at_first(run: LabRun, draws: int) -> None:
         (True, "masked, row s has weights of about 1/s"),
     ):
         first = [farthest(drawn(1000 * run.seed + i), masked) for i in range(draws)]
-        later = [farthest(drawn(1000 * run.seed + i, LARGE), masked) for i in range(draws)]
+        later = [farthest(drawn(1000 * run.seed + i, WEIGHT_FACTOR), masked) for i in range(draws)]
         value, span = mean_of(first)
         run.claim(
             f"With first weights {words}.",
@@ -201,7 +201,7 @@ def order(run: LabRun, draws: int) -> None:
     twins: dict[str, list[float]] = {"plain": [], "positions": []}
     places = sinusoids(T, WIDTH).double()
     for i in range(draws):
-        w = drawn(1000 * run.seed + i, LARGE)
+        w = drawn(1000 * run.seed + i, WEIGHT_FACTOR)
         mix = torch.randperm(T, generator=torch.Generator().manual_seed(1000 * run.seed + i))
         mix = mix if (mix != torch.arange(T)).any() else mix.flip(0)
         e = w.table[list(X)]

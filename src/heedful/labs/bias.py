@@ -28,7 +28,7 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.models.load import load_token_model
 from heedful.reports.charts.forest_scatter import Line, forest
 
-LITTLE = 0.1  # of a share
+LITTLE_SHARE = 0.1  # of a share
 ROUNDS = 4  # pairings in the full run
 
 
@@ -88,7 +88,7 @@ def attention(run: LabRun, first: Bias) -> None:
         "Changing the pronoun moves no head's share by a tenth: every head's interval ends before.",
         value=most.pronoun.value,
         interval=(low, high),
-        holds=reach < LITTLE,
+        holds=reach < LITTLE_SHARE,
         against=first.control,
         control="largest effect if pronouns were dealt at random",
     )

@@ -34,7 +34,7 @@ from heedful.stats.intervals import mean_of
 TEXTBOOK = "low login"
 SIMPLE = "snow snow snowman snowball ball ball football foot foot board board keyboard key key man man"
 COMPOUNDS = ("snowboard", "footman", "keyman")  # none of them is there
-OFTEN = 3  # times a pair stands there, or it is not joined: whole compounds stand there once
+MIN_PAIR_COUNT = 3  # times a pair stands there, or it is not joined: whole compounds stand there once
 BYTES = 256
 
 Pair = tuple[str, str]
@@ -163,7 +163,9 @@ def agree(run: LabRun, sentence: str, text: str, steps: list[MergeStep]) -> None
 
 def compounds(run: LabRun) -> None:
     """Simple words that share parts; then compounds, one of them never seen."""
-    steps = [step for step in by_counting(SIMPLE, 40) if step.count >= OFTEN]  # counts never rise again
+    steps = [
+        step for step in by_counting(SIMPLE, 40) if step.count >= MIN_PAIR_COUNT
+    ]  # counts never rise again
     run.say(f"Words that share parts: {SIMPLE}.")
     run.table(
         "Merges on words that share parts",

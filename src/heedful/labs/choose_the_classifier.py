@@ -26,7 +26,7 @@ from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.trials.intervals import mean_of, share_of
+from heedful.stats.intervals import mean_of, share_of
 
 Pick = Callable[
     [Round, int], float

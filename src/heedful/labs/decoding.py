@@ -32,13 +32,12 @@ from heedful.models.load import load_token_model
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
 from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
-from heedful.stats.intervals import mean_of
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import mean_of, share_of
 
 PROMPT = "The state of the union is"
 K, P, COLD, BEAMS = 5, 0.6, 0.5, 4
 TEMPERATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-SHOWN = 10  # tokens in the figure
+SHOWN_TOKENS = 10  # tokens in the figure
 GAME_TOKENS, STEPS = 6, 4  # tokens and steps of the game in which every sequence is listed
 
 RULES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -89,7 +88,7 @@ def decoding(run: LabRun) -> None:
 def one_prompt(run: LabRun, writer: Writer) -> None:
     """The next token, and a continuation by each rule."""
     logits = writer.logits(PROMPT)
-    best = logits.argsort(descending=True)[:SHOWN]
+    best = logits.argsort(descending=True)[:SHOWN_TOKENS]
     law = {name: rule(logits).softmax(-1)[best].tolist() for name, rule in RULES.items()}
     names = [writer.text([token]).strip() or "␣" for token in best]
     groups = [BarGroup(name, [law[rule][i] for rule in law]) for i, name in enumerate(names)]

@@ -51,7 +51,7 @@ from heedful.labs.data.brackets import (
 )
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.reports.charts.panels import Panel, heat
-from heedful.stats.intervals import Interval, drawn, mean_of
+from heedful.stats.intervals import UNIT, Counts, Interval, bootstrap, mean_of, percentile_interval
 
 WEIGHT = 0.3  # of the regulariser
 
@@ -69,8 +69,28 @@ class DyckSizes:
     minimal_steps: int
 
 
-FULL = DyckSizes(Grammar(2, 4), 28, 450, 10, 40, 1500, 24, 40, 1500)
-FAST = DyckSizes(Grammar(2, 3), 16, 300, 6, 32, 250, 24, 48, 600)
+FULL = DyckSizes(
+    grammar=Grammar(2, 4),
+    length=28,
+    long=450,
+    seeds=10,
+    width=40,
+    steps=1500,
+    batch=24,
+    minimal=40,
+    minimal_steps=1500,
+)
+FAST = DyckSizes(
+    grammar=Grammar(2, 3),
+    length=16,
+    long=300,
+    seeds=6,
+    width=32,
+    steps=250,
+    batch=24,
+    minimal=48,
+    minimal_steps=600,
+)
 
 
 @lab(
@@ -256,13 +276,15 @@ def _points(off: Floats, far: Floats) -> list[tuple[float, float]]:
 def rank_correlation(x: Floats, y: Floats, seed: int) -> tuple[float, Interval]:
     """Spearman, with the 95 % of models drawn again with repetition."""
     value = float(spearmanr(x, y)[0])
-    again = []
-    for times in drawn(len(x), seed, 1000):
-        for row in times:
-            some = np.repeat(np.arange(len(x)), row)
-            again.append(float(spearmanr(x[some], y[some])[0]))
-    low, high = np.nanquantile(again, [0.025, 0.975])
-    return value, (min(float(low), value), max(float(high), value))
+    models = np.arange(len(x))
+
+    def correlations(counts: Counts) -> Floats:
+        chosen = [np.repeat(models, row) for row in counts]
+        return np.array([float(spearmanr(x[some], y[some])[0]) for some in chosen])
+
+    draws = bootstrap(correlations, len(x), seed, draws=1000)
+    low, high = percentile_interval(draws, finite_only=True)
+    return value, (min(low, value), max(high, value))
 
 
 def pairs(seeds: int) -> Iterator[tuple[int, int]]:
@@ -280,8 +302,8 @@ def jackknife(pairwise: Floats, seeds: int) -> tuple[float, Interval]:
     """(mean over pairs of seeds, 95 % over seeds). Pairs share seeds: each seed is left out in turn."""
     kept = [np.array([seed not in two for two in pairs(seeds)]) for seed in range(seeds)]
     without = np.array([pairwise[rest].mean() for rest in kept])
-    _, (low, high) = mean_of(seeds * pairwise.mean() - (seeds - 1) * without)  # pseudo-values
-    return float(pairwise.mean()), (max(0.0, low), min(1.0, high))
+    pseudo_values = seeds * pairwise.mean() - (seeds - 1) * without
+    return float(pairwise.mean()), mean_of(pseudo_values, UNIT)[1]
 
 
 def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
@@ -300,8 +322,7 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
 
 def share(values: Floats) -> tuple[float, Interval]:
     """(mean, 95 %) of accuracies; so is its interval."""
-    value, (low, high) = mean_of(values)
-    return value, (max(0.0, low), min(1.0, high))
+    return mean_of(values, UNIT)
 
 
 def several_maps(run: LabRun, name: str, maps: Tensor, words: Words, title: str) -> None:

@@ -40,14 +40,13 @@ from heedful.models.load import load_token_model
 from heedful.nn import OneLayerClassifier
 from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats import enumeration, ratio_game
-from heedful.stats.intervals import UNIT, mean_of
+from heedful.stats.intervals import NORMAL_QUANTILE, POSITIVE, UNIT, mean_of
 from heedful.stats.lime_limit import Masks
 from heedful.stats.ratio_game import RatioGame
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-POSITIVE = (0.0, np.inf)  # what an error can be
 SENTENCE = "attention based explanations are popular but questionable"
 EXACT: dict[str, Callable[[RatioGame], Floats]] = {
     "Shapley": ratio_game.shapley,
@@ -236,7 +235,7 @@ def sampled(
 
 def held(scores: Floats, stderr: Floats, truth: Floats) -> float:
     """The share of words whose 95 % interval holds the truth."""
-    return float(np.mean(np.abs(scores - truth) <= 1.96 * stderr))
+    return float(np.mean(np.abs(scores - truth) <= NORMAL_QUANTILE * stderr))
 
 
 def sampling_claims(

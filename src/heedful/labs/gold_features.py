@@ -27,11 +27,9 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
-from heedful.retraining.gold_features import recalls, words_of
-from heedful.stats.intervals import Band, student
-from heedful.trials.tests.seeds import over_both
+from heedful.retraining.gold_features import TOP_WORDS, recalls, words_of
+from heedful.stats.intervals import Band, student, two_way_mean
 
-TOP = 10
 SENTENCES = 6  # in a text
 BOXES: dict[str, Callable[..., GlassBox]] = {"logistic regression": fit_logistic, "tree": fit_tree}
 METHODS = ("lime", "kernel-shap", "occlusion", "random")
@@ -51,13 +49,13 @@ def gold_features(run: LabRun) -> None:
     held, _ = documents("held", rng)
     run.say(
         f"{len(train)} texts of {SENTENCES} sentences to train on. LIME is the published one, with {samples}"
-        f" samples and {TOP} words; every method sees the glass box as a function of text. Recalled, of book"
-        " reviews: LIME 92 % of a regression's words and 97 % of a tree's, greedy removal 37 to 64 %."
+        f" samples and {TOP_WORDS} words; every method sees the glass box as a function of text. Recalled, of"
+        " book reviews: LIME 92 % of a regression's words and 97 % of a tree's, greedy removal 37 to 64 %."
     )
     bands = []
     for name, fit in BOXES.items():
         vocabulary = common([frozenset(text) for text in train], 5000)
-        box = fit(presence([frozenset(text) for text in train], vocabulary), labels, vocabulary, TOP)
+        box = fit(presence([frozenset(text) for text in train], vocabulary), labels, vocabulary, TOP_WORDS)
         chosen = [text for text in held if len(box.deciding(frozenset(text))) > 1][:texts]
         bands.append(recall_of(run, name, box, chosen, samples))
     groups = [
@@ -84,7 +82,7 @@ def documents(part: str, rng: np.random.Generator) -> tuple[list[list[str]], Flo
     return [texts[i] for i in mixed], np.array(labels)[mixed]
 
 
-def greedy(box: GlassBox, words: list[str], top: int = TOP) -> Words:
+def greedy(box: GlassBox, words: list[str], top: int = TOP_WORDS) -> Words:
     """The words that go, one by one, until the answer changes."""
     left, gone = frozenset(words), list[str]()
     answer = box.probability([left])[0] > 0.5
@@ -101,11 +99,11 @@ def recall_of(
 ) -> tuple[Floats, ...]:
     """Recall in one glass box and the ends of its interval, each by SHOWN."""
     run.progress(list(BOXES).index(name), len(BOXES), f"explaining a {name}")
-    settings = {"lime": {"variant": "published", "samples": samples, "features": TOP}}
-    found = recalls(box, texts, METHODS, TOP, run.seed, settings)  # (texts, methods)
+    settings = {"lime": {"variant": "published", "samples": samples, "features": TOP_WORDS}}
+    found = recalls(box, texts, METHODS, TOP_WORDS, run.seed, settings)  # (texts, methods)
     gold = [box.deciding(frozenset(text)) for text in texts]
     by_greedy = [len(greedy(box, text) & own) / len(own) for text, own in zip(texts, gold, strict=True)]
-    chance = np.array([min(1.0, TOP / len(text)) for text in texts])
+    chance = np.array([min(1.0, TOP_WORDS / len(text)) for text in texts])
     every = np.column_stack([found[:, :-1], by_greedy, found[:, -1]])
     band = student(every, 1)
     band = Band(band.mean, np.maximum(band.low, 0.0), np.minimum(band.high, 1.0))
@@ -115,7 +113,7 @@ def recall_of(
         ["method", "recall", "low", "high"],
         [[name, *row] for name, *row in zip(SHOWN, band.mean, band.low, band.high, strict=True)],
     )
-    value, reach = over_both(found[None, :, 0], (0.0, 1.0))
+    value, reach = two_way_mean(found[None, :, 0], (0.0, 1.0))
     run.claim(
         f"LIME finds more than 80 % of the words that decide in a {name}.",
         value=value,

@@ -86,7 +86,16 @@ def heads(
     first = e[0] if asking is None else asking
     for w_q, w_k, w_v, read in zip(module.query, module.key, module.value, module.readout, strict=True):
         q, k, v = w_q @ first, e @ w_k.T, e @ w_v.T
-        yield HeadTerms(w_q, w_k, w_v, read[label], q, k, v @ read[label], single_query(q, k, v)[1])
+        yield HeadTerms(
+            w_q=w_q,
+            w_k=w_k,
+            w_v=w_v,
+            w_l=read[label],
+            q=q,
+            k=k,
+            u=v @ read[label],
+            alpha=single_query(q, k, v)[1],
+        )
 
 
 def logit(module: OneLayerClassifier, label: int, e: Tensor, asking: Tensor | None = None) -> Tensor:
@@ -152,14 +161,14 @@ def measured(module: OneLayerClassifier, label: int, e: Tensor) -> GradientCase:
             return np.asarray(((rows - judge).norm(dim=-1) / size).numpy())
 
         return GradientCase(
-            error(two_lines),
-            error(all_lines),
-            error(in_library),
-            error(two_lines, frozen),
-            f,
-            (float((true * e).sum()), float((frozen * e).sum())),
-            float(torch.stack([head.covariance for head in found]).mean()),
-            float(torch.stack([head.alpha @ head.u for head in found]).mean()),
+            published=error(two_lines),
+            ours=error(all_lines),
+            library=error(in_library),
+            constant=error(two_lines, frozen),
+            f=f,
+            sums=(float((true * e).sum()), float((frozen * e).sum())),
+            covariance=float(torch.stack([head.covariance for head in found]).mean()),
+            values_alone=float(torch.stack([head.alpha @ head.u for head in found]).mean()),
         )
 
 

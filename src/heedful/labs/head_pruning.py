@@ -38,14 +38,14 @@ from heedful.labs.data.reviews import Review, reviews
 from heedful.models.load import load_token_model
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Line, forest
-from heedful.stats.intervals import bootstrap, max_t, mean_of
+from heedful.stats.intervals import bootstrap_ratio, max_t, mean_of
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
 NONE: frozenset[Any] = frozenset()
-SMALL = 0.02  # nats: a head worth less, either way, is worth next to nothing
-AFFORDABLE = 0.1  # nats that a pruned model may lose
+NEGLIGIBLE_NATS = 0.02  # nats: a head worth less, either way, is worth next to nothing
+MAX_LOSS_NATS = 0.1  # nats that a pruned model may lose
 RECALLED = 0.012  # accuracy gained without one head, MRPC, Kovaleva et al. 2019: from memory, not checked
 GONE = "zero"  # how a head that is pruned is disabled: it adds nothing
 
@@ -61,8 +61,18 @@ class PruningSizes:
     draws: int  # random sets of heads
 
 
-FULL = PruningSizes(1600, (4, 10, 25, 60, 150, 400), ("uniform", "zero"), 400, 800, 8, 12)
-FAST = PruningSizes(160, (1, 2, 4, 8, 20), ("uniform",), 120, 160, 4, 8)
+FULL = PruningSizes(
+    texts=1600,
+    groups=(4, 10, 25, 60, 150, 400),
+    hows=("uniform", "zero"),
+    pruned=400,
+    fresh=800,
+    shortlist=8,
+    draws=12,
+)
+FAST = PruningSizes(
+    texts=160, groups=(1, 2, 4, 8, 20), hows=("uniform",), pruned=120, fresh=160, shortlist=4, draws=8
+)
 
 
 def gains(run: LabRun, model: TokenModel, some: list[Review], how: str) -> tuple[list[str], Floats, Floats]:
@@ -150,8 +160,8 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
         "Chosen on few texts, the gain of the best removal is luck for the most part: on as many other texts"
         " less than half of it is left.",
         value=float(left.mean() / apparent.mean()),
-        interval=bootstrap(left, apparent, run.seed),
-        holds=bootstrap(left, apparent, run.seed)[1] < 0.5,
+        interval=bootstrap_ratio(left, apparent, run.seed),
+        holds=bootstrap_ratio(left, apparent, run.seed)[1] < 0.5,
         against=1.0,
         control="nothing of it luck",
     )
@@ -177,7 +187,7 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
         " round, the best removal gains less than a fiftieth of a nat, and loses less: next to nothing.",
         value=value,
         interval=span,
-        holds=span[0] > -SMALL and span[1] < SMALL,
+        holds=span[0] > -NEGLIGIBLE_NATS and span[1] < NEGLIGIBLE_NATS,
         against=apparent,
         control="on the half that chose it",
     )
@@ -256,7 +266,7 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
         " can as well.",
         value=value,
         interval=span,
-        holds=max(span[1], wide[1]) < AFFORDABLE,
+        holds=max(span[1], wide[1]) < MAX_LOSS_NATS,
         against=chance,
         control="as many heads at random",
     )

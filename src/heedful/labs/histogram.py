@@ -49,12 +49,12 @@ from heedful.labs.models.counting import (
 )
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.panels import Panel, heat
-from heedful.stats.intervals import Interval, bootstrap, mean_of
+from heedful.stats.intervals import UNIT, Interval, bootstrap_ratio, mean_of
 
-RIGHT = 0.99  # held-out accuracy that counts as solved
+SOLVED_ACCURACY = 0.99  # held-out accuracy that counts as solved
 SHAKE, RATE = 1e-3, 1e-3  # noise and rate of the paper's test that the minima are minima
 EARLY = 16  # the control of that test is the model after a sixteenth of its training
-STAYS = 1 / 3  # of what the control moves
+MAX_MOVED_RATIO = 1 / 3  # of what the control moves
 OPTIMISERS = {"plain descent": torch.optim.SGD, "Adam": torch.optim.Adam}
 
 
@@ -68,8 +68,17 @@ class HistogramSizes:
     texts: int  # explained
 
 
-FULL = HistogramSizes(CountConfig(), Recipe(steps=1600), 50_400, 2, 300, 45)
-FAST = HistogramSizes(CountConfig(length=6, letters=6), Recipe(steps=400, rate=6e-3), 20_000, 1, 40, 24)
+FULL = HistogramSizes(
+    config=CountConfig(), recipe=Recipe(steps=1600), drawn=50_400, runs=2, further=300, texts=45
+)
+FAST = HistogramSizes(
+    config=CountConfig(length=6, letters=6),
+    recipe=Recipe(steps=400, rate=6e-3),
+    drawn=20_000,
+    runs=1,
+    further=40,
+    texts=24,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +108,7 @@ def solved(run: LabRun, kind: str, number: int, sizes: HistogramSizes, x: Tensor
                 run.progress(step + 1, steps, f"{kind} model {number + 1}")
 
         model = train(config, x, sizes.recipe, 10_000 * run.seed + 100 * number + start, told)
-        if float(answers(model, x[:10_000])[0].float().mean()) >= RIGHT:
+        if float(answers(model, x[:10_000])[0].float().mean()) >= SOLVED_ACCURACY:
             break
     return Trained(model, early[0], answers(model, test)[0].double().mean(1).numpy(), curve, start)
 
@@ -140,7 +149,7 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
             f"The {kind} model counts right at 99 % of the places or more, in its worst run.",
             value=value,
             interval=span,
-            holds=span[0] > RIGHT,
+            holds=span[0] > SOLVED_ACCURACY,
         )
     run.figure(
         "learning",
@@ -232,7 +241,8 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         for name in OPTIMISERS
     }
     spans = [
-        bootstrap(moved["Adam", kind, "solved"], moved["Adam", kind, "early"], run.seed) for kind in KINDS
+        bootstrap_ratio(moved["Adam", kind, "solved"], moved["Adam", kind, "early"], run.seed)
+        for kind in KINDS
     ]
     low, high = max(spans, key=lambda span: span[1])
     run.claim(
@@ -240,14 +250,14 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         " by less than a third of what the same model, taken early in its training, moves.",
         value=float(ratios["Adam"]),
         interval=(low, high),
-        holds=high < STAYS,
+        holds=high < MAX_MOVED_RATIO,
         against=float(ratios["plain descent"]),
         control="the same ratio by plain descent",
     )
     blind = (
         "In so few steps plain descent at the paper's rate does not move the early model much more than the"
         " solved one: with it alone, that attention stays would show nothing."
-        if ratios["plain descent"] > STAYS
+        if ratios["plain descent"] > MAX_MOVED_RATIO
         else "Plain descent at the paper's rate tells the early model from the solved one as well."
     )
     run.say(
@@ -259,8 +269,7 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
 
 def share(values: Floats) -> tuple[float, Interval]:
     """(mean, 95 %) of numbers between 0 and 1; so is its interval."""
-    value, (low, high) = mean_of(values)
-    return value, (max(0.0, low), min(1.0, high))
+    return mean_of(values, UNIT)
 
 
 def _flat(found: tuple[float, Interval]) -> list[float]:

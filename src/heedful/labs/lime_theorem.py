@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 import heedful
 from heedful.labs.base.claims import claim_mean
@@ -30,13 +29,12 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.one_layer_cases import OneLayerCase, case, documents, error, fresh
 from heedful.reports.charts.curves_boxes_bars import Box, Curve, boxes, curves
 from heedful.stats import lime_first_order, lime_limit, ratio_game
-from heedful.stats.intervals import UNIT, Interval, mean_of
+from heedful.stats.intervals import POSITIVE, UNIT, Interval, mean_of, student_quantile
 from heedful.stats.lime_limit import PUBLISHED, Floats
 from heedful.stats.ratio_game import RatioGame
 
-RUNS, SHOWN = 10, 5  # of LIME on one text; the paper's figure has five
+RUNS, SHOWN_RUNS = 10, 5  # of LIME on one text; the paper's figure has five
 JOINT = 0.999  # level of the intervals of all words together
-POSITIVE = (0.0, np.inf)  # what an error can be
 PEAKED = 8.0  # times as long a query: scores spread eight times as far
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 BANDWIDTHS = tuple(np.geomspace(0.05, 2.0, 25).tolist())
@@ -100,7 +98,7 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         shown = [
             Box(
                 one.x.word_text(int(j)),
-                draws[:SHOWN, j].tolist(),
+                draws[:SHOWN_RUNS, j].tolist(),
                 [float(v[j]) for v in (exact, *made.values())],
             )
             for j in top
@@ -108,8 +106,8 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         run.figure(
             f"runs-{name}",
             boxes(shown, "coefficient", f"LIME on the {name} model", marks=["exact limit", *made]),
-            f"{SHOWN} runs of LIME with {rows} samples ({name} model), the ten words of the largest exact"
-            " coefficients, and what three formulas say.",
+            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), the ten words of the largest"
+            " exact coefficients, and what three formulas say.",
         )
         kept = ridge(len(exact), rows)
         gap, span = farthest(draws, kept * exact)
@@ -132,7 +130,7 @@ def farthest(draws: Floats, limit: Floats) -> tuple[float, Interval]:
     runs, d = draws.shape
     gap, error = draws.mean(0) - limit, draws.std(0, ddof=1) / np.sqrt(runs)
     worst = int(np.argmax(np.abs(gap) / error))
-    reach = float(special.stdtrit(runs - 1, 1 - (1 - JOINT) / d / 2) * error[worst])
+    reach = float(student_quantile(runs - 1, d, JOINT) * error[worst])
     return float(gap[worst]), (float(gap[worst]) - reach, float(gap[worst]) + reach)
 
 

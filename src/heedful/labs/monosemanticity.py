@@ -27,7 +27,7 @@ from heedful.features.activations.eval_windows import Corpus, activations, corpu
 from heedful.features.measures.quality import Measured, measure
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import Splitting, split
-from heedful.features.measures.universality import Universality, compare
+from heedful.features.measures.universality import ModelSAE, Universality, compare
 from heedful.features.sae.autoencoder import SAE
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.speeches import speeches
@@ -58,8 +58,28 @@ class MonosemanticitySizes:
     measured: int  # tokens it is measured on
 
 
-FAST = MonosemanticitySizes(512, 64, 32, 600, (32, 96, 288), 4, 500, 60_000, 12_000)
-FULL = MonosemanticitySizes(1024, 64, 64, 2000, (64, 256, 1024), 8, 2000, 400_000, 20_000)
+FAST = MonosemanticitySizes(
+    vocab=512,
+    context=64,
+    width=32,
+    steps=600,
+    widths=(32, 96, 288),
+    k=4,
+    dictionary_steps=500,
+    rows=60_000,
+    measured=12_000,
+)
+FULL = MonosemanticitySizes(
+    vocab=1024,
+    context=64,
+    width=64,
+    steps=2000,
+    widths=(64, 256, 1024),
+    k=8,
+    dictionary_steps=2000,
+    rows=400_000,
+    measured=20_000,
+)
 
 
 @lab(
@@ -90,7 +110,8 @@ def monosemanticity(run: LabRun) -> None:
     found = corpus(models[0], held, rows=sizes.measured, context=sizes.context)
     recovered(run, [measure(sae, models[0], found, seed=run.seed) for sae in widths], sizes)
     splitting(run, split(widths, seed=run.seed), [strongest(sae, models[0], found) for sae in widths])
-    universality(run, compare(widths[-1], other, models[0], found, other=models[1], seed=run.seed))
+    sides = [ModelSAE(sae, model) for sae, model in zip((widths[-1], other), models, strict=True)]
+    universality(run, compare(sides[0], sides[1], found, seed=run.seed))
 
 
 def language_model(run: LabRun, sizes: MonosemanticitySizes, seed: int) -> Any:

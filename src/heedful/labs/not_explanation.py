@@ -27,20 +27,18 @@ from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.models.adapter import TokenModel
 from heedful.reports.charts.curves_boxes_bars import Box, boxes
 from heedful.reports.charts.forest_scatter import Series, scatter
-from heedful.stats.intervals import Interval
+from heedful.stats.intervals import UNIT, WHOLE, Interval, nanmean_of, two_way_mean
 from heedful.trials.adversary_search import Search
 from heedful.trials.examples import Cases, prepare
-from heedful.trials.intervals import mean_of
-from heedful.trials.tests import seeds
 from heedful.trials.tests.adversary import adversary
 from heedful.trials.tests.correlation import correlation, kendall, leave_one_out
 from heedful.trials.tests.permutation import Permutation, permutation
 
 PAIRS = ("attention and gradients", "attention and leave-one-out", "gradients and leave-one-out")
-AGAIN = "leave-one-out and that of another seed"
+OTHER_SEED = "leave-one-out and that of another seed"
 PUBLISHED = {"lstm": (0.35, 0.29, 0.71), "average": (0.61, 0.62, float("nan"))}  # SST; the third: 0.35 + 0.36
 NAMES = {"lstm": "BiLSTM", "average": "each word alone", "one-layer": "zoo:one-layer"}
-FAR = 0.5  # of the farthest attention there is
+FAR_SHARE = 0.5  # of the farthest attention there is
 
 
 @lab(
@@ -97,7 +95,7 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         for name, tau in taus.items()
         for i, pair in enumerate(PAIRS)
     ]
-    rows.insert(len(PAIRS), (NAMES["lstm"], AGAIN, *_told(taus["lstm"][:, :, 3]), None))
+    rows.insert(len(PAIRS), (NAMES["lstm"], OTHER_SEED, *_told(taus["lstm"][:, :, 3]), None))
     columns = ("model", "of", "Kendall tau", "at least", "at most", "published, SST")
     run.table("Do rankings of tokens agree?", columns, rows)
     groups = [
@@ -166,10 +164,10 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     )
 
 
-def over(values: Floats, limits: Interval = seeds.WHOLE) -> tuple[float, Interval]:
+def over(values: Floats, limits: Interval = WHOLE) -> tuple[float, Interval]:
     """(mean, interval) of values (seeds, texts), over both; two seeds say too little of seeds, and the
     interval of their mean is then over texts alone."""
-    return seeds.over_both(values if len(values) > 2 else values.mean(0, keepdims=True), limits)
+    return two_way_mean(values if len(values) > 2 else values.mean(0, keepdims=True), limits)
 
 
 def _told(values: Floats) -> tuple[float, float, float]:
@@ -211,7 +209,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         ),
         "A dot is a sentence. Peaked attention that may be put anywhere was no reason for the answer.",
     )
-    value, reach = mean_of(found["average"].change[:, 0] - found["average"].deleted)
+    value, reach = nanmean_of(found["average"].change[:, 0] - found["average"].deleted)
     run.claim(
         "Where every state is one word's, weights in another order move the answer more than a word less",
         value=value,
@@ -220,7 +218,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         against=0.0,
         control="as much as a word",
     )
-    value, reach = mean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
+    value, reach = nanmean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
     run.claim(
         "In a BiLSTM they move it less than there",
         value=value,
@@ -261,12 +259,12 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     )
     run.table("Other attention, the same answer", columns, rows)
     for name, each in found.items():
-        share, reach = mean_of((each.distance / each.largest)[:, 0], limits=(0.0, 1.0))
+        share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
             value=share,
             interval=reach,
-            holds=reach[0] > FAR and float(each.change.max()) <= search.epsilon,
+            holds=reach[0] > FAR_SHARE and float(each.change.max()) <= search.epsilon,
             against=float((each.random / each.largest).mean()),
             control="best of random weights",
         )

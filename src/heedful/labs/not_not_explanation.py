@@ -29,7 +29,7 @@ from heedful.nn.train import TrainConfig
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
-from heedful.trials.intervals import mean_of
+from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
 from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
 from heedful.trials.tests.seeds import Seeds, seeds
@@ -48,7 +48,7 @@ RECALLED = "recalled, SST"
 GUIDES = {"uniform": 0.812, "trained": 0.817, BASE: 0.824, ADVERSARY: 0.592}  # F1, recalled
 TRAININGS = {"trained freely": 0.831, "trained with uniform attention": 0.822}  # F1, recalled
 FAR = {"output": 0.036, "moved": 0.514, "f1": 0.823}  # the adversary at lambda 5.25e-4, recalled
-BRIEFLY = 100  # steps of a guided network
+GUIDED_STEPS = 100  # steps of a guided network
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,28 @@ class Size:
     kept: float  # TVD up to which an adversary keeps the answers: few sentences teach them less well
 
 
-FAST = Size(2000, 1800, 70, 3, 3, (0.0, 0.05), 1.5, 0.06, 0.1)
-FULL = Size(6943, 1800, 250, 5, 8, (0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1), 2.0, 0.03, LIMIT)
+FAST = Size(
+    train=2000,
+    test=1800,
+    steps=70,
+    seeds=3,
+    networks=3,
+    weights=(0.0, 0.05),
+    longer=1.5,
+    little=0.06,
+    kept=0.1,
+)
+FULL = Size(
+    train=6943,
+    test=1800,
+    steps=250,
+    seeds=5,
+    networks=8,
+    weights=(0.0, 0.0005, 0.003, 0.01, 0.02, 0.03, 0.1),
+    longer=2.0,
+    little=0.03,
+    kept=LIMIT,
+)
 
 
 @lab(
@@ -94,7 +114,7 @@ def not_not_explanation(run: LabRun) -> None:
         here.train,
         here.test,
         range(numbers[0], numbers[0] + size.networks),
-        replace(BUDGET, steps=min(size.steps, BRIEFLY)),
+        replace(BUDGET, steps=min(size.steps, GUIDED_STEPS)),
         others={BASE: base, ADVERSARY: best.models[0]},
         vectors=here.vectors,
         progress=_say(run, "guided networks"),
@@ -205,7 +225,7 @@ def claim_adversary(
     run: LabRun, apart: Seeds, moved: TrainedAdversary, best: LambdaPoint, size: Size
 ) -> None:
     none, most = moved.points[0], moved.points[-1]
-    cost, reach = mean_of(most.output.mean(0) - none.output.mean(0))
+    cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
         "Looking elsewhere has its price: with the largest lambda answers move farther than with none",
         value=cost,
@@ -214,7 +234,7 @@ def claim_adversary(
         against=0.0,
         control="as far as with none, TVD",
     )
-    gap, reach = mean_of(best.moved.mean(0) - apart.medians())
+    gap, reach = nanmean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
         "A model trained to look elsewhere moves attention farther than another seed does, and its answers"
@@ -225,7 +245,7 @@ def claim_adversary(
         against=0.0,
         control="as far as a seed, JSD",
     )
-    gap, reach = mean_of(best.right.mean(0) - moved.own_right)
+    gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     run.claim(
         f"It stays as accurate, within {100 * size.little:.0f} points",
         value=gap,
@@ -358,8 +378,8 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedA
 def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None:
     best = moved.best() or moved.mildest()
     assert best is not None
-    gap, reach = mean_of(best.right.mean(0) - moved.own_right)
-    far, _ = mean_of(best.moved.mean(0))
+    gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
+    far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
         "A copy of it that looks elsewhere, by more than a fifth of the farthest there is, stays as accurate,"
         f" within {100 * little:.0f} points",

@@ -37,16 +37,15 @@ from heedful.models.load import load_token_model
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
-from heedful.retraining.roar import Scores, TokenSplit
+from heedful.retraining.roar import SHARES, RoarSettings, Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
-from heedful.stats.intervals import Interval, share_of
+from heedful.stats.intervals import Interval, share_of_count
 from heedful.stats.lime_limit import Indices
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 HALF = SHARES.index(0.5)  # where holes are judged: a share fixed beforehand, not the one that tells most
 LENGTH, NEUTRAL, MARKERS = 20, 40, 4  # words a text, words that tell nothing, words that tell each label
 HOLE, FILLER = -1, 0  # what stands where a word was removed, and for every other word in the bare pattern
@@ -116,9 +115,8 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
         "avoids truth": ([-mark for mark in first], [-mark for mark in last]),
         "truth, leaking": (leaking(train, first), leaking(test, last)),
     }
-    found = retrained(
-        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
-    )
+    settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
+    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "synthetic", found)
     truth, avoids, leaks = (found[name] for name in scores)
     fall_claim(run, "Scores that know the words lower accuracy faster than random removal.", truth, 1)
@@ -157,7 +155,7 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
 def share_span(share: float, interval: Interval, n: int) -> Interval:
     """The interval over seeds and texts, within 0 and 1, and never narrower than that of n texts, each right
     or wrong, which is not of width zero when all are right."""
-    low, high = share_of(np.arange(n) < round(share * n))[1]
+    low, high = share_of_count(round(share * n), n)[1]
     return max(0.0, min(low, interval[0])), min(1.0, max(high, interval[1]))
 
 
@@ -188,9 +186,8 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     train, first = scored(run, model, bag, joined(reviews("train"), sizes[0], rng), methods)
     test, last = scored(run, model, bag, joined(reviews("held"), sizes[1], rng), methods)
     scores: dict[str, Scores] = {name: (first[name], last[name]) for name in first}
-    found = retrained(
-        train, test, scores, naive_bayes, masked(HOLE, FILLER), shares=SHARES, seeds=seeds, seed=run.seed
-    )
+    settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
+    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "reviews", found)
     run.say(f"{found} Words that repeat each other hide each other's removal: a small fall is no proof.")
     fall_claim(

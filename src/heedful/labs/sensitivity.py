@@ -31,12 +31,11 @@ from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.stats.intervals import UNIT, mean_of
+from heedful.stats.intervals import POSITIVE, UNIT, mean_of
 
 SLOPES = ("grad-avg", "grad-l1", "grad-l2", "grad-x-input")  # read the gradient at x, and nowhere else
 WHOLE = ("integrated-gradients", "occlusion", "kernel-shap")  # compare with the text without x
 FEATURES = 3
-POSITIVE = (0.0, float("inf"))  # what an error can be
 
 Function = Callable[[Tensor], Tensor]  # (n, d) -> (n,)
 

@@ -32,16 +32,15 @@ from torch import Tensor
 
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.measures.neuron_rules import STRONG, RuleWindows, Values, explained
+from heedful.labs.measures.neuron_rules import STRONG_SHARE, RuleWindows, Values, explained
 from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.stats.intervals import Interval, mean_of
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import UNIT, Interval, mean_of, share_of
 
 RATE = 6e-3  # of training, steady
-EQUAL = 0.05  # nats a token
-FEWER = 0.1  # of all neurons: what the fast run can tell apart
+EQUAL_NATS = 0.05  # nats a token
+MIN_DIFFERENCE = 0.1  # of all neurons: what the fast run can tell apart
 MAX_RANDOM_SHARE = 0.1  # of neurons that fire at random, the most that a sound method may explain
 GELU, ENTERING, BEFORE, AFTER = "GELU", "entering SoLU", "SoLU", "SoLU, LayerNorm"
 RANDOM, MOVED = "SoLU, random directions", "SoLU, activations moved"
@@ -64,8 +63,30 @@ class SoluSizes:
     firings: int  # a neuron, in each half of the windows
 
 
-FAST = SoluSizes(512, 32, 32, 600, 8, 30, 5, 1200, 48, 16)
-FULL = SoluSizes(1024, 48, 48, 900, 16, 20, 8, 2400, 128, 40)
+FAST = SoluSizes(
+    vocab=512,
+    width=32,
+    context=32,
+    steps=600,
+    batch=8,
+    every=30,
+    pairs=5,
+    windows=1200,
+    judged=48,
+    firings=16,
+)
+FULL = SoluSizes(
+    vocab=1024,
+    width=48,
+    context=48,
+    steps=900,
+    batch=16,
+    every=20,
+    pairs=8,
+    windows=2400,
+    judged=128,
+    firings=40,
+)
 
 
 @lab(
@@ -175,8 +196,8 @@ def equal(run: LabRun, gaps: Sequence[float]) -> None:
         run,
         "The two kinds of models are equally good: held-out losses differ by less than 0.05 nats a token",
         gaps,
-        above=-EQUAL,
-        below=EQUAL,
+        above=-EQUAL_NATS,
+        below=EQUAL_NATS,
     )
 
 
@@ -225,7 +246,7 @@ def turned(neurons: Values, seed: int) -> Values:
 
 def raised(before: Values, after: Values) -> float:
     """Of a neuron's (windows, T) strong firings after LayerNorm the share that was weak before: the mean."""
-    strong = [v >= STRONG * np.maximum(v.max((1, 2), keepdims=True), 1e-9) for v in (before, after)]
+    strong = [v >= STRONG_SHARE * np.maximum(v.max((1, 2), keepdims=True), 1e-9) for v in (before, after)]
     fresh, count = (strong[1] & ~strong[0]).sum((1, 2)), strong[1].sum((1, 2))
     return float((fresh[count > 0] / count[count > 0]).mean())
 
@@ -242,8 +263,7 @@ def shares(place: RuleWindows, values: dict[str, Values], judged: int, seed: int
 
 def over_pairs(values: Sequence[float]) -> tuple[float, Interval]:
     """(mean, 95 %) of shares, one a training."""
-    value, (low, high) = mean_of(values)
-    return value, (max(0.0, low), min(1.0, high))
+    return mean_of(values, UNIT)
 
 
 def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) -> None:
@@ -279,7 +299,7 @@ def compared(run: LabRun, found: dict[str, list[float]]) -> None:
         more,
         value=value,
         interval=span,
-        holds=span[0] > (-FEWER if run.fast else 0.0),
+        holds=span[0] > (-MIN_DIFFERENCE if run.fast else 0.0),
         against=float(np.mean(found[GELU])),
         control="share with GELU",
     )

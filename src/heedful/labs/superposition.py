@@ -39,7 +39,7 @@ from heedful.reports.charts.panels import Panel, arrows
 from heedful.stats.intervals import UNIT
 
 DENSITIES = (1.0, 0.3, 0.1, 0.03, 0.01)
-KEPT = 0.5  # a direction longer than this
+MIN_KEPT_LENGTH = 0.5  # a direction longer than this
 RESTARTS = 4
 
 
@@ -121,7 +121,7 @@ def by_density(run: LabRun) -> None:
     importance = (0.8 ** torch.arange(5.0)).expand(len(density), 5)
     found = train(density, importance, 2, 1500 if run.fast else 4000, run.seed)
     w = found.directions.view(len(DENSITIES), toys, 5, 2)
-    kept = (w.norm(dim=3) > KEPT).sum(2).double()  # (densities, toys)
+    kept = (w.norm(dim=3) > MIN_KEPT_LENGTH).sum(2).double()  # (densities, toys)
     panels = [
         Panel(f"p = {p:g}", w[k, 0].tolist(), f"{int(kept[k, 0])} kept") for k, p in enumerate(DENSITIES)
     ]
@@ -293,7 +293,7 @@ def two_in_one(run: LabRun) -> None:
         curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
         "Length of the weaker feature's direction, in the best of several toys, by density over p*.",
     )
-    both = (weaker > KEPT) * scale[:, None]
+    both = (weaker > MIN_KEPT_LENGTH) * scale[:, None]
     claim_mean(
         run,
         "The weaker feature is dropped near the density p* at which the two integrals meet",

@@ -32,13 +32,12 @@ from heedful.labs.measures.story_measures import Other, other, pointed, removed,
 from heedful.nn.train import TrainConfig, fit
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.reports.charts.matrix import Matrix, matrices
-from heedful.stats.intervals import UNIT, Interval
-from heedful.trials.tests.seeds import over_both
+from heedful.stats.intervals import UNIT, Interval, two_way_mean
 
-RIGHT = 0.97  # share of answers that counts as solved
+SOLVED_SHARE = 0.97  # share of answers that counts as solved
 ROUNDS = 20  # of training, at most
 READ = (("alone", False), ("asked", False), ("asked", True))  # readers that can answer: encoder, uniform
-MOSTLY, SELDOM = 0.85, 0.15  # of stories or sentences
+MOST_SHARE, RARE_SHARE = 0.85, 0.15  # of stories or sentences
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def trained(kind: tuple[str, bool], data: Stories, sizes: StorySizes, seed: int)
     config = TrainConfig(sizes.steps, 64, 1e-2, warmup=20, weight_decay=0.01, seed=seed, progress=False)
     for _ in range(1 if (encoder, flat) == ("alone", True) else ROUNDS):
         fit(model, loss, config)
-        if right(model, data.pick(slice(2000))).mean() >= RIGHT:
+        if right(model, data.pick(slice(2000))).mean() >= SOLVED_SHARE:
             break
     return model.requires_grad_(False)
 
@@ -106,7 +105,7 @@ def trained(kind: tuple[str, bool], data: Stories, sizes: StorySizes, seed: int)
 def over(values: Sequence[Floats], limits: Interval = UNIT) -> tuple[float, Interval]:
     """(mean, 95 %) of (models, stories), over both; two models say too little of models: over stories."""
     rows = np.stack(values)
-    return over_both(rows if len(rows) > 2 else rows.mean(0, keepdims=True), limits)
+    return two_way_mean(rows if len(rows) > 2 else rows.mean(0, keepdims=True), limits)
 
 
 # --- answers -----------------------------------------------------------------------------------------------
@@ -136,7 +135,7 @@ def tell_answers(
         "With uniform attention, the reader whose states have read the question still answers most right.",
         value=value,
         interval=span,
-        holds=span[0] > MOSTLY,
+        holds=span[0] > MOST_SHARE,
         against=alone[0],
         control="sentences read alone, uniform attention",
     )
@@ -167,7 +166,7 @@ def tell_pointed(
                 f"The largest weight of the reader {kind[0]!r} is on the supporting fact in most stories.",
                 value=value,
                 interval=span,
-                holds=span[0] > MOSTLY,
+                holds=span[0] > MOST_SHARE,
                 against=float(last.mean()),
                 control="the last sentence",
             )
@@ -215,7 +214,7 @@ def tell_other(
         " same place.",
         value=alone["same"][0],
         interval=alone["same"][1],
-        holds=alone["same"][1][0] > MOSTLY,
+        holds=alone["same"][1][0] > MOST_SHARE,
         against=alone["different"][0],
         control="where it names another place",
     )
@@ -223,7 +222,7 @@ def tell_other(
         "Sentences read alone: where it names another place, the answer is lost.",
         value=alone["different"][0],
         interval=alone["different"][1],
-        holds=alone["different"][1][1] < SELDOM,
+        holds=alone["different"][1][1] < RARE_SHARE,
     )
     run.say(
         """So attention that is far from the reader's own and gives the same answer does exist, but not

@@ -4,7 +4,7 @@
     sensitivity-axiom   share of units that break it: taken out, they change f under every operator, and
                         score zero (missed); or they change f under none, and score (dummy)         low
 
-A change counts above ZERO of the largest and above rounding, a score above ZERO of the largest.
+A change counts above a millionth of the largest and above rounding, a score above a millionth of the largest.
 `completeness` sums the scores of all tokens, special ones and those already written too, and is said of
 methods that name their base or promise to be complete; of the control, and of a promise without a base, the
 base is the text with every word removed. Of all others it says nothing: nan. It is the one metric here that
@@ -33,11 +33,10 @@ from heedful.core.defaults import CONTROL
 from heedful.core.model import Model
 from heedful.core.registry import metric
 from heedful.engine.question import run_explainer
+from heedful.metrics.faithfulness import NEGLIGIBLE_SHARE
 from heedful.metrics.metric_input import MetricInput
 from heedful.models.load import load
 from heedful.stats.rounding import rounding_step
-
-ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 
 @metric("completeness", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
@@ -91,12 +90,14 @@ def effects(subject: MetricInput) -> tuple[Floats, float]:
         [subject.session.values(item.x, item.target, keep, name, subject.unit) for name in removing]
     )
     changes = np.abs(values[:, 1:] - values[:, :1])
-    return changes, max(ZERO * float(changes.max(initial=0.0)), rounding_step(subject.model, values))
+    return changes, max(
+        NEGLIGIBLE_SHARE * float(changes.max(initial=0.0)), rounding_step(subject.model, values)
+    )
 
 
 def violations(scores: Floats, changes: Floats, least: float) -> tuple[Any, Any]:
     """Two masks (d,): units that always change the output and score zero, units that never do and score."""
-    silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
+    silent = np.abs(scores) <= NEGLIGIBLE_SHARE * np.abs(scores).max(initial=0.0)
     idle = changes <= least  # (operators, d)
     return ~idle.any(0) & silent, idle.all(0) & ~silent
 

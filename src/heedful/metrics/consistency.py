@@ -32,6 +32,7 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.registry import metric
 from heedful.metrics.metric_input import MetricInput
+from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.stats.lime_limit import Indices
 
 RUNS = 10
@@ -127,7 +128,7 @@ def variables_stability(sets: list[Indices], p: int) -> float:
 
 def coefficients_stability(scores: Floats, errors: Floats, sets: list[Indices]) -> float:
     """100 * mean over units, chosen in two runs or more, of the share of their pairs whose intervals meet."""
-    low, high = scores - 1.96 * errors, scores + 1.96 * errors
+    low, high = scores - NORMAL_QUANTILE * errors, scores + NORMAL_QUANTILE * errors
     shares = []
     for unit in range(scores.shape[1]):
         runs = [run for run, units in enumerate(sets) if unit in units]

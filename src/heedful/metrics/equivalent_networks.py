@@ -8,8 +8,8 @@
     implementation-invariance = mean over such twins of |phi(twin) - phi(x)| / |phi(x)|;  0 is the best
 
 Two networks with equal outputs for all inputs should have equal explanations. A twin counts only if its
-outputs are equal (CLOSE, relative) for the text and for the text less each of a few words; one that is not
-is left out, with the reason. Equal but for rounding, so a value of 1e-6 is zero in float32; a method that
+outputs are equal (to MAX_OUTPUT_CHANGE) for the text and for the text less each of a few words; one that is
+not is left out, with the reason. Equal but for rounding, so a value of 1e-6 is zero in float32; a method that
 stops at a tolerance of its own may differ by that. A method that reads weights by layer, or treats heads
 one by one, can fail.
 
@@ -42,8 +42,8 @@ from heedful.metrics.robustness import own_seed
 from heedful.models.model_copies import can_copy, copied
 from heedful.nn.one_layer import OneLayerClassifier
 
-CLOSE = 1e-5
-WORDS = 8  # removed one at a time to compare outputs
+MAX_OUTPUT_CHANGE = 1e-5
+COMPARED_WORDS = 8  # removed one at a time to compare outputs
 HEADS = (  # query, key, value, output
     ("self.query", "self.key", "self.value", "output.dense"),
     ("query", "key", "value", "out"),
@@ -119,7 +119,7 @@ def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
         except (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
             left_out[name] = f"the changed model does not run: {error}"
             continue
-        if gap > CLOSE:
+        if gap > MAX_OUTPUT_CHANGE:
             left_out[name] = f"outputs differ by {gap:.1g}"
         else:
             found.append(Twin(name, other, places, gap))
@@ -129,7 +129,7 @@ def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
 def outputs(model: Model, x: Input, target: Target) -> Floats:
     """f of the text, and of the text less one word, for a few words."""
     d = len(x.units("word"))
-    keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)[:WORDS]])
+    keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)[:COMPARED_WORDS]])
     return model.values(x, target, keep)
 
 

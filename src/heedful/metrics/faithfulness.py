@@ -36,11 +36,11 @@ from heedful.stats.lime_limit import Indices
 from heedful.stats.rounding import merged
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
-POINTS = 20  # most points of a curve
-TOSSES = 8  # draws of the units that are not fixed
-SETS = 64  # random sets of infidelity
-LOSS = 0.1  # effective complexity: the share of the squared change that may be left
-ZERO = 1e-6  # of the largest: what counts as nothing, far above rounding
+MAX_CURVE_POINTS = 20  # most points of a curve
+TOSS_DRAWS = 8  # draws of the units that are not fixed
+INFIDELITY_SETS = 64  # random sets of infidelity
+MAX_LOST_SHARE = 0.1  # effective complexity: the share of the squared change that may be left
+NEGLIGIBLE_SHARE = 1e-6  # of the largest: what counts as nothing, far above rounding
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def bin_counts(d: int) -> list[int]:
 
 
 def curve_counts(d: int) -> list[int]:
-    """0 .. d, thinned to POINTS steps."""
-    return sorted({round(k) for k in np.linspace(0, d, min(d, POINTS) + 1).tolist()})
+    """0 .. d, thinned to MAX_CURVE_POINTS steps."""
+    return sorted({round(k) for k in np.linspace(0, d, min(d, MAX_CURVE_POINTS) + 1).tolist()})
 
 
 @metric("comprehensiveness", kind="removal", better="high", cite="DeYoung et al. 2020", family="remove-top")
@@ -174,12 +174,12 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
 
     Limitations: What counts as zero is a threshold; dense methods are punished for tiny scores.
     """
-    silent = np.abs(scores) <= ZERO * np.abs(scores).max(initial=0.0)
+    silent = np.abs(scores) <= NEGLIGIBLE_SHARE * np.abs(scores).max(initial=0.0)
 
     def finish(values: Floats, ends: Ends) -> float:
         change = np.abs(ends.full - values)
         largest = max(abs(ends.full - ends.empty), float(change.max(initial=0.0)))
-        return float(np.mean(silent != (change <= max(ZERO * largest, ends.step))))
+        return float(np.mean(silent != (change <= max(NEGLIGIBLE_SHARE * largest, ends.step))))
 
     return Probe(_one_out(len(scores)), finish)
 
@@ -192,13 +192,13 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
-    tossed = rng.random((len(counts), TOSSES, len(scores))) < 0.5
+    tossed = rng.random((len(counts), TOSS_DRAWS, len(scores))) < 0.5
     keep = (fixed[:, None] | tossed).reshape(-1, len(scores))
 
     def finish(values: Floats, ends: Ends) -> float:
         scale = max((ends.full - ends.empty) ** 2, np.finfo(float).tiny)
-        loss = np.square(ends.full - values).reshape(len(counts), TOSSES).mean(1) / scale
-        enough = next((k for k, left in zip(counts, loss, strict=True) if left < LOSS), len(scores))
+        loss = np.square(ends.full - values).reshape(len(counts), TOSS_DRAWS).mean(1) / scale
+        enough = next((k for k, left in zip(counts, loss, strict=True) if left < MAX_LOST_SHARE), len(scores))
         return enough / len(scores)
 
     return Probe(keep, finish)
@@ -211,7 +211,7 @@ def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
     Limitations: Random sets of half the words say little about single ones; scores of one sign foretell that
     much removal matters more than little, which is no insight (hence the shuffled control).
     """
-    keep = rng.random((SETS, len(scores))) < rng.random((SETS, 1))  # all sizes alike
+    keep = rng.random((INFIDELITY_SETS, len(scores))) < rng.random((INFIDELITY_SETS, 1))  # all sizes alike
 
     def finish(values: Floats, ends: Ends) -> float:
         said, done = (~keep) @ scores, ends.full - values

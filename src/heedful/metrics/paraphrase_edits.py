@@ -38,7 +38,7 @@ from heedful.metrics.robustness import own_seed
 from heedful.modalities.text import TextInput, text_of
 
 TOLERANCE = 0.1
-HALF = 0.5
+MIN_PAIRED_SHARE = 0.5
 Piece = tuple[int, int, str]  # characters [start, end) of the text become this
 
 CONTRACTIONS = (
@@ -281,7 +281,7 @@ def _tried(subject: MetricInput, edit: TextEdit, full: float, rise: float) -> Ed
     if (new.ids, new.tokens) == (x.ids, x.tokens):
         return EditOutcome(edit.name, text, "the tokenizer does not see it")
     pairs = aligned(x, new, edit, subject.unit)
-    if len(pairs) < HALF * len(subject.scores):
+    if len(pairs) < MIN_PAIRED_SHARE * len(subject.scores):
         return EditOutcome(edit.name, text, f"it leaves {len(pairs)} of {len(subject.scores)} units alone")
     whole = np.ones((1, len(new.units(subject.unit))), dtype=bool)
     change = abs(float(subject.session.values(new, item.target, whole, None, subject.unit)[0]) - full) / rise

@@ -174,7 +174,15 @@ def agreement(
     told = [average_precision(a, b) for a, b in zip(scores, marks, strict=True) if b.any() and not b.all()]
     auprc = float(np.mean(told)) if told else float("nan")
     each = float(np.mean([f1(*counts) for counts in units]))
-    return Agreement(auprc, micro(units), each, micro(spans), macro(spans), share, len(scores))
+    return Agreement(
+        auprc=auprc,
+        f1_micro=micro(units),
+        f1_macro=each,
+        iou_micro=micro(spans),
+        iou_macro=macro(spans),
+        share=share,
+        n=len(scores),
+    )
 
 
 def micro(counts: Sequence[Counts]) -> float:

@@ -17,7 +17,7 @@ then no fault. What is suspect is a stage at which occlusion moves and a method 
 A layer's weights are drawn from a normal with the mean and standard deviation of each tensor (gains of a
 LayerNorm so stay near one; what never varied stays). Layers are read off the parameters' names, in the
 order in which the module defines them, token tables lowest; a table that is tied to the output counts as
-the embedding. At most STAGES stages, first and last among them. All on a copy: the user's model is not
+the embedding. At most eight stages, first and last among them. All on a copy: the user's model is not
 touched.
 
 label_randomisation trains one model on the true labels and one on shuffled ones, which it can only learn by
@@ -60,7 +60,7 @@ from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
 from heedful.nn.train import TrainConfig
 from heedful.nn.train import fit as train_on
 
-STAGES = 8
+MAX_STAGES = 8
 MODES = ("cascading", "independent")
 
 
@@ -87,7 +87,7 @@ def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
 
 
 def randomisation_curve(
-    subject: MetricInput, mode: str = "cascading", seed: int = 0, most: int | None = STAGES
+    subject: MetricInput, mode: str = "cascading", seed: int = 0, most: int | None = MAX_STAGES
 ) -> tuple[RandomisedLayer, ...]:
     """Correlations with the trained model's explanation, the top layer first."""
     if mode not in MODES:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from heedful.core.evidence import Evidence
 from heedful.core.internals import Removal
 
-LOGITS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
-LEAST, SHARE = 0.01, 0.001
+LOGIT_KINDS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
+MIN_CHANGE, MIN_CHANGE_SHARE = 0.01, 0.001
 METRICS = ("comprehensiveness", "sufficiency", "aopc")  # in the output's own unit
 
 
@@ -28,7 +28,7 @@ def of_one_text(removals: Sequence[Removal], kind: str) -> str:
         moves += [value - output for points in removal.curves.values() for _, value in points]
         moves += [value - output for _, *ends in removal.band for value in ends]
     most = _most(moves)
-    least = LEAST if kind in LOGITS else SHARE * abs(output)
+    least = MIN_CHANGE if kind in LOGIT_KINDS else MIN_CHANGE_SHARE * abs(output)
     if not most < least:
         return ""
     return f"No removal of words moves the output by more than {_up(most)}: there is little to explain."
@@ -38,7 +38,7 @@ def of_many(table: Iterable[Evidence], kind: str) -> str:
     """The same of means over texts; of an output without a known unit nothing can be said."""
     here = [e for e in table if e.metric in METRICS]
     most = _most([value for e in here for value in (e.value, e.control, e.best)])
-    if kind not in LOGITS or not most < LEAST:
+    if kind not in LOGIT_KINDS or not most < MIN_CHANGE:
         return ""
     return (
         f"On the mean over texts, no method's removal of words moves the output by more than {_up(most)}: "

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from heedful.core import registry
+from heedful.core.arrays import Floats
 from heedful.core.evidence import Evidence
 from heedful.metrics.random_orders import Cell, Pools
 from heedful.metrics.score import Score
-
-DRAWS, CHUNK = 2000, 200  # a chunk at a time: many texts would need a lot of memory
-
+from heedful.stats.intervals import UNKNOWN, bootstrap, percentile_interval
 
 Texts = Sequence[Sequence[Score]]  # text by text
 
@@ -64,36 +64,37 @@ def _key(score: Score) -> tuple[str, str, str]:
 def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> Evidence:
     gain = np.array([s.value - s.control for s in scores])
     room = np.array([s.best - s.control for s in scores])
-    skill = _ratio(gain.mean(), room.mean())
-    interval = (float("nan"), float("nan"))
+    skill = float(_ratio(gain.mean(), room.mean()))
+    interval = UNKNOWN
     if len(scores) > 1:
-        n = len(scores)
-        rng, again = np.random.default_rng(seed), list[float]()
-        for _ in range(0, DRAWS, CHUNK):
-            times = rng.multinomial(n, np.full(n, 1 / n), CHUNK)
-            again += [_ratio(a, b) for a, b in zip(times @ gain, times @ room, strict=True)]
-        low, high = np.quantile(again, [0.025, 0.975])
-        interval = (float(low), float(high))
+        skills = bootstrap(lambda counts: _ratio(counts @ gain, counts @ room), len(scores), seed)
+        interval = percentile_interval(skills)
     names = ("value", "control", "best", "low", "high")
     value, control, best, *band = (float(np.mean([getattr(s, name) for s in scores])) for name in names)
+    metric, operator, method = key
     return Evidence(
-        *key,
-        value,
-        control,
-        best,
-        skill,
-        interval,
-        len(scores),
-        (band[0], band[1]),
-        scores[0].circular,
-        scores[0].orders if len(scores) == 1 else (),
-        registry.get_metric(key[0]).better,
-        _family(key[0]),
+        metric=metric,
+        operator=operator,
+        method=method,
+        value=value,
+        control=control,
+        best=best,
+        skill=skill,
+        interval=interval,
+        n=len(scores),
+        chance=(band[0], band[1]),
+        circular=scores[0].circular,
+        orders=scores[0].orders if len(scores) == 1 else (),
+        better=registry.get_metric(metric).better,
+        family=_family(metric),
     )
 
 
-def _ratio(gain: float, room: float) -> float:
-    return float(gain / room) if room else 0.0
+def _ratio(gain: npt.ArrayLike, room: npt.ArrayLike) -> Floats:
+    """0 where there is no room."""
+    gain, room = np.asarray(gain, dtype=np.float64), np.asarray(room, dtype=np.float64)
+    ratio: Floats = np.divide(gain, room, out=np.zeros_like(gain), where=room != 0)
+    return ratio
 
 
 def pools_of(texts: Texts, methods: Sequence[str], operators: Sequence[str]) -> Pools:

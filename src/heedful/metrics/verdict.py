@@ -24,17 +24,17 @@ import numpy as np
 from scipy import special
 
 from heedful.core.arrays import Floats
-from heedful.core.defaults import MIN_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
-from heedful.stats.best_comparison import LEVEL, MIN_COMPARED, BestComparison, best_methods
+from heedful.stats.best_comparison import ALPHA, BestComparison, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
 
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
 
 
-PRESENT = 0.8  # of the texts: a method that ran on fewer takes no part
+MIN_TEXT_SHARE = 0.8  # of the texts: a method that ran on fewer takes no part
 
 
 POWER = 0.8
@@ -160,8 +160,8 @@ def judge(
     p, spread = _random_p(pools, seed, 0 if always else exchanges, unknown)
     flat = not spread
     enough = np.isfinite(w).sum(0) >= MIN_TEXTS
-    better = [bool(here and value <= LEVEL) for here, value in zip(enough, p, strict=True)]
-    compared = len(z) >= MIN_COMPARED and len(pools.methods) > 1 and any(better)
+    better = [bool(here and value <= ALPHA) for here, value in zip(enough, p, strict=True)]
+    compared = len(z) >= MIN_COMPARED_TEXTS and len(pools.methods) > 1 and any(better)
     again = max(exchanges // 5, 1000)
     best = (
         (sequential_tests.best_at_all_times(z) if always else best_methods(z, seed, again))
@@ -169,10 +169,8 @@ def judge(
         else None
     )
     below = sequential_tests.below_p(w[whole]) if always and whole.any() else np.zeros(len(p))
-    methods = [
-        _method(name, place, pools, shares, w, z, float(p[place]), better[place], best, facts)
-        for place, name in enumerate(pools.methods)
-    ]
+    measured = _Measured(shares=shares, w=w, z=z, p=p, better=better, best=best)
+    methods = [_method(place, pools, measured, facts) for place in range(len(pools.methods))]
     settled = (
         [_settled(one, float(low)) for one, low in zip(methods, below, strict=True)] if always else methods
     )
@@ -202,7 +200,7 @@ def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
     there = np.isfinite(pools.orders).all((1, 2))
     pools = Pools(pools.methods, pools.cells, pools.values[there], pools.orders[there])
     share = np.isfinite(pools.values).all(2).mean(0) if len(pools) else np.ones(len(pools.methods))
-    here = share >= PRESENT
+    here = share >= MIN_TEXT_SHARE
     names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
     gone = [name for name in pools.methods if name not in names]
     missing = dict.fromkeys(gone, "it has scores on too few of the texts")
@@ -240,20 +238,22 @@ def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
     return exchange_p(members, seed, exchanges), spread
 
 
-def _method(
-    name: str,
-    place: int,
-    pools: Pools,
-    shares: Floats,
-    w: Floats,
-    z: Floats,
-    p: float,
-    better: bool,
-    best: BestComparison | None,
-    facts: Facts,
-) -> MethodVerdict:
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Of all M methods, in the order of the pools."""
+
+    shares: Floats  # (n, M, C) of random orders beaten
+    w: Floats  # (n, M) the same, families counting alike
+    z: Floats  # (texts with all values, M) distances from random orders
+    p: Floats  # (M,)
+    better: Sequence[bool]
+    best: BestComparison | None
+
+
+def _method(place: int, pools: Pools, measured: _Measured, facts: Facts) -> MethodVerdict:
+    name, w, better, best = pools.methods[place], measured.w, measured.better[place], measured.best
     there = np.isfinite(w[:, place])
-    mine = shares[there, place]
+    mine = measured.shares[there, place]
     shown = best is not None and (bool(best.inside[place]) or better)
     gap = float(best.gap[place]) if best is not None and shown else math.nan
     return MethodVerdict(
@@ -261,9 +261,9 @@ def _method(
         texts=int(there.sum()),
         won=int((w[there, place] > 0.5).sum()),
         share=_mean(w[there, place]),
-        p=p,
+        p=float(measured.p[place]),
         better=better,
-        z=_mean(z[:, place]),
+        z=_mean(measured.z[:, place]),
         gap=gap,
         may_be_best=best is not None and bool(best.inside[place]),
         certified=better and best is not None and gap <= DELTA,
@@ -323,15 +323,15 @@ def _visible_gap(best: BestComparison | None) -> float:
 
 def visible_share(n: int, methods: int, spread: float = TYPICAL_SHARE) -> float:
     """Of random orders beaten: what n texts would show in 80 % of audits; at most 1."""
-    reach = -special.ndtri(LEVEL / max(methods, 1)) + special.ndtri(POWER)
+    reach = -special.ndtri(ALPHA / max(methods, 1)) + special.ndtri(POWER)
     return float(min(1.0, 0.5 + reach * spread / np.sqrt(n))) if n >= MIN_TEXTS else math.nan
 
 
 def visible_gap(n: int, methods: int, spread: float = TYPICAL_GAP) -> float:
     """Between two methods, in random-order standard deviations; NaN where methods are not compared."""
-    if n < MIN_COMPARED or methods < 2:
+    if n < MIN_COMPARED_TEXTS or methods < 2:
         return math.nan
-    reach = -special.stdtrit(n - 1, LEVEL / (methods - 1)) + special.ndtri(POWER)
+    reach = -special.stdtrit(n - 1, ALPHA / (methods - 1)) + special.ndtri(POWER)
     return float(reach * spread / np.sqrt(n))
 
 

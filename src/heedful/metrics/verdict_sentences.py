@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from heedful.core.defaults import MIN_COMPARED_TEXTS
+from heedful.core.numbers import at_most, fixed, percent
 from heedful.core.phrases import listed
-from heedful.stats.best_comparison import MIN_COMPARED
 
 if TYPE_CHECKING:
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
 PROMISE = "Statements like these hold together in about 95 % of audits."
 CANNOT = "It cannot be settled with this many texts"
-DISAGREE = 0.1  # shares of families or operators that differ by more are shown
+MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
 FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
 
 
@@ -52,7 +52,7 @@ def _headline(verdict: Verdict) -> str:
     if not verdict.use:
         names = listed(verdict.better)
         are = "is" if len(verdict.better) == 1 else "are"
-        few = f"To compare methods, at least {MIN_COMPARED} texts are needed"
+        few = f"To compare methods, at least {MIN_COMPARED_TEXTS} texts are needed"
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
         return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
@@ -64,22 +64,13 @@ def _headline(verdict: Verdict) -> str:
         return f"Use {one.method}: {won}, and {_no_better(verdict, one)}."
     return (
         f"Use {one.method}, not certified: {won} and has the highest mean, "
-        f"but another method may be better by up to {up(one.gap)}."
+        f"but another method may be better by up to {at_most(one.gap)}."
     )
 
 
 def _no_better(verdict: Verdict, one: MethodVerdict) -> str:
     who = "no method that was judged" if verdict.left_out else "no method"
-    return f"{who} is better" if one.gap <= 0 else f"{who} is better by more than {up(one.gap)}"
-
-
-def up(value: float) -> str:
-    """Two digits after the point, never below the value."""
-    return f"{math.ceil(100 * value - 1e-9) / 100:.2f}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{who} is better" if one.gap <= 0 else f"{who} is better by more than {at_most(one.gap)}"
 
 
 def _rest(verdict: Verdict) -> list[str]:
@@ -91,7 +82,7 @@ def _rest(verdict: Verdict) -> list[str]:
         are = "is" if len(names) == 1 else "are"
         said.append(f"{listed(names)} {are} not shown to be better than random.")
     if verdict.use and verdict.compared and verdict[verdict.use].gap > 0:
-        size = f"{verdict[verdict.use].z:.2f}".replace("-", "−")
+        size = fixed(verdict[verdict.use].z)
         said.append(
             f"Differences are in standard deviations of random orders; {verdict.use} is {size} above them."
         )
@@ -109,7 +100,7 @@ def _apart(one: MethodVerdict) -> list[str]:
     said = []
     named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
     for what, shares in (("by ", named), ("under ", one.by_operator)):
-        if shares and max(shares.values()) - min(shares.values()) > DISAGREE:
+        if shares and max(shares.values()) - min(shares.values()) > MIN_SHOWN_DIFFERENCE:
             parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
             said.append(f"Of random orders {one.method} beat {listed(parts)}.")
     return said
@@ -145,7 +136,7 @@ def power(n: int, share: float, gap: float) -> str:
     said = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
     if not gap > 0:
         return f"{said}."
-    return f"{said}, and a difference between two methods shows from about {up(gap)}."
+    return f"{said}, and a difference between two methods shows from about {at_most(gap)}."
 
 
 def _judged(verdict: Verdict) -> str:

@@ -248,15 +248,18 @@ class Transformer(nn.Module):
                 raise HeedfulError(
                     f"this Marian has other {side} in its decoder", "nn.Transformer has the same", OTHER
                 )
-        sizes = (
-            c.vocab_size,
-            c.max_position_embeddings,
-            c.encoder_layers,
-            c.encoder_attention_heads,
-            c.d_model,
+        config = TransformerConfig(
+            vocab_size=c.vocab_size,
+            context=c.max_position_embeddings,
+            layers=c.encoder_layers,
+            heads=c.encoder_attention_heads,
+            width=c.d_model,
+            hidden=c.encoder_ffn_dim,
+            dropout=c.dropout,
+            activation=ACTIVATION[c.activation_function],
+            halves=True,
         )
-        activation = ACTIVATION[c.activation_function]
-        ours = cls(TransformerConfig(*sizes, c.encoder_ffn_dim, c.dropout, activation, halves=True))
+        ours = cls(config)
         ours.to(model.dtype).load_state_dict(_ours_of(model.state_dict(), c.encoder_layers))
         return ours.eval()
 

@@ -15,7 +15,7 @@ from heedful.heads.ablation.pruning import Pruning
 from heedful.reports.columns import visible
 from heedful.stats.intervals import Interval
 
-MOST = 10  # heads shown of a kind
+MAX_HEADS = 10  # heads shown of a kind
 
 
 def show_without(found: Without, out: Console) -> None:
@@ -59,7 +59,7 @@ def show_importance(found: Importance, out: Console) -> None:
         f"show up to {found.chance[found.metric]:.4f}."
     )
     ranked = found.ranked()
-    shown = ranked if len(ranked) <= 2 * MOST else ranked[:MOST] + ranked[-MOST:]
+    shown = ranked if len(ranked) <= 2 * MAX_HEADS else ranked[:MAX_HEADS] + ranked[-MAX_HEADS:]
     out.print()
     _units(found, shown, out)
     if len(shown) < len(ranked):
@@ -92,7 +92,9 @@ def _units(found: Importance, units: Sequence[Unit], out: Console) -> None:
 def _verdict(found: Importance, what: str, out: Console) -> None:
     better = [unit.name for unit in found.improves]
     if better:
-        many = listed(better[:MOST]) + ("" if len(better) <= MOST else f" and {len(better) - MOST} more")
+        many = listed(better[:MAX_HEADS]) + (
+            "" if len(better) <= MAX_HEADS else f" and {len(better) - MAX_HEADS} more"
+        )
         out.print(f"The model does better without {many} (each alone).")
     else:
         out.print(f"No {found.level} was shown to do harm.")
@@ -144,7 +146,7 @@ def _range(interval: Interval, digits: int = 4) -> str:
 
 
 def _notes(notes: Sequence[str], out: Console) -> None:
-    for note in notes[:MOST]:
+    for note in notes[:MAX_HEADS]:
         out.print(Text(f"note: {visible(note)}", "dim"))
-    if len(notes) > MOST:
-        out.print(Text(f"note: and {len(notes) - MOST} more", "dim"))
+    if len(notes) > MAX_HEADS:
+        out.print(Text(f"note: and {len(notes) - MAX_HEADS} more", "dim"))

@@ -7,11 +7,12 @@ import math
 from heedful.comparisons.agreement import MEASURES, chance
 from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
 from heedful.core.defaults import CONTROL
-from heedful.reports.comparison_summary import measured, signed
+from heedful.core.numbers import fixed
+from heedful.reports.comparison_summary import measured
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
 
-TOP = 5  # strongest words whose overlap is shown
+TOP_WORDS = 5  # strongest words whose overlap is shown
 
 
 def agreement(comparison: Comparison, size: int) -> str:
@@ -19,7 +20,11 @@ def agreement(comparison: Comparison, size: int) -> str:
     if len(comparison) < 2:
         return ""
     told = {measure: _lead(comparison, measure) for measure in MEASURES}
-    names = {"kendall": "Kendall τ", "spearman": "Spearman ρ", "top-k": f"Overlap of the {TOP} strongest"}
+    names = {
+        "kendall": "Kendall τ",
+        "spearman": "Spearman ρ",
+        "top-k": f"Overlap of the {TOP_WORDS} strongest",
+    }
     first, *others = MEASURES
     folded = "".join(
         f'<details class="more"><summary>{names[measure]}</summary><p class="lead">{told[measure]}</p>'
@@ -38,9 +43,9 @@ def agreement(comparison: Comparison, size: int) -> str:
 def _lead(comparison: Comparison, measure: str) -> str:
     """What the numbers mean, and what chance gives."""
     unit, count = ranked_unit(comparison), ranked_count(comparison)
-    expected = chance(measure, count, TOP)
+    expected = chance(measure, count, TOP_WORDS)
     if measure == "top-k":
-        share = f"share of the {TOP} strongest {unit}s, by size, that two methods have in common"
+        share = f"share of the {TOP_WORDS} strongest {unit}s, by size, that two methods have in common"
         return f"The {share}: 1 is all of them, and unrelated rankings reach {expected:.2f} on average."
     name = "Kendall τ" if measure == "kendall" else "Spearman ρ, the correlation of ranks,"
     both = ", written ones included" if with_written(comparison) else ""
@@ -51,7 +56,7 @@ def _lead(comparison: Comparison, measure: str) -> str:
 
 
 def _table(comparison: Comparison, measure: str, name: str) -> str:
-    names, values = matrix(comparison, measure, TOP)
+    names, values = matrix(comparison, measure, TOP_WORDS)
     order = sorted(range(len(names)), key=lambda i: names[i] == CONTROL)
     labels = [f"{esc(names[i])}{' (control)' if names[i] == CONTROL else ''}" for i in order]
     rows = []
@@ -60,7 +65,6 @@ def _table(comparison: Comparison, measure: str, name: str) -> str:
         for j in order:
             value = float(values[i, j])
             shade = "" if i == j else f"{hue(value, measure != 'top-k')} l{level(value)}"
-            shown = signed(value) if measure != "top-k" or math.isnan(value) else f"{value:.2f}"
-            cells.append(f'<td class="{shade}">{"·" if i == j else shown}</td>')
+            cells.append(f'<td class="{shade}">{"·" if i == j else fixed(value)}</td>')
         rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
     return table(["", *labels], rows, f"Agreement between methods: {name}")

@@ -29,10 +29,10 @@ import numpy.typing as npt
 from heedful.core.errors import HeedfulError
 from heedful.heads.maps import Maps
 
-BUDGET = 3_300_000  # bytes of all stacks, compressed; base64 makes a third more of them
-LEAST = 4  # weights kept of each row, however small
+MAX_BYTES = 3_300_000  # bytes of all stacks, compressed; base64 makes a third more of them
+MIN_ROW_WEIGHTS = 4  # weights kept of each row, however small
 FINE, STEPS = 65535, 255
-SAMPLE = 2_000_000  # weights looked at to find the threshold
+SAMPLED_WEIGHTS = 2_000_000  # weights looked at to find the threshold
 Rows = npt.NDArray[np.floating]  # (Q, K) or some rows of it
 
 
@@ -63,7 +63,7 @@ class Opened:
     rest: npt.NDArray[np.float64]  # (Q,) share of the row left out
 
 
-def pack(stacks: Sequence[Maps], budget: int = BUDGET) -> list[Packed]:
+def pack(stacks: Sequence[Maps], budget: int = MAX_BYTES) -> list[Packed]:
     """Every stack in its share of the budget, by its number of rows."""
     rows = [maps.layers * maps.heads * max(1, len(maps.queries)) for maps in stacks]
     return [pack_one(maps, budget * n // sum(rows)) for maps, n in zip(stacks, rows, strict=True)]
@@ -112,7 +112,14 @@ def _packed(
     layers, heads, queries, keys = maps.weights.shape
     error = (_largest(maps) + top / FINE) / (2 * STEPS)
     return Packed(
-        blobs, (layers, heads, queries, keys), top, not threshold, threshold, least, left.astype(float), error
+        blobs=blobs,
+        shape=(layers, heads, queries, keys),
+        top=top,
+        dense=not threshold,
+        threshold=threshold,
+        least=least,
+        left=left.astype(float),
+        error=error,
     )
 
 
@@ -208,7 +215,7 @@ def _fit(heads: Rows, top: float, share: int) -> tuple[float, int]:
     def size(threshold: float, least: int) -> int:
         return sum(len(_squeeze(_sparse(rows, top, threshold, least)[0])) for rows in sample)
 
-    least = LEAST
+    least = MIN_ROW_WEIGHTS
     while least and size(2 * top, least) > goal:
         least -= 1
     low, high = 1e-6, 2 * top
@@ -222,7 +229,7 @@ def _sample(heads: Rows) -> tuple[list[Rows], float]:
     """Some rows of some heads from all places, and the share of all rows they are."""
     count, queries, keys = heads.shape
     chosen = np.unique(np.linspace(0, count - 1, 96).round().astype(int))
-    size = min(queries, max(8, SAMPLE // (len(chosen) * keys)))
+    size = min(queries, max(8, SAMPLED_WEIGHTS // (len(chosen) * keys)))
     starts = np.linspace(0, queries - size, len(chosen)).round().astype(int)
     sample = [heads[head, start : start + size] for head, start in zip(chosen, starts, strict=True)]
     return sample, len(chosen) * size / (count * queries)

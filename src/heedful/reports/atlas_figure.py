@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans Hebrew", "Noto Sans Arabic", "Arial Unicode MS")
 VIEWS = ("grid", "matrix", "head", "layout")
-LABELLED = 120  # tokens of a figure, at most, that all have their label
-LINKS = 8000  # drawn, strongest first
-LEAST = 0.01  # share of the strongest under which a link is not drawn
+MAX_LABELS = 120  # tokens of a figure, at most, that all have their label
+MAX_LINKS = 8000  # drawn, strongest first
+MIN_LINK_SHARE = 0.01  # share of the strongest under which a link is not drawn
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "heedful",  # the same figure twice is the same file
@@ -121,7 +121,7 @@ def _grid(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
 
 def _labels(side: MapAxis) -> tuple[list[int], list[str]]:
     """Places and texts of the labels: all, or every so many."""
-    step = -(-len(side) // LABELLED)
+    step = -(-len(side) // MAX_LABELS)
     places = list(range(0, len(side), step))
     return places, [visible(side.labels[place]).strip() or "␣" for place in places]
 
@@ -219,12 +219,12 @@ def _links(weights: Any, heads: list[int]) -> Links:
     """(H, Q, K) -> the links of some heads; opacity and width are the share of the strongest."""
     chosen = np.asarray(weights)[heads]
     largest = float(chosen.max()) or 1.0
-    which, q, k = np.nonzero(chosen >= max(LEAST * largest, 1e-12))
+    which, q, k = np.nonzero(chosen >= max(MIN_LINK_SHARE * largest, 1e-12))
     share = chosen[which, q, k] / largest
-    order = np.argsort(share, kind="stable")[-LINKS:]
-    told = f"strongest link {largest:.2f}; links under {100 * LEAST:.0f} % of it are not drawn"
+    order = np.argsort(share, kind="stable")[-MAX_LINKS:]
+    told = f"strongest link {largest:.2f}; links under {100 * MIN_LINK_SHARE:.0f} % of it are not drawn"
     if len(order) < len(share):
-        told += f", and of {len(share):,} others only the strongest {LINKS:,}"
+        told += f", and of {len(share):,} others only the strongest {MAX_LINKS:,}"
     which, q, k, share = which[order], q[order], k[order], share[order]
     x = np.linspace(0, 1, 21)
     y = q[:, None] + (k - q)[:, None] * (x * x * (3 - 2 * x))  # (n, 21)

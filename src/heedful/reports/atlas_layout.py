@@ -14,7 +14,7 @@ from heedful.heads.maps import Maps
 from heedful.reports.charts.forest_scatter import MARKS, Series, scatter
 from heedful.reports.html_parts import esc, part
 
-COMPARED = 150_000_000  # pairs of heads times weights of a map: about a second
+MAX_COMPARED_NUMBERS = 150_000_000  # pairs of heads times weights of a map: about a second
 MIN_HEADS = 3  # heads: fewer lie in a plane whatever they look at
 LEAD = (
     "Distance is the root of the Jensen–Shannon divergence of two heads' weights, summed over rows, in the "
@@ -33,7 +33,7 @@ def layouts(atlas: Atlas, names: Mapping[str, str], size: int) -> str:
 
 
 def _layout(atlas: Atlas, maps: Maps, name: str) -> str:
-    if (maps.layers * maps.heads) ** 2 * maps.weights[0, 0].size > COMPARED:
+    if (maps.layers * maps.heads) ** 2 * maps.weights[0, 0].size > MAX_COMPARED_NUMBERS:
         way = f"atlas.to_figure('heads.svg', view='layout', stack='{maps.stack}')"
         return f"<p>{esc(f'{name}: not drawn here, since it takes long on this text; {way} draws it.')}</p>"
     found = heads_layout(atlas, maps.stack)

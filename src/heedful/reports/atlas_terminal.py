@@ -18,11 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.comparisons.result import Comparison
+from heedful.core.numbers import percent
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.top_links import Link
 from heedful.reports.columns import visible
-from heedful.reports.comparison_summary import percent, predictions
+from heedful.reports.comparison_summary import predictions
 
 LETTERS = dict(
     zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # as KINDS stand
@@ -77,14 +78,15 @@ def _heads(atlas: Atlas, stack: str) -> Iterator[RenderableType]:
     for layer in range(maps.layers):
         row = kinds[layer * maps.heads : (layer + 1) * maps.heads]
         letters = " ".join(f"{LETTERS[kind.kind]:>{wide}}" for kind in row)
-        table.add_row(str(layer), letters, *([f"{percent(special[layer].mean())}"] if marked else []))
+        table.add_row(str(layer), letters, *([percent(float(special[layer].mean()))] if marked else []))
     yield table
     counts = Counter(kind.kind for kind in kinds)
     yield Text("  ".join(f"{LETTERS[kind]} {kind} {counts[kind]}" for kind in KINDS if counts[kind]))
     if marked:
         share = percent(atlas.special_share(stack))
         yield Text(
-            f"special tokens get {percent(special.mean())}; looking everywhere alike gives {share}", "dim"
+            f"special tokens get {percent(float(special.mean()))}; looking everywhere alike gives {share}",
+            "dim",
         )
 
 

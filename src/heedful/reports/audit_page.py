@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from heedful.audits.result import TOLD, Audit
+from heedful.audits.result import MAX_ERRORS, Audit
 from heedful.core.evidence import Evidence
+from heedful.core.numbers import fixed, short, signed
 from heedful.reports.audit_summary import (
     CIRCULAR,
     HEADS,
@@ -26,8 +27,7 @@ from heedful.reports.audit_summary import (
 )
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
-from heedful.reports.comparison_summary import signed
-from heedful.reports.html_parts import esc, part, table
+from heedful.reports.html_parts import esc, part, plain, table
 from heedful.reports.shaded_text import hue, level
 
 
@@ -137,18 +137,18 @@ def _numbers(audit: Audit, size: int) -> str:
     return part("numbers", "The numbers", lead, table(heads, [rows], "Every number"), size)
 
 
+def _number(value: float) -> str:
+    return short(value, 4)
+
+
 def _number_row(audit: Audit, found: Evidence) -> str:
     arrow = "↑" if audit.better.get(found.metric) == "high" else "↓"
     texts = (f"{arrow} {found.metric}", found.operator or "–", found.method)
     head = f'<th scope="row">{esc(texts[0])}</th>' + "".join(f"<td>{esc(text)}</td>" for text in texts[1:])
-    band = "–" if math.isnan(found.chance[0]) else " to ".join(map(_short, found.chance))
-    shown = (_short(found.value), _short(found.control), band, _short(found.best))
+    band = "–" if math.isnan(found.chance[0]) else " to ".join(map(_number, found.chance))
+    shown = (_number(found.value), _number(found.control), band, _number(found.best))
     numbers = "".join(f"<td>{text}</td>" for text in shown)
-    return f"<tr>{head}{numbers}<td>{signed(found.skill)}{_interval(found)}</td><td>{found.n:,}</td></tr>"
-
-
-def _short(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−")
+    return f"<tr>{head}{numbers}<td>{fixed(found.skill)}{_interval(found)}</td><td>{found.n:,}</td></tr>"
 
 
 def _spread(audit: Audit, size: int) -> str:
@@ -157,7 +157,7 @@ def _spread(audit: Audit, size: int) -> str:
     if not found:
         return ""
     rows = [
-        f'<tr><th scope="row">{esc(metric)}</th><td>{esc(method)}</td><td>{signed(value)}</td></tr>'
+        f'<tr><th scope="row">{esc(metric)}</th><td>{esc(method)}</td><td>{fixed(value)}</td></tr>'
         for metric, method, value in found
     ]
     lead = (
@@ -181,7 +181,7 @@ def _errors(audit: Audit, size: int) -> str:
         f'<td class="wrap">{esc(error["reason"])}</td></tr>'
         for error in audit.errors
     ]
-    lead = f"Rows count from 0. At most {TOLD} are shown; errors.parquet of each shard has them all."
+    lead = f"Rows count from 0. At most {MAX_ERRORS} are shown; errors.parquet of each shard has them all."
     return part("skipped", "Skipped, and why", lead, table(["row", "method", "reason"], rows, "Errors"), size)
 
 
@@ -196,14 +196,6 @@ def _facts(audit: Audit) -> Iterator[tuple[str, str]]:
     yield "model", _name(audit)
     for name in ("model", "source", "settings", "versions"):
         for key, value in dict(audit.made.get(name, {})).items():
-            shown = _plain(value)
+            shown = plain(value)
             if shown:
                 yield f"source {key}" if name == "source" else key, shown
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from heedful.audits.result import Audit
 from heedful.core.evidence import Evidence
-from heedful.io.labels import SHOWN
+from heedful.core.numbers import at_most, fixed, percent, signed
+from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
-from heedful.metrics.verdict_sentences import percent, up
 from heedful.reports.columns import visible
-from heedful.reports.comparison_summary import signed
 
 BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
 MARKS = {
@@ -37,12 +36,12 @@ def verdict_rows(audit: Audit) -> list[tuple[str, ...]]:
 
 
 def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
-    gap = "–" if math.isnan(one.gap) else "0" if one.gap <= 0 else up(one.gap)
+    gap = "–" if math.isnan(one.gap) else "0" if one.gap <= 0 else at_most(one.gap)
     return (
         f"{BETTER if one.better else NOT_SHOWN} {one.method}",
         f"{one.won:,} of {one.texts:,}",
-        "–" if math.isnan(one.share) else percent(one.share),
-        "–" if math.isnan(one.z) else signed(one.z),
+        percent(one.share),
+        fixed(one.z),
         gap,
         "–" if math.isnan(one.inputs) else f"{one.inputs:,.0f}",
     )
@@ -56,7 +55,7 @@ def judged_apart(audit: Audit) -> list[tuple[str, ...]]:
         spread = (
             max(one.by_operator.values()) - min(one.by_operator.values()) if one.by_operator else math.nan
         )
-        cells = ["–" if math.isnan(share) else percent(share) for share in (*shares, spread)]
+        cells = [percent(share) for share in (*shares, spread)]
         rows.append((one.method, *cells))
     return rows
 
@@ -88,7 +87,7 @@ class SkillTable:
 
     def shown(self, metric: str, method: str) -> str:
         found = self.cells.get((metric, method))
-        return "–" if found is None else signed(found.skill)
+        return "–" if found is None else fixed(found.skill)
 
     def interval(self, metric: str, method: str) -> str:
         """[0.72, 0.95], or nothing."""
@@ -159,8 +158,8 @@ def _unknown_labels(audit: Audit) -> list[str]:
     names = list(dict(audit.made.get("model", {})).get("labels") or ())
     if len(names) < 2:  # a value, not a choice
         return []
-    known = ", ".join(f"{visible(name)} ({place})" for place, name in enumerate(names[:SHOWN]))
-    known += ", …" if len(names) > SHOWN else ""
+    known = ", ".join(f"{visible(name)} ({place})" for place, name in enumerate(names[:SHOWN_LABELS]))
+    known += ", …" if len(names) > SHOWN_LABELS else ""
     return [
         f'Row {each["row"]}: the label "{visible(each["label"][:60])}" is none of {known}; '
         "its text counts as unlabelled."

@@ -18,6 +18,7 @@ from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.modalities.text import text_of
+from heedful.stats.intervals import NORMAL_QUANTILE
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -57,7 +58,11 @@ class Column:
 
     def unsure(self, word: UnitScore) -> bool:
         """The 95 % interval of a sampled score contains 0."""
-        return bool(self.sign(word)) and word.stderr is not None and abs(word.score) <= 1.96 * word.stderr
+        return (
+            bool(self.sign(word))
+            and word.stderr is not None
+            and abs(word.score) <= NORMAL_QUANTILE * word.stderr
+        )
 
     def number(self, word: UnitScore) -> str:
         """The size without its sign, in the column's unit."""

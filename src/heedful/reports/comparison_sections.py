@@ -15,9 +15,10 @@ from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.evidence import Evidence
 from heedful.core.input import NEVER
+from heedful.core.numbers import fixed
 from heedful.reports import reproduce
 from heedful.reports.columns import Column, columns, written_columns, written_words
-from heedful.reports.comparison_summary import after_written, explained, notes, predictions, sentences, signed
+from heedful.reports.comparison_summary import after_written, explained, notes, predictions, sentences
 from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
@@ -188,8 +189,8 @@ def evidence_cell(found: Evidence | None) -> str:
     mark = " c" if found.circular else ""
     beat = f"beat {found.beat} of {len(found.orders)}" if found.orders else ""
     shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
-    band = f"{signed(found.value)}; random {signed(low)} to {signed(high)}"
-    return f'<td class="{shade}">{signed(found.skill)}{mark} <small>{beat} ({band})</small></td>'
+    band = f"{fixed(found.value)}; random {fixed(low)} to {fixed(high)}"
+    return f'<td class="{shade}">{fixed(found.skill)}{mark} <small>{beat} ({band})</small></td>'
 
 
 def cost(comparison: Comparison, size: int) -> str:

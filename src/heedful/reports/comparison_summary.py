@@ -17,22 +17,16 @@ from statistics import median
 from heedful.comparisons.agreement import chance_band
 from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
 from heedful.core.defaults import CONTROL
+from heedful.core.numbers import fixed, probability, short
 from heedful.core.phrases import listed
+from heedful.metrics.sensitivity_warning import LOGIT_KINDS
 from heedful.reports.columns import Column, columns, every_word, visible
 
-PROBABILITIES = ("classifier", "multi-label", "causal-lm", "encoder-decoder")
 COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
 def quote(text: str) -> str:
     return f"“{visible(text.strip())}”"
-
-
-def percent(value: float) -> str:
-    """Never rounds a probability to a certainty."""
-    if 0.9995 <= value < 1:
-        return "> 99.9 %"
-    return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
 
 
 def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
@@ -43,10 +37,10 @@ def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
     ]
     values = [value for _, value in rows]
     chances = all(0 <= value <= 1 for value in values) and (
-        comparison.model.get("kind") in PROBABILITIES or abs(sum(values) - 1) < 1e-3
+        comparison.model.get("kind") in LOGIT_KINDS or abs(sum(values) - 1) < 1e-3
     )
     if chances:
-        return [(label, percent(value), value) for label, value in rows]
+        return [(label, probability(value), value) for label, value in rows]
     return [(label, f"{value:.4g}", math.nan) for label, value in rows]
 
 
@@ -70,8 +64,7 @@ def explained(comparison: Comparison) -> str:
     }.get(target.kind, label)
     if target.contrasted:
         what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"
-    value = f"{output:.4g}".replace("-", "−")
-    return what if math.isnan(output) else f"{what}, which is {value}"
+    return what if math.isnan(output) else f"{what}, which is {short(output, 4)}"
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -240,10 +233,5 @@ def notes(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _tau(values: list[float]) -> str:
-    middle, low, high = (signed(value) for value in (median(values), min(values), max(values)))
+    middle, low, high = (fixed(value) for value in (median(values), min(values), max(values)))
     return middle if low == high else f"{middle} (from {low} to {high})"
-
-
-def signed(value: float) -> str:
-    """Two decimals with a true minus sign; "–" for nan."""
-    return "–" if math.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")

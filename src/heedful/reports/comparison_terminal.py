@@ -23,6 +23,7 @@ from rich.text import Text
 from heedful.comparisons.result import Comparison, matrix, ranked_unit
 from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
+from heedful.core.numbers import fixed
 from heedful.core.phrases import EXPENSIVE, left_out
 from heedful.reports.charts.sparkline import reach, sparkline
 from heedful.reports.columns import Column, columns, visible, written_columns, written_words
@@ -33,23 +34,22 @@ from heedful.reports.comparison_summary import (
     notes,
     predictions,
     sentences,
-    signed,
 )
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
 MARKS = {("+", False): "▲", ("−", False): "▼", ("+", True): "△", ("−", True): "▽"}
-ROWS = 40  # words shown of a long text
+MAX_WORDS = 40  # words shown of a long text
 
 
-def show(comparison: Comparison, console: Console | None = None, rows: int | None = ROWS) -> None:
+def show(comparison: Comparison, console: Console | None = None, rows: int | None = MAX_WORDS) -> None:
     """Print a comparison. `rows` is how many words of a long text are shown (None: all)."""
     console = console or Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
     console.print(render(comparison, console.width, rows))
 
 
-def render(comparison: Comparison, width: int = 80, rows: int | None = ROWS) -> Group:
+def render(comparison: Comparison, width: int = 80, rows: int | None = MAX_WORDS) -> Group:
     parts: list[RenderableType] = [*_header(comparison)]
     if comparison.attributions:
         parts += [
@@ -231,7 +231,7 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
     for method in dict.fromkeys(e.method for e in found):
         row = {(e.metric, e.operator): e for e in found if e.method == method}
         cells = [
-            f"{signed(row[p].skill)} {row[p].beat:>{width}}/{len(row[p].orders)}" if p in row else ""
+            f"{fixed(row[p].skill)} {row[p].beat:>{width}}/{len(row[p].orders)}" if p in row else ""
             for p in pairs
         ]
         cells += [falls.get(method, "")] if falls else []
@@ -271,7 +271,7 @@ def _footer(comparison: Comparison, width: int) -> Iterator[RenderableType]:
         row.append(f"{100 * col.item.special_mass:.0f} %")
         if control is not None:
             row.append(
-                "" if col.method == CONTROL else signed(float(values[methods.index(col.method), control]))
+                "" if col.method == CONTROL else fixed(float(values[methods.index(col.method), control]))
             )
         rows.append((col.method, row))
     first = max(len(name) for name, _ in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
-from heedful.core.numbers import short, signed
+from heedful.core.numbers import short, signed, span, with_interval
 from heedful.features.interpretation.interpret import Interpretation, Scores, together
 from heedful.features.interpretation.scores import AgreementScore
 from heedful.features.reading.effects import Effects, FeatureMean, Pushed
@@ -110,12 +110,12 @@ def _means(pages: FeaturePages) -> str:
 
 
 def _plainly(score: AgreementScore) -> str:
-    return f"{score.value:.2f}" + (f" ({score.low:.2f} to {score.high:.2f})" if _known(score) else "")
+    return with_interval(score.value, score.low, score.high)
 
 
 def _scored(score: AgreementScore) -> str:
-    span = f" <small>{short(score.low)} to {short(score.high)}</small>" if _known(score) else ""
-    return f"{short(score.value)}{span}"
+    ends = f" <small>{span(score.low, score.high)}</small>" if _known(score) else ""
+    return f"{short(score.value)}{ends}"
 
 
 def _known(score: AgreementScore) -> bool:
@@ -223,9 +223,7 @@ def _ablation(one: Page, size: int) -> str:
 
 
 def _line(name: str, value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    span = f"{signed(low)} to {signed(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
-    return f'<tr><th scope="row">{name}</th><td>{signed(value)}</td><td>{span}</td></tr>'
+    return f'<tr><th scope="row">{name}</th><td>{signed(value)}</td><td>{span(*interval, signed)}</td></tr>'
 
 
 def _near(one: Page, size: int, linked: Container[int]) -> str:

@@ -17,11 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.comparisons.result import Comparison, share_by_count
+from heedful.core.numbers import percent
 from heedful.reports.columns import Column, columns, every_word, visible
 from heedful.reports.comparison_terminal import MARKS, STYLES
-from heedful.reports.input_share import percent
 
-TOP = 3  # words shown a method
+TOP_WORDS = 3  # words shown a method
 
 
 def show(found: Sequence[Comparison], console: Console) -> None:
@@ -40,7 +40,9 @@ def show(found: Sequence[Comparison], console: Console) -> None:
         counted = [percent(share_by_count(comparison)) if comparison.input_shares() else ""] if told else []
         table.add_row(token, _share(comparison), *counted, *cells)
     console.print(table)
-    console.print(Text(f"The {TOP} strongest words of each method, the strongest first. {LEGEND}", "dim"))
+    console.print(
+        Text(f"The {TOP_WORDS} strongest words of each method, the strongest first. {LEGEND}", "dim")
+    )
     if told:
         console.print(Text(SHARES, "dim"))
 
@@ -69,7 +71,7 @@ def _first_words(comparison: Comparison, col: Column) -> Text:
     share = percent(shares[col.method]) if shares else ""
     cells = Text(f"{share}{' text' if '%' in share else ''}  " if share else "", "dim")
     scored = [pair for pair in every_word(comparison, col) if pair[0].score]
-    ranked = sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP]
+    ranked = sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP_WORDS]
     for word, written in ranked:
         mark = MARKS.get((col.sign(word), col.unsure(word)), "")
         text = visible(word.text.strip())

@@ -16,7 +16,7 @@ from heedful.heads.roles.pronoun_bias import Bias, HeadBias
 from heedful.heads.roles.syntax import HeadAccuracy, Syntax
 from heedful.reports.columns import visible
 
-MOST = 12  # heads shown of a kind
+MAX_HEADS = 12  # heads shown of a kind
 
 
 def show_induction(found: Induction, out: Console) -> None:
@@ -52,7 +52,7 @@ def _nearest(found: Induction, role: str, target: str) -> str:
 
 def _roles(heads: Sequence[HeadRole], role: str, out: Console) -> None:
     table = _table("layer", "head", "attention", "control", "difference, for all heads together")
-    for head in heads[:MOST]:
+    for head in heads[:MAX_HEADS]:
         share = getattr(head, role)
         row = (str(head.layer), str(head.head), f"{share.value:.3f}", f"{share.control:.3f}")
         table.add_row(*row, _range(share.interval))
@@ -105,7 +105,7 @@ def show_bias(found: Bias, out: Console) -> None:
     largest = sorted(found.heads, key=lambda head: -abs(head.pronoun.value))
     table = _table("layer", "head", "to a or b", "share of a", "pronoun", "p", "place")
     _bias_row(table, "all", "", found.overall)
-    for head in heads[:MOST] or largest[:3]:
+    for head in heads[:MAX_HEADS] or largest[:3]:
         _bias_row(table, str(head.layer), str(head.head), head)
     out.print(table)
     _rest(len(heads), out)
@@ -146,8 +146,8 @@ def _percent(share: float) -> str:
 
 
 def _rest(count: int, out: Console) -> None:
-    if count > MOST:
-        out.print(f"… and {count - MOST} more: --csv has every head")
+    if count > MAX_HEADS:
+        out.print(f"… and {count - MAX_HEADS} more: --csv has every head")
 
 
 def _notes(notes: Sequence[str], out: Console) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from heedful.comparisons.result import Comparison, share_by_count
 from heedful.core.defaults import CONTROL
+from heedful.core.numbers import percent
 
 WHAT = "How much of a method's scores (signs aside) lies on the text, the rest being on what was written"
 CANNOT = "– : the method does not score what was written, or not on the scale of the text."
@@ -31,7 +32,3 @@ def shares(comparison: Comparison) -> list[tuple[str, str]]:
 def by_count(comparison: Comparison) -> str:
     """The control in a sentence."""
     return f"{WHAT}. By number of tokens it would be {percent(share_by_count(comparison))}."
-
-
-def percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"

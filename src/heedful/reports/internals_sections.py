@@ -14,16 +14,16 @@ import numpy as np
 from heedful.comparisons.agreement import kendall
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect
+from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.core.phrases import listed
 from heedful.reports.charts.panels import BandCurve, curves
 from heedful.reports.columns import Column, columns
 from heedful.reports.comparison_sections import number_cell
-from heedful.reports.comparison_summary import signed
 from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.shaded_text import hue, level
 
-SHOWN = 20  # words in these tables
+MAX_WORDS = 20  # words in these tables
 OWN = "occlusion"  # its scores are the removals themselves
 
 
@@ -48,7 +48,7 @@ def what_if(comparison: Comparison, size: int) -> str:
     if not removals:
         return ""
     cols, unit = columns(comparison), ranked_unit(comparison)
-    kept = strongest(cols, SHOWN)
+    kept = strongest(cols, MAX_WORDS)
     top = max(abs(v) for r in removals for v in r.alone if math.isfinite(v)) or 1.0
     facts = [dict(enumerate(removal.alone)) for removal in removals]
     rows = []
@@ -93,7 +93,7 @@ def _alike(facts: Sequence[Mapping[int, float]], cols: Sequence[Column]) -> str:
     fullest = max(facts, key=lambda fact: sum(map(math.isfinite, fact.values())))
     known = {index: value for index, value in fullest.items() if math.isfinite(value)}
     blank = "".join(f"<td>{'τ' if fact is fullest else ''}</td>" for fact in facts)
-    cells = "".join(f"<td>{signed(_tau(col, known))}</td>" for col in cols)
+    cells = "".join(f"<td>{fixed(_tau(col, known))}</td>" for col in cols)
     return f'<tr class="gap last"><th scope="row">claim and fact</th>{blank}{cells}</tr>'
 
 
@@ -111,7 +111,7 @@ def attention(comparison: Comparison, size: int) -> str:
         return ""
     unit, cols = ranked_unit(comparison), columns(comparison)
     weights = np.array(looked.weights)  # (L, units)
-    order = np.argsort(-weights.mean(0), kind="stable")[:SHOWN]
+    order = np.argsort(-weights.mean(0), kind="stable")[:MAX_WORDS]
     top = float(weights.max()) or 1.0
     rows = [
         f'<tr data-w="{i}"><th scope="row">'
@@ -135,8 +135,8 @@ def _looked_lead(comparison: Comparison, looked: AttentionSummary) -> str:
         "did to the answer: an attention map alone is not evidence for a reason."
     )
     count = len(looked.weights[0])
-    if count > SHOWN:
-        lead += f" Shown are the {SHOWN} most looked at of {count} {ranked_unit(comparison)}s."
+    if count > MAX_WORDS:
+        lead += f" Shown are the {MAX_WORDS} most looked at of {count} {ranked_unit(comparison)}s."
     return f"{lead} Every head is on the page of <code>heedful attention</code>."
 
 
@@ -168,7 +168,7 @@ def _feature(one: FeatureEffect, top: float) -> str:
     words = " · ".join(f"<bdi>{esc(word.strip() or '␣')}</bdi>" for word in one.words)
     return (
         f'<tr><th scope="row">{one.feature}</th><td class="{shade}" data-v="{one.effect:.6g}">'
-        f"{_plus(one.effect)}</td><td>{_plus(one.estimate)}</td><td>{one.strength:.3g}</td>"
+        f"{fixed_signed(one.effect)}</td><td>{fixed_signed(one.estimate)}</td><td>{one.strength:.3g}</td>"
         f'<td class="wrap">{words}</td></tr>'
     )
 
@@ -176,16 +176,12 @@ def _feature(one: FeatureEffect, top: float) -> str:
 def _told(fired: ActiveFeatures) -> Iterator[str]:
     low, high = fired.band
     yield (
-        f"Removed together they change the explained number by {_plus(fired.together)}; all features, by "
-        f"{_plus(fired.everything)}."
+        f"Removed together they change the explained number by {fixed_signed(fired.together)}; "
+        f"all features, by {fixed_signed(fired.everything)}."
     )
     if math.isfinite(low):
-        yield f"As many random active features, removed together: {_plus(low)} to {_plus(high)} (95 %)."
+        yield f"As many random active features, removed together: {span(low, high, fixed_signed)} (95 %)."
     if fired.control:
         mean = sum(map(abs, fired.control)) / len(fired.control)
         yield f"One random active feature alone: {mean:.3f}, mean size of {len(fired.control)}."
     yield from fired.notes
-
-
-def _plus(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "–"

@@ -5,16 +5,16 @@ What it shows is what `to_dict` tells, or the fields of a dataclass. Arrays are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from heedful.core.numbers import short
 from heedful.reports.comparison_page import cell
 from heedful.reports.html_parts import esc, part, table
 
-ROWS = 30  # of a table; the object has them all
+MAX_ROWS = 30  # of a table; the object has them all
 MAX_VALUES = 8  # values of a list that are written out
 
 
@@ -32,7 +32,7 @@ def body(thing: Any, size: int) -> str:
     said = f'<ul class="sentences">{items}</ul>' if items else ""
     head = f'<header><p class="kicker">heedful</p><h{size} class="title">{name}</h{size}>{said}</header>'
     shown = {key: value for key, value in data.items() if not _empty(value)}
-    single = {key: line for key, value in shown.items() if (line := short(value)) is not None}
+    single = {key: line for key, value in shown.items() if (line := one_line(value)) is not None}
     rows = "".join(f"<dt>{esc(_spaced(key))}</dt><dd>{esc(line)}</dd>" for key, line in single.items())
     facts = f'<dl class="facts-list">{rows}</dl>' if rows else ""
     return "\n".join([head, facts, *_tables(shown, single, size + 1)])
@@ -52,7 +52,7 @@ def told(thing: Any) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names}
 
 
-def short(value: Any) -> str | None:
+def one_line(value: Any) -> str | None:
     """In one line, or None where that takes a table."""
     if value is None or isinstance(value, bool):
         return "–" if value is None else "yes" if value else "no"
@@ -61,9 +61,9 @@ def short(value: Any) -> str | None:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else "–"
+        return short(value, 4)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"{' × '.join(map(str, value.shape))} numbers" if value.shape else short(value.item())
+        return f"{' × '.join(map(str, value.shape))} numbers" if value.shape else one_line(value.item())
     if isinstance(value, Mapping):
         return _pairs(value)
     if is_dataclass(value):
@@ -80,8 +80,8 @@ def short(value: Any) -> str | None:
 def _pairs(value: Mapping[Any, Any]) -> str | None:
     """A number with its interval, or a few single values."""
     if {"value", "low", "high"} <= set(value):
-        return f"{short(value['value'])} ({short(value['low'])} to {short(value['high'])})"
-    lines = [(key, short(item)) for key, item in value.items() if item is not None]
+        return f"{one_line(value['value'])} ({one_line(value['low'])} to {one_line(value['high'])})"
+    lines = [(key, one_line(item)) for key, item in value.items() if item is not None]
     if len(lines) > MAX_VALUES or any(line is None or len(line) > 60 for _, line in lines):
         return None
     return ", ".join(f"{_spaced(key)} {line}" for key, line in lines)
@@ -91,7 +91,7 @@ def _list(value: Sequence[Any]) -> str | None:
     """Written out where few; a list of things with parts is a table."""
     if any(isinstance(item, Mapping) or is_dataclass(item) for item in value):
         return None
-    lines = [line for item in value[:MAX_VALUES] if (line := short(item)) is not None]
+    lines = [line for item in value[:MAX_VALUES] if (line := one_line(item)) is not None]
     more = f" … ({len(value):,} in all)" if len(value) > MAX_VALUES else ""
     return ", ".join(lines) + more
 
@@ -106,12 +106,12 @@ def _tables(data: Mapping[str, Any], single: Mapping[str, str], size: int) -> It
         else:
             rows = [_parts(item) for item in value]
         if rows:
-            yield part("rows", esc(_spaced(key)), _more(len(rows)), _table(rows[:ROWS], key), size)
+            yield part("rows", esc(_spaced(key)), _more(len(rows)), _table(rows[:MAX_ROWS], key), size)
 
 
 def _parts(item: Any) -> dict[str, Any]:
     if isinstance(item, Mapping):
-        return dict(item) if short(item) is None or "low" not in item else {"value": item}
+        return dict(item) if one_line(item) is None or "low" not in item else {"value": item}
     return told(item) if is_dataclass(item) else {"value": item}
 
 
@@ -119,7 +119,7 @@ def _table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     heads = list(dict.fromkeys(key for row in rows for key in row))
     lines = []
     for row in rows:
-        first, *others = [esc(short(row.get(head)) or _count(row.get(head))) for head in heads]
+        first, *others = [esc(one_line(row.get(head)) or _count(row.get(head))) for head in heads]
         cells = "".join(f"<td>{text}</td>" for text in others)
         lines.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
     return table([esc(_spaced(head)) for head in heads], lines, esc(_spaced(name)))
@@ -130,7 +130,7 @@ def _count(value: Any) -> str:
 
 
 def _more(count: int) -> str:
-    return f"The first {ROWS} of {count:,}." if count > ROWS else ""
+    return f"The first {MAX_ROWS} of {count:,}." if count > MAX_ROWS else ""
 
 
 def _spaced(name: object) -> str:

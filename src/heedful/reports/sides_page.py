@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from heedful.core.numbers import by_size
 from heedful.features.steering.results import Continuation, Sides
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.html_parts import esc, part
 from heedful.reports.steer_page import STYLE, made
-from heedful.reports.steer_terminal import short
 
 
 def page(sides: Sides) -> str:
@@ -28,13 +28,13 @@ def body(sides: Sides, size: int) -> str:
     title = f'<h{size} class="verdict">Before and after</h{size}>'
     head = f'<header>{kicker}{title}<ul class="sentences">{lines}</ul></header>'
     drawn = "".join(_side(name, side, size + 1) for name, side in sides.columns.items())
-    settings = {**sides.settings, "mean length of what was added to a position": short(sides.size)}
+    settings = {**sides.settings, "mean length of what was added to a position": by_size(sides.size)}
     how = made(sides.model, settings, size + 1)
     return f'{head}\n<div class="sides">{drawn}</div>\n{how}'
 
 
 def _side(name: str, side: Continuation, size: int) -> str:
-    lead = f"Perplexity under the unsteered model {short(side.perplexity)}, repeats {side.repetition:.0%}."
+    lead = f"Perplexity under the unsteered model {by_size(side.perplexity)}, repeats {side.repetition:.0%}."
     return part(
         name.replace(" ", "-"), name.capitalize(), lead, f'<p class="said">{esc(side.text)}</p>', size
     )

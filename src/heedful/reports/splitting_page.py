@@ -16,11 +16,11 @@ from heedful.features.measures.splitting import Splitting
 from heedful.reports.comparison_page import document
 from heedful.reports.html_parts import esc, part, table
 
-MOST = 8  # children drawn of one parent
+MAX_CHILDREN = 8  # children drawn of one parent
 STEP, ROW = 150.0, 18.0
 
 
-def tree_plot(trees: Sequence[Mapping[str, Any]], widths: Sequence[int], most: int = MOST) -> str:
+def tree_plot(trees: Sequence[Mapping[str, Any]], widths: Sequence[int], most: int = MAX_CHILDREN) -> str:
     """Trees of nested {feature, cosine, children}, one under the other."""
     drawn, y = [], 34.0
     for level, width in enumerate(widths):

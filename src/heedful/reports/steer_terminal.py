@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from heedful.core.numbers import by_size, with_interval
 from heedful.features.steering.results import Continuation, PromptMean, Sides, Sweep, SweepPoint
 from heedful.reports.columns import visible
 
@@ -32,7 +32,7 @@ def _lines(text: str) -> str:
 
 
 def _judged(side: Continuation) -> str:
-    return f"perplexity unsteered {short(side.perplexity)}, repeats {side.repetition:.0%}"
+    return f"perplexity unsteered {by_size(side.perplexity)}, repeats {side.repetition:.0%}"
 
 
 def show_sweep(sweep: Sweep, console: Console) -> None:
@@ -70,21 +70,14 @@ def _table(sweep: Sweep) -> Table:
 def row(point: SweepPoint) -> tuple[str, ...]:
     """The cells of a point after its strength."""
     numbers = (point.perplexity, point.ratio, point.presence, point.repetition)
-    return (point.method, short(point.size), *map(ranged, numbers))
+    return (point.method, by_size(point.size), *map(ranged, numbers))
 
 
 def ranged(mean: PromptMean) -> str:
     """A mean, and its interval where there is one."""
-    if not (math.isfinite(mean.low) and math.isfinite(mean.high)) or mean.low == mean.high:
-        return short(mean.value)
-    return f"{short(mean.value)} ({short(mean.low)} to {short(mean.high)})"
-
-
-def short(value: float) -> str:
-    if not math.isfinite(value):
-        return "–"
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:,.{digits}f}".replace("-", "−")
+    if mean.low == mean.high:
+        return by_size(mean.value)
+    return with_interval(mean.value, mean.low, mean.high, by_size)
 
 
 def _texts(sweep: Sweep) -> Table:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from heedful.core.numbers import short
+from heedful.core.numbers import short, span
 from heedful.reports import trial_charts
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
-from heedful.reports.html_parts import esc, part, table
+from heedful.reports.html_parts import esc, part, plain, table
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import Statement, TrialRow, by_test
 
@@ -80,13 +79,19 @@ def _numbers(trial: Trial, size: int) -> str:
 
 
 def _row(found: TrialRow) -> str:
-    low, high = found.interval
-    span = f"{short(low)} to {short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
     control = "–"
     if math.isfinite(found.control):
         control = f"{short(found.control)} <small>{esc(found.control_name)}</small>"
     also = ", ".join(f"{esc(name)} {short(value)}" for name, value in found.extra.items())
-    cells = (esc(found.what), short(found.value), span, control, f"{found.n:,}", esc(found.unit), also)
+    cells = (
+        esc(found.what),
+        short(found.value),
+        span(*found.interval),
+        control,
+        f"{found.n:,}",
+        esc(found.unit),
+        also,
+    )
     return f'<tr><th scope="row">{esc(found.test)}</th>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
 
 
@@ -109,13 +114,5 @@ def _made(trial: Trial, size: int) -> str:
 def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
     for given in (trial.model, trial.settings):
         for name, value in given.items():
-            if name != "command" and (shown := _plain(value)):
+            if name != "command" and (shown := plain(value)):
                 yield name, shown
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from heedful.core.numbers import short, span
 from heedful.core.phrases import listed
 from heedful.reports.columns import visible
 from heedful.trials.result import Trial, by_unit
@@ -60,20 +61,14 @@ def _table(findings: Sequence[TrialRow]) -> Table:
     for name in ("value", "95 % interval", "control", "n", *([also] if also else [])):
         table.add_column(name, justify="right", no_wrap=name != also)
     for f in findings:
-        low, high = f.interval
-        span = f"{_short(low)} to {_short(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
         more = [_also(f)] if also else []
-        table.add_row(visible(f.what), _short(f.value), span, _short(f.control), f"{f.n:,}", *more)
+        table.add_row(visible(f.what), short(f.value), span(*f.interval), short(f.control), f"{f.n:,}", *more)
     return table
 
 
 def _also(found: TrialRow) -> str:
     """The further number the published test reports."""
-    return _short(found.extra.get(ALSO[found.test][0], math.nan))
-
-
-def _short(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−") if math.isfinite(value) else "–"
+    return short(found.extra.get(ALSO[found.test][0], math.nan))
 
 
 def show(trial: Trial, console: Console) -> None:

@@ -28,7 +28,7 @@ from heedful.core.arrays import Floats
 from heedful.stats.lime_limit import Indices
 
 RIDGE = 1.0
-LEAF = 5
+MIN_LEAF_TEXTS = 5
 Words = frozenset[str]
 Presence = Any  # scipy CSR (n, V), 1 where a word is there
 
@@ -128,7 +128,9 @@ def newton(z: Floats, y: Floats, ridge: float = RIDGE) -> Floats:
     return beta
 
 
-def fit_tree(x: Presence, y: Floats, vocabulary: Sequence[str], most: int = 10, leaf: int = LEAF) -> Tree:
+def fit_tree(
+    x: Presence, y: Floats, vocabulary: Sequence[str], most: int = 10, leaf: int = MIN_LEAF_TEXTS
+) -> Tree:
     """Grown greedily from the root; y is 0 or 1."""
     share = float(y.mean())
     j = best_split(x, y, leaf) if most and 0 < share < 1 else None

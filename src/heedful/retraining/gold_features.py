@@ -35,13 +35,13 @@ from heedful.metrics.faithfulness import ranked
 from heedful.modalities.text_spans import split_words
 from heedful.models.load import load
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
+from heedful.stats.intervals import UNKNOWN, Interval, percentile_interval, resampled_means
 
-TOP = 10
-FEATURES = 10
-EXPLAINED = 100
-VOCABULARY = 5000
-HELD_OUT = 0.2
-DRAWS = 2000
+TOP_WORDS = 10
+MAX_FEATURES = 10
+EXPLAINED_TEXTS = 100
+MAX_VOCABULARY = 5000
+HELD_OUT_SHARE = 0.2
 BOXES: dict[str, Callable[..., GlassBox]] = {"logistic": fit_logistic, "tree": fit_tree}
 
 
@@ -67,39 +67,42 @@ class Recall(NotebookRepr):
         )
 
 
+@dataclass(frozen=True)
+class GoldSettings:
+    """Which model decides, and how much of it is looked for."""
+
+    box: str = "logistic"  # or "tree"
+    features: int = MAX_FEATURES  # most words the regression holds, or the tree asks about one text
+    top: int = TOP_WORDS  # words of a method that count as found
+    explained: int = EXPLAINED_TEXTS  # held-out texts to explain
+
+
 def gold_recall(
     methods: Sequence[str],
     texts: Sequence[str],
     labels: Sequence[int],
+    settings: GoldSettings | None = None,
     *,
-    box: str = "logistic",
-    features: int = FEATURES,
-    top: int = TOP,
-    explained: int = EXPLAINED,
     seed: int = 0,
     params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Recall]:
-    """Recall of every method on the same held-out texts.
-
-    labels     0 or 1
-    box        "logistic" or "tree"
-    features   most words the regression holds, or the tree asks about one text
-    explained  held-out texts to explain
-    """
+    """Recall of every method on the same held-out texts; labels are 0 or 1."""
+    settings = settings or GoldSettings()
+    box, top = settings.box, settings.top
     if box not in BOXES:
         raise HeedfulError(f"unknown glass box {box!r}", fix=f"Use one of: {', '.join(BOXES)}")
     if len(texts) != len(labels) or set(labels) != {0, 1}:
         raise HeedfulError("gold recall needs a label 0 or 1 for every text", "and texts of both labels")
     rng = np.random.default_rng(seed)
-    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT * len(texts)))
+    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT_SHARE * len(texts)))
     ordered, y = [words_of(text) for text in texts], np.array(labels, dtype=np.float64)
     train, test = order[held:], order[:held]
     sets = [frozenset(words) for words in ordered]
-    vocabulary = common([sets[i] for i in train], VOCABULARY)
-    made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, features)
+    vocabulary = common([sets[i] for i in train], MAX_VOCABULARY)
+    made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, settings.features)
     accuracy = float(np.mean((made.probability([sets[i] for i in test]) > 0.5) == y[test]))
     usable = (ordered[i] for i in test if made.deciding(sets[i]))
-    chosen = list(islice(usable, explained))
+    chosen = list(islice(usable, settings.explained))
     if not chosen:
         raise HeedfulError(
             "no held-out text holds a word that decides", fix="Give more texts, or longer ones"
@@ -108,7 +111,17 @@ def gold_recall(
     chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
     gold = float(np.mean([len(made.deciding(frozenset(words))) for words in chosen]))
     return [
-        Recall(name, box, float(own.mean()), interval(own, seed), chance, len(chosen), top, accuracy, gold)
+        Recall(
+            method=name,
+            box=box,
+            recall=float(own.mean()),
+            interval=interval(own, seed),
+            random=chance,
+            n=len(chosen),
+            top=top,
+            accuracy=accuracy,
+            gold=gold,
+        )
         for name, own in zip(methods, found.T, strict=True)
     ]
 
@@ -154,11 +167,6 @@ def recall(item: Attribution, gold: Words, top: int, rng: np.random.Generator) -
     return len(gold & {units.labels[word] for word in order.tolist()}) / len(gold)
 
 
-def interval(values: Floats, seed: int) -> tuple[float, float]:
+def interval(values: Floats, seed: int) -> Interval:
     """95 % of the mean over texts drawn again with repetition; (nan, nan) for a single text."""
-    n = len(values)
-    if n < 2:
-        return float("nan"), float("nan")
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
-    low, high = np.quantile(times @ values / n, [0.025, 0.975])
-    return float(low), float(high)
+    return percentile_interval(resampled_means(values, seed)) if len(values) > 1 else UNKNOWN

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,17 +65,23 @@ class TokenSplit:
         return cls(tuple(tokens), tuple(labels), tuple([[t] for t in range(len(text))] for text in tokens))
 
 
+@dataclass(frozen=True)
+class RoarSettings:
+    """How often models are retrained, and without how much."""
+
+    shares: tuple[float, ...] = SHARES  # of the units, removed in turn
+    seeds: int = SEEDS  # trainings of each
+    seed: int = 0  # of the first
+    leakage: bool = True  # train on the bare pattern of what was removed, too
+
+
 def roar(
     train: TokenSplit,
     test: TokenSplit,
     scores: Mapping[str, Scores],
     fit: Fit,
     imputer: Imputer,
-    *,
-    shares: Sequence[float] = SHARES,
-    seeds: int = SEEDS,
-    seed: int = 0,
-    leakage: bool = True,
+    settings: RoarSettings | None = None,
 ) -> Roar:
     """Retrain without what each method ranks first.
 
@@ -85,6 +90,8 @@ def roar(
     fit       (inputs, labels, seed) -> predict (heedful.retraining.retrain)
     imputer   what stands where something was removed (heedful.retraining.impute)
     """
+    settings = settings or RoarSettings()
+    shares, seeds, seed = settings.shares, settings.seeds, settings.seed
     _check(train, test, scores, shares)
     names = [*(name for name in scores if name != CONTROL), CONTROL]
     shape = (len(names), len(shares), seeds, len(test.labels))
@@ -99,10 +106,17 @@ def roar(
             for k, share in enumerate(shares):
                 gone = _removed(train, test, given, share, (seed, s, k))
                 right[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k))
-                if leakage:
+                if settings.leakage:
                     told[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
     usual = np.bincount(train.labels).argmax() == np.array(test.labels)
-    answers = RightAnswers(tuple(names), tuple(shares), right, told if leakage else None, whole, usual)
+    answers = RightAnswers(
+        names=tuple(names),
+        shares=tuple(shares),
+        right=right,
+        told=told if settings.leakage else None,
+        whole=whole,
+        usual=usual,
+    )
     return conclude(answers, imputer.name)
 
 
@@ -191,26 +205,26 @@ def roar_model(
     train: Labelled,
     test: Labelled,
     methods: Sequence[str],
+    settings: RoarSettings | None = None,
     *,
     imputer: str = "mask",
     fit: Fit | None = None,
-    unit: str = "word",
-    seed: int = 0,
-    params: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Any,
+    **explaining: Any,
 ) -> Roar:
     """Explain every text's prediction with a loaded classifier, then `roar`.
 
-    imputer   "mask" (its mask token), "mean" or "linear" (vectors from its embedding table, which is then
-              kept as it is: what the table learned from the labels stays with the retrained model)
-    fit       None: a classifier of the same architecture, trained as heedful.retraining.retrain does
-    options   of `roar`: shares, seeds, leakage
+    imputer      "mask" (its mask token), "mean" or "linear" (vectors from its embedding table, which is then
+                 kept as it is: what the table learned from the labels stays with the retrained model)
+    fit          None: a classifier of the same architecture, trained as heedful.retraining.retrain does
+    explaining   of `explained`: unit, params
     """
-    ask = partial(explained, model, methods=methods, unit=unit, seed=seed, params=params)
-    (first, found), (last, held) = ask(*train), ask(*test)
-    scores = {name: (found[name], held[name]) for name in methods}
-    again = trainer(like(model.module)) if fit is None else fit
-    return roar(first, last, scores, again, imputer_of(model, first, imputer), seed=seed, **options)
+    settings = settings or RoarSettings()
+    explaining = {"seed": settings.seed, **explaining}
+    train_split, of_train = explained(model, *train, methods, **explaining)
+    test_split, of_test = explained(model, *test, methods, **explaining)
+    scores = {name: (of_train[name], of_test[name]) for name in methods}
+    retrain = trainer(like(model.module)) if fit is None else fit
+    return roar(train_split, test_split, scores, retrain, imputer_of(model, train_split, imputer), settings)
 
 
 def explained(

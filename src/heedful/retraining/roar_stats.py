@@ -21,14 +21,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from heedful.core.defaults import CONTROL
 from heedful.core.phrases import listed
 from heedful.core.result import NotebookRepr
+from heedful.stats.intervals import UNKNOWN, Interval, student_quantile, summed_error, variance
 
-LEVEL = 0.95
-Interval = tuple[float, float]
 Right = npt.NDArray[np.bool_]
 
 
@@ -43,9 +41,9 @@ class SeedMean:
     def interval(self, comparisons: int = 1) -> Interval:
         """95 %, all of `comparisons` together; (nan, nan) where one seed or text shows no spread."""
         if np.isnan(self.error):
-            return float("nan"), float("nan")
-        quantile = float(stats.t.ppf(1 - (1 - LEVEL) / 2 / comparisons, self.freedom))
-        return self.value - quantile * self.error, self.value + quantile * self.error
+            return UNKNOWN
+        reach = student_quantile(self.freedom, comparisons) * self.error
+        return self.value - reach, self.value + reach
 
 
 def mean_of(right: npt.NDArray[Any]) -> SeedMean:
@@ -54,13 +52,10 @@ def mean_of(right: npt.NDArray[Any]) -> SeedMean:
     seeds, texts = right.shape
     if min(seeds, texts) < 2:
         return SeedMean(float(right.mean()), float("nan"), float("nan"))
-    by_seed = float(right.mean(1).var(ddof=1)) / seeds
-    by_text = float(right.mean(0).var(ddof=1)) / texts
-    total = by_seed + by_text
-    if total == 0:
+    by_seed, by_text = variance(right.mean(1)) / seeds, variance(right.mean(0)) / texts
+    if by_seed + by_text == 0:
         return SeedMean(float(right.mean()), 0.0, float(seeds - 1))
-    freedom = total**2 / (by_seed**2 / (seeds - 1) + by_text**2 / (texts - 1))
-    return SeedMean(float(right.mean()), float(np.sqrt(total)), float(freedom))
+    return SeedMean(float(right.mean()), *summed_error([(by_seed, seeds - 1), (by_text, texts - 1)]))
 
 
 @dataclass(frozen=True)
@@ -173,23 +168,24 @@ def conclude(a: RightAnswers, imputer: str) -> Roar:
     faster = [m for m in order if curves[m].fall_interval[0] > 0]
     lead = [m for m in faster if not mean_of(overall[m] - overall[faster[0]]).interval(pairs)[0] > 0]
     slower = [m for m in order if curves[m].fall_interval[1] < 0]
-    groups = (
-        lead,
-        [m for m in faster if m not in lead],
-        [m for m in order if m not in faster and m not in slower],
-        slower,
-    )
     base, (seeds, texts) = mean_of(a.whole), a.whole.shape
+
+    def names(group: list[int]) -> tuple[str, ...]:
+        return tuple(a.names[m] for m in group)
+
     return Roar(
-        a.shares,
-        tuple(curves[m] for m in (*order, last)),
-        base.value,
-        base.interval(),
-        float(a.usual.mean()),
-        imputer,
-        seeds,
-        texts,
-        *(tuple(a.names[m] for m in group) for group in groups),
+        shares=a.shares,
+        curves=tuple(curves[m] for m in (*order, last)),
+        whole=base.value,
+        whole_interval=base.interval(),
+        chance=float(a.usual.mean()),
+        imputer=imputer,
+        seeds=seeds,
+        n=texts,
+        lead=names(lead),
+        behind=names([m for m in faster if m not in lead]),
+        not_faster=names([m for m in order if m not in faster and m not in slower]),
+        slower=names(slower),
     )
 
 
@@ -197,12 +193,12 @@ def _curve(a: RightAnswers, m: int, leaks: bool, fall: SeedMean, pairs: int) -> 
     means = [mean_of(at) for at in a.right[m]]
     told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
     return RetrainingCurve(
-        a.names[m],
-        tuple(mean.value for mean in means),
-        tuple(mean.interval() for mean in means),
-        tuple(mean.value for mean in told),
-        tuple(mean.interval() for mean in told),
-        leaks,
-        fall.value,
-        fall.interval(pairs),
+        method=a.names[m],
+        accuracy=tuple(mean.value for mean in means),
+        intervals=tuple(mean.interval() for mean in means),
+        pattern=tuple(mean.value for mean in told),
+        pattern_intervals=tuple(mean.interval() for mean in told),
+        leaks=leaks,
+        fall=fall.value,
+        fall_interval=fall.interval(pairs),
     )

@@ -21,6 +21,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from heedful._version import __version__
+from heedful.core.defaults import HOST, PORT, SERVED_MODELS
 from heedful.core.errors import HeedfulError
 from heedful.server import security as secure
 from heedful.server.live_explain import warm
@@ -31,16 +32,15 @@ from heedful.server.run_list import Runs
 from heedful.server.state import NotThere, ServerState
 from heedful.server.static_files import FILES
 
-PORT = 8765
-CONNECTIONS = 512
-LEAVE = 10.0  # seconds that jobs have to come to their end
+MAX_CONNECTIONS = 512
+SHUTDOWN_SECONDS = 10.0  # seconds that jobs have to come to their end
 
 
 @dataclass(frozen=True)
 class ServerConfig:
     """How the server is to be."""
 
-    host: str = "127.0.0.1"
+    host: str = HOST
     port: int = PORT
     runs: Path = Path("runs")
     models: Path | None = None  # a folder of model folders that may be loaded by name
@@ -141,7 +141,7 @@ def _clean(sentence: str) -> str:
 
 def serve(
     *models: Any,
-    host: str = "127.0.0.1",
+    host: str = HOST,
     port: int = PORT,
     runs: str | Path = "runs",
     allow_load: bool = False,
@@ -159,16 +159,16 @@ def serve(
     dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
     """
     wish = ServerConfig(
-        host,
-        port,
-        Path(runs),
-        None,
-        allow_load,
-        secure.new_token(host),
+        host=host,
+        port=port,
+        runs=Path(runs),
+        models=None,
+        allow_load=allow_load,
+        token=secure.new_token(host),
         dictionaries=dictionaries or {},
         texts=texts or {},
     )
-    at = ready(models or ("zoo:sentiment", "zoo:lm"), wish)
+    at = ready(models or SERVED_MODELS, wish)
     if not block:
         return Serving(at)
     stay(at, open_browser)
@@ -206,7 +206,7 @@ def answering(inside: ServerState, wish: ServerConfig, **more: Any) -> Any:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=20,
             timeout_graceful_shutdown=2,
             ws="none",
@@ -232,7 +232,7 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
     finally:
         at.socket.close()
     try:
-        return at.house.leave(LEAVE)
+        return at.house.leave(SHUTDOWN_SECONDS)
     except KeyboardInterrupt:  # once more: no time
         return False
 
@@ -266,7 +266,7 @@ class Serving:
         """Requests that run come to their end; jobs are cancelled."""
         self._server.should_exit = True
         self._thread.join(10)
-        self._at.house.leave(LEAVE)
+        self._at.house.leave(SHUTDOWN_SECONDS)
         self._at.socket.close()
 
 

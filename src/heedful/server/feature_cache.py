@@ -22,8 +22,8 @@ from heedful.features.reading.select import FiringRates
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-MOST = 60_000_000  # firings that are kept
-CONTEXT = 6  # tokens shown before the strongest one
+MAX_FIRINGS = 60_000_000  # firings that are kept
+CONTEXT_TOKENS = 6  # tokens shown before the strongest one
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Codes:
         for _, batch, begin, end in self._spans():
             if begin <= place < end:
                 row, at = divmod(place - begin, batch.ids.shape[1])
-                ids = batch.ids[row, max(0, at - CONTEXT) : at + 1].tolist()
+                ids = batch.ids[row, max(0, at - CONTEXT_TOKENS) : at + 1].tolist()
                 pieces = model.pieces(ids)
                 return "".join(pieces[:-1]), pieces[-1]
         return "", ""
@@ -80,7 +80,16 @@ def read_codes(
     model: TokenModel, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None
 ) -> Codes:
     """One pass over `rows` tokens of the texts."""
-    stream = Stream(model, sae, texts, site, rows, None, "text", progress)
+    stream = Stream(
+        model=model,
+        sae=sae,
+        texts=texts,
+        site=site,
+        rows=rows,
+        context=None,
+        column="text",
+        progress=progress,
+    )
     firing = FiringRates.none(sae.config.width)
     seen: list[tuple[int, Batch]] = []
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Values]] = []
@@ -92,9 +101,9 @@ def read_codes(
         parts.append((place + begin, feature, flat[place, feature]))
         seen.append((number, batch))
         begin, count = begin + len(flat), count + len(place)
-        if count > MOST:
+        if count > MAX_FIRINGS:
             raise HeedfulError(
-                f"features fire more than {MOST:,} times on these texts",
+                f"features fire more than {MAX_FIRINGS:,} times on these texts",
                 "so many are not kept in memory",
                 f"Read fewer tokens: --rows {max(1, rows // 4)}",
             )
@@ -105,13 +114,13 @@ def read_codes(
     starts = np.concatenate([[0], np.bincount(feature, minlength=sae.config.width).cumsum()])
     numbers, kept = zip(*seen, strict=True)
     return Codes(
-        kept,
-        numbers,
-        starts,
-        place[order],
-        value[order],
-        firing,
-        stream.cut.context,
-        stream.told,
-        stream.notes,
+        batches=kept,
+        numbers=numbers,
+        starts=starts,
+        places=place[order],
+        values=value[order],
+        firing=firing,
+        context=stream.cut.context,
+        texts=stream.told,
+        notes=stream.notes,
     )

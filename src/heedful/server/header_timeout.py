@@ -1,9 +1,9 @@
 """Connections that have asked nothing yet: they are given a few seconds, and cannot fill the house.
 
 A client that opens connections and sends half a head would hold each for good, token or not, until the server
-refuses everybody. Here a head must be complete `HEAD` seconds after the connection, or its first byte, came;
-bytes that drip do not prolong that. Of one peer, `WAITING` may wait at once: the one that has waited longest
-goes, since who means it sends a head with the connection.
+refuses everybody. Here a head must be complete `HEADER_SECONDS` after the connection, or its first byte,
+came; bytes that drip do not prolong that. Of one peer, `MAX_WAITING` may wait at once: the one that has
+waited longest goes, since who means it sends a head with the connection.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD = 8.0  # seconds for the head of a request
-WAITING = 256  # connections of one peer without one
+HEADER_SECONDS = 8.0  # seconds for the head of a request
+MAX_WAITING = 256  # connections of one peer without one
 
 
 class Doorstep(H11Protocol):
@@ -27,7 +27,7 @@ class Doorstep(H11Protocol):
         self._wind()
         peers = [one for one in self.connections if isinstance(one, Doorstep) and one.clock is not None]
         same = [one for one in peers if (one.client or ("",))[0] == (self.client or ("",))[0]]
-        if len(same) > WAITING:
+        if len(same) > MAX_WAITING:
             min(same, key=lambda one: one.clock.when() if one.clock else 0.0)._late()
 
     def data_received(self, data: bytes) -> None:
@@ -42,7 +42,7 @@ class Doorstep(H11Protocol):
         super().connection_lost(exc)
 
     def _wind(self) -> None:
-        self.clock = self.loop.call_later(HEAD, self._late)
+        self.clock = self.loop.call_later(HEADER_SECONDS, self._late)
 
     def _stop(self) -> None:
         if self.clock is not None:

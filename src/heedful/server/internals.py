@@ -24,10 +24,10 @@ from heedful.server.schemas import requests, responses
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-TOP = 24  # features shown of a text
-ROWS = 20_000  # tokens on which features are read,
-FEWER = 5_000  # and of which a difference of means is taken: while somebody waits
-ATTENTION = 2_000_000  # weights an atlas in the page may have, all heads
+SHOWN_FEATURES = 24  # features shown of a text
+FEATURE_TOKENS = 20_000  # tokens on which features are read,
+CONTRAST_TOKENS = 5_000  # and of which a difference of means is taken: while somebody waits
+MAX_ATLAS_WEIGHTS = 2_000_000  # weights an atlas in the page may have, all heads
 
 
 class Dictionary:
@@ -74,7 +74,9 @@ class Dictionary:
         if self._codes is None:
             if self.stock.texts is None:
                 raise HeedfulError("there are no texts to read features on", fix="Start with --texts FILE")
-            self._codes = read_codes(model, self.sae, self.site(model), self.stock.texts, ROWS, job.tell)
+            self._codes = read_codes(
+                model, self.sae, self.site(model), self.stock.texts, FEATURE_TOKENS, job.tell
+            )
         return self._codes
 
     def corpus(self, model: TokenModel) -> Any:
@@ -82,7 +84,7 @@ class Dictionary:
         from heedful.features.activations.eval_windows import corpus
 
         if self._corpus is None and self.stock.texts is not None:
-            self._corpus = corpus(model, self.stock.texts, rows=FEWER)
+            self._corpus = corpus(model, self.stock.texts, rows=CONTRAST_TOKENS)
         return self._corpus
 
     def greatest(self, feature: int) -> float | None:
@@ -108,7 +110,7 @@ def attention_only(model: TokenModel, ask: requests.Attend, job: Job) -> Atlas:
     x = encoded(model, ask.given(), "error")
     config = getattr(getattr(model, "module", None), "config", None)
     heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
-    if heads * len(x) ** 2 > 40 * ATTENTION:
+    if heads * len(x) ** 2 > 40 * MAX_ATLAS_WEIGHTS:
         raise HeedfulError(
             f"{heads} heads on {len(x):,} tokens are too many weights for a page",
             fix="Shorten the text, or write a file: heedful attention TEXT --html heads.html",
@@ -136,7 +138,7 @@ def fired(model: TokenModel, ask: requests.Fire, dictionary: Dictionary) -> resp
     context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)
     most = values.max(0)
     lengths = sae.W_dec.norm(dim=1).numpy()
-    order = np.argsort(-most * lengths, kind="stable")[:TOP]
+    order = np.argsort(-most * lengths, kind="stable")[:SHOWN_FEATURES]
     pieces = context.pieces
     out = []
     for feature in (int(f) for f in order if most[f] > 0):

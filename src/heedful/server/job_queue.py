@@ -22,9 +22,9 @@ from heedful.core.errors import HeedfulError
 from heedful.server.model_thread import Busy
 
 WORKERS = 4
-EACH, ALL = 8, 64  # jobs that may wait: of one owner, and of everybody
-KEPT = 100  # finished jobs that are remembered,
-LARGE = {"attention": 10}  # and of kinds whose results are large
+MAX_WAITING_PER_OWNER, MAX_WAITING = 8, 64  # jobs that may wait: of one owner, and of everybody
+MAX_FINISHED_JOBS = 100  # finished jobs that are remembered,
+MAX_FINISHED_LARGE_JOBS = {"attention": 10}  # and of kinds whose results are large
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -99,7 +99,7 @@ class Jobs:
         with self._turn:
             waiting = [other for other in self.jobs.values() if other.state == "waiting"]
             own = sum(other.owner == job.owner for other in waiting)
-            if own >= EACH or len(waiting) >= ALL:
+            if own >= MAX_WAITING_PER_OWNER or len(waiting) >= MAX_WAITING:
                 raise Busy(f"{len(waiting)} jobs are waiting already. Try again in a moment.")
             job.id = f"{time.strftime('%Y%m%d-%H%M%S')}-{job.kind}-{secrets.token_hex(4)}"
             self.jobs[job.id] = job
@@ -174,8 +174,8 @@ class Jobs:
     def _forget(self) -> None:
         """The oldest finished ones, where there are too many."""
         ended = [job for job in self.jobs.values() if job.state in ENDED]
-        gone = ended[: max(0, len(ended) - KEPT)]
-        for kind, most in LARGE.items():
+        gone = ended[: max(0, len(ended) - MAX_FINISHED_JOBS)]
+        for kind, most in MAX_FINISHED_LARGE_JOBS.items():
             same = [job for job in ended if job.kind == kind]
             gone += same[: max(0, len(same) - most)]
         for job in gone:

@@ -1,7 +1,7 @@
 """As one types: the prediction, the methods that cost little, and what the others would cost.
 
 What is cheap is decided by the plan (heedful.comparisons.planning): methods are taken in their order of cost
-until together they would take `LIVE` seconds; those that read one trace count once. Explanations are
+until together they would take `LIVE_SECONDS`; those that read one trace count once. Explanations are
 remembered by text, target, unit and seed, so a job does not run again what was found while typing.
 """
 
@@ -32,11 +32,12 @@ from heedful.reports.comparison_page import weighed
 from heedful.reports.comparison_summary import explained, notes, predictions
 from heedful.server.schemas import requests, responses
 
-LIVE = 0.2  # seconds that the methods together may take while one types,
-ALONE = 0.5  # and the first of them where it is more than that: a text in many windows waits for a click
-CROWD = 8  # half of that where so many others wait, a third for twice as many, and so on
-REMEMBERED = 64  # texts whose explanations are kept
-MANY, PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
+LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types,
+# and the first of them where it is more than that: a text in many windows waits for a click
+FIRST_METHOD_SECONDS = 0.5
+CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
+MAX_REMEMBERED_TEXTS = 64  # texts whose explanations are kept
+MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
 WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
 
@@ -44,7 +45,7 @@ Parts = dict[str, str]
 class ExplanationCache:
     """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
 
-    def __init__(self, most: int = REMEMBERED) -> None:
+    def __init__(self, most: int = MAX_REMEMBERED_TEXTS) -> None:
         self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
         self._paces: dict[str, deque[float]] = {}
         self._lock = threading.Lock()
@@ -62,9 +63,9 @@ class ExplanationCache:
             return dict(found)
 
     def add(self, key: Any, items: Sequence[Attribution]) -> None:
-        costs = [item.cost for item in items if item.cost.unique >= MANY and not item.cost.backwards]
+        costs = [item.cost for item in items if item.cost.unique >= MIN_PACE_ROWS and not item.cost.backwards]
         with self._lock:
-            seen = self._paces.setdefault(key[0], deque(maxlen=PACES))
+            seen = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
             seen.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
             found = self._found.pop(key, {})
             self._found[key] = found | {item.method: item for item in items}
@@ -109,7 +110,7 @@ def planned(
     return replace(made, settings=settings, named=False, seconds_per_row=a_row), skipped
 
 
-def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list[str]:
+def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE_SECONDS) -> list[str]:
     """Methods that run while one types, or are known already."""
     live: list[str] = []
     spent, traced = 0.0, False
@@ -117,7 +118,7 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE) -> list
         cost = 0.0 if entry.name in known else made.seconds_of(entry)
         if entry.counts is None and traced:
             cost = 0.0
-        first = not spent and cost <= ALONE
+        first = not spent and cost <= FIRST_METHOD_SECONDS
         if spent + cost > most and not first:
             continue
         live.append(entry.name)
@@ -132,7 +133,7 @@ def look(
     """`waiting`: how many others are; the more, the less is done for each."""
     made, skipped = planned(model, ask, memory)
     known = memory.of(ask.key)
-    names = cheap(made, known, LIVE / (1 + waiting / CROWD))
+    names = cheap(made, known, LIVE_SECONDS / (1 + waiting / CROWD_SIZE))
     explained_now = run_some(made, [*names, *known], known)
     memory.add(ask.key, [item for item in explained_now.attributions if item.method not in known])
     skipped |= explained_now.skipped
@@ -146,7 +147,7 @@ def look(
         methods=costs(made, dict(comparison), names, skipped),
         weighing=made.weighing * made.seconds_per_row,
         weighing_rows=made.weighing,
-        html=parts(comparison, agreement=waiting < CROWD),
+        html=parts(comparison, agreement=waiting < CROWD_SIZE),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )
@@ -218,7 +219,7 @@ def costs(
         state = "live" if entry.name in live else "waits"
         if entry.name in skipped:
             state = "skipped"
-        elif entry.name in have and made.seconds_of(entry) > LIVE:
+        elif entry.name in have and made.seconds_of(entry) > LIVE_SECONDS:
             state = "done"
         out.append(
             responses.MethodCost(

@@ -26,8 +26,8 @@ from heedful.core.model import Model
 from heedful.models.load import load
 from heedful.server.model_thread import ModelThread
 
-WAITING = 256  # quick questions that may wait for one model
-MOST = 8  # models in memory
+MAX_WAITING = 256  # quick questions that may wait for one model
+MAX_MODELS = 8  # models in memory
 HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
 Found = TypeVar("Found")
 
@@ -45,7 +45,7 @@ class ServedModel:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.worker = ModelThread(self.name, WAITING)
+        self.worker = ModelThread(self.name, MAX_WAITING)
         self._twins: dict[int, Any] = {}  # worker of jobs -> model
         self._making = threading.Lock()
 
@@ -138,8 +138,10 @@ class ModelPool:
         with self._loading:
             if name in self.stocks:
                 return self.stocks[name]
-            if len(self.stocks) >= MOST:
-                raise HeedfulError(f"{MOST} models are loaded", "that is the most", "Start the server anew")
+            if len(self.stocks) >= MAX_MODELS:
+                raise HeedfulError(
+                    f"{MAX_MODELS} models are loaded", "that is the most", "Start the server anew"
+                )
             place = self._place(name)
             options: dict[str, Any] = {"local_only": True}
             stock = ServedModel(name, place, load(place, **options), options)

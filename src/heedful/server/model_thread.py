@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 Found = TypeVar("Found")
-GLANCE = 0.5  # seconds between looks whether the asker is still there
+POLL_SECONDS = 0.5  # seconds between looks whether the asker is still there
 
 
 class Busy(Exception):
@@ -49,7 +49,7 @@ class ModelThread:
     async def run(self, request: Request, job: Callable[[], Found]) -> Found:
         """The job's result; taken out of the queue if the asker leaves before it has begun."""
         future = asyncio.wrap_future(self.put(job))
-        while not (await asyncio.wait({future}, timeout=GLANCE))[0]:
+        while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
             if await request.is_disconnected():
                 future.cancel()
                 raise Gone

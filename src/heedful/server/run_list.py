@@ -15,13 +15,13 @@ from pathlib import Path
 from heedful.core.errors import HeedfulError
 from heedful.server import saved_results
 from heedful.server.run_kinds import KINDS, drawn, friendly_errors
-from heedful.server.saved_results import LARGEST
+from heedful.server.saved_results import MAX_FILE_BYTES
 from heedful.server.schemas import responses
 
-DEEP = 3  # folders below the root that are looked into
-LISTED = 500
-SEEN = 20_000  # folders looked at
-MADE = 2_000  # runs that the page itself may store
+MAX_DEPTH = 3  # folders below the root that are looked into
+MAX_LISTED_RUNS = 500
+MAX_FOLDERS = 20_000  # folders looked at
+MAX_STORED_RUNS = 2_000  # runs that the page itself may store
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Runs:
         places = self.found()
         entries = [
             responses.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
-            for p in places[:LISTED]
+            for p in places[:MAX_LISTED_RUNS]
         ]
         return responses.RunList(
-            root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - LISTED)
+            root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - MAX_LISTED_RUNS)
         )
 
     def get(self, number: str) -> RunPlace | None:
@@ -68,9 +68,11 @@ class Runs:
 
     def room(self) -> None:
         """Refuse to store more than a disk should hold."""
-        if self.root.is_dir() and sum(1 for _ in os.scandir(self.root)) >= MADE:
+        if self.root.is_dir() and sum(1 for _ in os.scandir(self.root)) >= MAX_STORED_RUNS:
             raise HeedfulError(
-                f"{self.root.name} holds {MADE:,} folders", "more are not written", "Move some of them away"
+                f"{self.root.name} holds {MAX_STORED_RUNS:,} folders",
+                "more are not written",
+                "Move some of them away",
             )
 
 
@@ -81,7 +83,7 @@ def number(name: str) -> str:
 def _folders(root: Path) -> Iterator[Path]:
     """The root's folders, level by level; links are not followed."""
     level, seen = [root], 0
-    for _ in range(DEEP):
+    for _ in range(MAX_DEPTH):
         below: list[Path] = []
         for folder in level:
             try:
@@ -94,7 +96,7 @@ def _folders(root: Path) -> Iterator[Path]:
             below += [folder / name for name in inside]
         for folder in below:
             seen += 1
-            if seen > SEEN:
+            if seen > MAX_FOLDERS:
                 return
             yield folder
         level = [folder for folder in below if not (folder / "shards").is_dir()]
@@ -145,8 +147,10 @@ def _title(place: RunPlace) -> str:
 def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
     """What stands in the page, and the whole report as a file."""
     for file in place.path.iterdir():
-        if file.is_file() and file.stat().st_size > LARGEST:
-            raise HeedfulError(f"{file.name} is larger than {LARGEST // 2**20} MB", fix="Use heedful report")
+        if file.is_file() and file.stat().st_size > MAX_FILE_BYTES:
+            raise HeedfulError(
+                f"{file.name} is larger than {MAX_FILE_BYTES // 2**20} MB", fix="Use heedful report"
+            )
     try:
         with friendly_errors(place.name):
             found = drawn(place.kind, place.path)

@@ -31,7 +31,7 @@ from heedful.reports.comparison_page import component, document
 from heedful.reports.html_parts import esc
 from heedful.server.drawn import Drawn
 
-LARGEST = 64 * 1024 * 1024  # bytes of a file that is opened
+MAX_FILE_BYTES = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1
 MAPS = ("weights", "grads", "allowed")
 Kind = TypeVar("Kind")
@@ -52,8 +52,8 @@ class Featured:
 
 
 def read(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > LARGEST:
-        raise HeedfulError(f"{path.name} is larger than {LARGEST // 2**20} MB")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise HeedfulError(f"{path.name} is larger than {MAX_FILE_BYTES // 2**20} MB")
     with path.open(encoding="utf-8") as file:
         data = json.load(file)
     if not isinstance(data, dict):
@@ -105,7 +105,7 @@ def save_atlas(atlas: Atlas, ask: Mapping[str, Any], folder: Path) -> None:
         for name in MAPS
         if (array := getattr(maps, name)) is not None
     }
-    if sum(array.nbytes for array in held.values()) > LARGEST:
+    if sum(array.nbytes for array in held.values()) > MAX_FILE_BYTES:
         raise HeedfulError("this atlas is too large to be stored")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(held, folder / "maps.safetensors")
@@ -148,7 +148,15 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     )
     target = None if data["target"] is None else _as(Target, data["target"])
     readout, notes = tuple(map(float, data["readout"])), tuple(map(str, data["notes"]))
-    atlas = Atlas(_as(TextInput, data["x"]), stacks, data["model"], target, readout, data["unit"], notes)
+    atlas = Atlas(
+        x=_as(TextInput, data["x"]),
+        stacks=stacks,
+        model=data["model"],
+        target=target,
+        readout=readout,
+        unit=data["unit"],
+        notes=notes,
+    )
     return atlas, data["ask"]
 
 

@@ -35,8 +35,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-BODY = 64 * 1024  # bytes of a request
-PATIENCE = 15.0  # seconds within which it must have come
+MAX_BODY_BYTES = 64 * 1024  # bytes of a request
+BODY_SECONDS = 15.0  # seconds within which it must have come
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -151,7 +151,7 @@ def skipped(method: str, headers: Headers, guard: Guard) -> Refusal | None:
         if kind != "application/json":
             return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
         length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()) or int(length) > BODY:
+        if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
             return _too_large()
     return None
 
@@ -165,7 +165,7 @@ def _place(origin: str) -> str:
 
 
 def _too_large() -> Refusal:
-    return Refusal(413, f"The request is larger than {BODY // 1024} KB. Shorten the text.")
+    return Refusal(413, f"The request is larger than {MAX_BODY_BYTES // 1024} KB. Shorten the text.")
 
 
 def _told(refusal: Refusal) -> App:
@@ -209,11 +209,11 @@ async def _body(receive: Receive) -> tuple[bytes, Refusal | None]:
     """All of it, or why not."""
     body = b""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
                 body += message.get("body", b"")
-                if len(body) > BODY:
+                if len(body) > MAX_BODY_BYTES:
                     return b"", _too_large()
                 if not message.get("more_body"):
                     return body, None

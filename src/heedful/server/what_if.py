@@ -34,7 +34,7 @@ from heedful.server.live_explain import ExplanationCache, look, predicted
 from heedful.server.schemas import requests, responses
 
 STAND_INS = ("mask", "unk")
-LABELS = 20  # most labels that are worked out one by one
+MAX_LABELS = 20  # most labels that are worked out one by one
 Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
@@ -154,7 +154,7 @@ def _predicted(model: Model, x: TextInput, gone: Ways) -> list[responses.Predict
 
 def _shares(model: Model, x: TextInput, gone: Ways) -> list[tuple[str, float]]:
     """Of each label, from one removal row a label."""
-    most = min(len(model.labels), LABELS)
+    most = min(len(model.labels), MAX_LABELS)
     values = [_value(model, x, model.target(x, i), gone) for i in range(most)]
     if model.kind == "classifier" and most == len(model.labels):
         top = max(values)

@@ -15,7 +15,7 @@ by
 Both claims need one event only: no method exceeds the true best by more than c_best standard errors. So "the
 best is in G" and "no method is better than i by more than -low_i, for every i" hold together in about 97.5 %.
 
-Below MIN_COMPARED texts nothing is claimed: a maximum over pairs of unequal shapes is exact for many texts
+Below MIN_COMPARED_TEXTS nothing is claimed: a maximum over pairs of unequal shapes is exact for many texts
 only (false in 30 % of audits at 10 texts).
 
 Hsu 1984 (multiple comparisons with the best); Romano & Wolf 2005.
@@ -30,13 +30,12 @@ import numpy.typing as npt
 from scipy import special
 
 from heedful.core.arrays import Floats
+from heedful.stats.intervals import bootstrap_t, upper_share
 
-MIN_COMPARED = 20
-LEVEL = 0.025
-DRAWS, CHUNK = 4000, 500
-WORK = 2_000  # texts; beyond it the normal law with Bonferroni's correction is as good
+ALPHA = 0.025
+DRAWS, CHUNK_DRAWS = 4000, 500
+MAX_RESAMPLED_TEXTS = 2_000  # texts; beyond it the normal law with Bonferroni's correction is as good
 MIN_DIFFERING_TEXTS = 10  # texts that tell two methods apart; with fewer, their standard error means little
-LEAST = 0.5  # of the standard error, the least that a draw's own may be: see `_again`
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,14 @@ class BestComparison:
     critical: Floats  # (M,)
 
 
-def best_methods(z: Floats, seed: int = 0, draws: int = DRAWS, level: float = LEVEL) -> BestComparison:
+def best_methods(z: Floats, seed: int = 0, draws: int = DRAWS, level: float = ALPHA) -> BestComparison:
     """z (n, M), one row per text."""
     n, m = z.shape
     mean, error = differences(z)
     critical = np.zeros(m)
     if m > 1:
         rng = np.random.default_rng([seed, n, m])
-        critical = _critical_many(n, m, level) if n > WORK else _critical(z, rng, draws, level)
+        critical = _critical_many(n, m, level) if n > MAX_RESAMPLED_TEXTS else _critical(z, rng, draws, level)
     return decide(mean, error, critical, sparse_low(z, level))
 
 
@@ -76,7 +75,7 @@ def sparse_low(z: Floats, level: float) -> Floats:
     n, m = z.shape
     worse = np.stack([(z[:, [i]] < z).sum(0) for i in range(m)])
     few = np.stack([(z[:, [i]] != z).sum(0) for i in range(m)]) < MIN_DIFFERING_TEXTS
-    q = special.betaincinv(worse + 1.0, np.maximum(n - worse, 1e-9), 1 - level / max(m - 1, 1))
+    q = upper_share(worse, n, level / max(m - 1, 1))
     return np.where(few, -q * float(np.ptp(z)), np.inf)
 
 
@@ -99,14 +98,14 @@ def _critical(z: Floats, rng: np.random.Generator, draws: int, level: float) -> 
     """(M,) quantiles of the maximum over the others."""
     n, m = z.shape
     flipped, drawn = np.empty((draws, m)), np.empty((draws, m))
-    for first in range(0, draws, CHUNK):
-        here = slice(first, min(first + CHUNK, draws))
+    for first in range(0, draws, CHUNK_DRAWS):
+        here = slice(first, min(first + CHUNK_DRAWS, draws))
         signs = rng.choice(np.array([-1.0, 1.0]), size=(here.stop - first, n))
         times = rng.multinomial(n, np.full(n, 1 / n), here.stop - first).astype(np.float64)
         for k in range(m):
             gaps = np.delete(z, k, 1) - z[:, [k]]  # (n, M - 1)
             flipped[here, k] = _flipped(gaps, signs)
-            drawn[here, k] = _again(gaps, times)
+            drawn[here, k] = _ratio(*bootstrap_t(gaps, times)).max(1)
     quantile = 1 - level
     return np.maximum(
         np.quantile(flipped, quantile, axis=0, method="higher"),
@@ -115,25 +114,11 @@ def _critical(z: Floats, rng: np.random.Generator, draws: int, level: float) -> 
 
 
 def _flipped(gaps: Floats, signs: Floats) -> Floats:
-    """(CHUNK,) largest t value with the signs of each text flipped at random."""
+    """(CHUNK_DRAWS,) largest t value with the signs of each text flipped at random."""
     n = len(gaps)
     mean = signs @ gaps / n
     square = np.maximum(np.square(gaps).sum(0) - n * np.square(mean), 0.0) / (n - 1)
     found: Floats = _ratio(mean, np.sqrt(square / n)).max(1)
-    return found
-
-
-def _again(gaps: Floats, times: Floats) -> Floats:
-    """(CHUNK,) largest t value of texts drawn with repetition, about the mean of all.
-
-    Two methods that differ on few texts are drawn now and then without most of these; the tiny spread left
-    would set the bar for all others, hence LEAST.
-    """
-    n = len(gaps)
-    mean, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(n)
-    again = times @ gaps / n
-    square = np.maximum(times @ np.square(gaps) / n - np.square(again), 0.0) / (n - 1)
-    found: Floats = _ratio(again - mean, np.maximum(np.sqrt(square), LEAST * error)).max(1)
     return found
 
 

@@ -43,10 +43,11 @@ from scipy.linalg import lapack
 from heedful.stats import lime_limit
 from heedful.stats.lime_limit import Floats, Masks
 
-CENTRES = 1200  # most rows a surrogate learns from: cost grows with their cube
-SMALL = 1e-7  # of the spread of the values: a surrogate below it has found nothing (float32 noise)
-ALONE = 1e-6  # of C's diagonal: below it a pair alone determines a slope and cannot be left out
-MOST = 0.9  # largest theta
+MAX_CENTRES = 1200  # most rows a surrogate learns from: cost grows with their cube
+# of the spread of the values: a surrogate below it has found nothing (float32 noise)
+MIN_SURROGATE_SPREAD = 1e-7
+MIN_LEFT_OUT = 1e-6  # of C's diagonal: below it a pair alone determines a slope and cannot be left out
+MAX_THETA = 0.9  # largest theta
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     ridge = 1 / np.maximum(weights / weights.mean(), 1e-3)  # light rows count for little
     found = []
     for theta_of, noise in KINDS:
-        learnt = min(2 * pairs, CENTRES)
+        learnt = min(2 * pairs, MAX_CENTRES)
         bumps = Bumps(signs(keep[:learnt]), theta_of(np.abs(slopes[1:])))
         residual = bumps(keep)  # (n, learnt), less its line: h = residual @ a
         own, move, blocks = leave_out(residual[:learnt] + np.diag(noise * ridge[:learnt]), design, rest)
@@ -130,7 +131,7 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
         found.append(_values(residual, own, move, blocks, pairs))
     left_out, mean = np.stack(found, -1)  # each (n, 3)
     share = np.append(np.repeat(drawn, 2), np.ones(len(keep) - 2 * pairs))[:, None]
-    some = left_out.std(0) > SMALL * values.std()
+    some = left_out.std(0) > MIN_SURROGATE_SPREAD * values.std()
     left_out, mean = left_out[:, some], mean[:, some]
     left_out, mean = left_out / (unit := _power_of_two(left_out)), mean / unit
     blended = (1 - share) * left_out + share * mean
@@ -164,7 +165,7 @@ def leave_out(system: Floats, design: Floats, values: Floats) -> tuple[Floats, F
     c = inverse - half @ np.linalg.pinv(design.T @ half, rcond=1e-12, hermitian=True) @ half.T
     a = c @ values
     at = np.arange(n).reshape(-1, 2)
-    blocks = c[at[:, :, None], at[:, None, :]] + ALONE * np.diag(c).mean() * np.eye(2)
+    blocks = c[at[:, :, None], at[:, None, :]] + MIN_LEFT_OUT * np.diag(c).mean() * np.eye(2)
     return a, c, np.linalg.solve(blocks, a.reshape(-1, 2, 1)).ravel()
 
 
@@ -178,7 +179,7 @@ def _values(residual: Floats, a: Floats, c: Floats, v: Floats, pairs: int) -> tu
 
 
 def _alike(slopes: Floats) -> Floats:
-    return np.full(len(slopes), min(2.5 / len(slopes), MOST))
+    return np.full(len(slopes), min(2.5 / len(slopes), MAX_THETA))
 
 
 def _by_slope(slopes: Floats, most: float) -> Floats:
@@ -189,5 +190,5 @@ def _by_slope(slopes: Floats, most: float) -> Floats:
 KINDS: tuple[tuple[Callable[[Floats], Floats], float], ...] = (
     (_alike, 0.1),
     (partial(_by_slope, most=0.5), 0.03),
-    (partial(_by_slope, most=MOST), 0.03),
+    (partial(_by_slope, most=MAX_THETA), 0.03),
 )

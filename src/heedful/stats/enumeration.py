@@ -20,13 +20,13 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.stats.lime_limit import PUBLISHED, Floats, Indices, Masks, row_weights
 
-MOST = 20  # words: a million rows
+MAX_WORDS = 20  # words: a million rows
 
 
 def every_mask(d: int) -> Masks:
     """(2^d, d) in counting order: nothing kept first, everything last."""
-    if not 1 <= d <= MOST:
-        raise HeedfulError(f"{d} words have too many subsets to run", f"{MOST} words are the most")
+    if not 1 <= d <= MAX_WORDS:
+        raise HeedfulError(f"{d} words have too many subsets to run", f"{MAX_WORDS} words are the most")
     return ((np.arange(1 << d)[:, None] >> np.arange(d)[::-1]) & 1).astype(bool)
 
 

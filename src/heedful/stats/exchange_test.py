@@ -23,9 +23,9 @@ from scipy import special
 from heedful.core.arrays import Floats
 
 DRAWS = 20_000
-WORK = 20_000_000  # draws × texts; beyond it the normal law is as good
-CHUNK = 500
-CLOSE = 1e-9  # sums in another order must not break a tie
+MAX_DRAWN_VALUES = 20_000_000  # draws × texts; beyond it the normal law is as good
+CHUNK_DRAWS = 500
+TIE_TOLERANCE = 1e-9  # sums in another order must not break a tie
 
 
 def exchange_p(s: Floats, seed: int = 0, draws: int = DRAWS) -> float:
@@ -35,12 +35,12 @@ def exchange_p(s: Floats, seed: int = 0, draws: int = DRAWS) -> float:
     if n < 2 or not variance > 0:
         return 1.0
     observed = float(_statistic(s[None, :, 0], variance)[0])
-    if draws * n > WORK:
+    if draws * n > MAX_DRAWN_VALUES:
         return float(special.ndtr(-observed))
     rng, reached, texts = np.random.default_rng([seed, n]), 0, np.arange(n)
-    for first in range(0, draws, CHUNK):
-        chosen = rng.integers(members, size=(min(CHUNK, draws - first), n))
-        reached += int((_statistic(s[texts, chosen], variance) >= observed - CLOSE).sum())
+    for first in range(0, draws, CHUNK_DRAWS):
+        chosen = rng.integers(members, size=(min(CHUNK_DRAWS, draws - first), n))
+        reached += int((_statistic(s[texts, chosen], variance) >= observed - TIE_TOLERANCE).sum())
     return (1 + reached) / (1 + draws)
 
 

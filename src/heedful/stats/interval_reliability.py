@@ -17,8 +17,8 @@
             the sum, not of the error. Slopes are made of odd interactions only where a line explains little:
             three-way interactions leave 0.55 to 0.95, S-shapes at most 0.35, a hard step included
 
-Neither is looked at where the relative standard error is below MATTERS: several times nothing is little.
-All are pure numbers: they do not depend on the unit of f. How often they speak is measured by
+Neither is looked at where the relative standard error is below MIN_RELATIVE_ERROR: several times nothing is
+little. All are pure numbers: they do not depend on the unit of f. How often they speak is measured by
 tests/statistics/doubtful_intervals.py (docs/statistics.md).
 """
 
@@ -30,7 +30,8 @@ import numpy as np
 
 from heedful.stats.lime_limit import Floats
 
-TAILS, ODD, BEYOND, MATTERS = 20.0, 0.65, 0.5, 0.02  # chosen on other games than those that measure them
+# chosen on other games than those that measure them
+MAX_TAILS, MAX_ODD, MAX_BEYOND_LINE, MIN_RELATIVE_ERROR = 20.0, 0.65, 0.5, 0.02
 MIN_PAIRS = 16  # pairs that say nothing about a shape
 
 
@@ -58,14 +59,14 @@ def odd(left_out: Floats) -> float:
 def reason(residuals: Residuals, precision: float) -> str:
     """Why the interval is not reliable, or ""; precision is the relative standard error."""
     left_out = residuals.left_out
-    if precision <= MATTERS or len(left_out) < MIN_PAIRS or not left_out.any():
+    if precision <= MIN_RELATIVE_ERROR or len(left_out) < MIN_PAIRS or not left_out.any():
         return ""
-    if tails(left_out) > TAILS:
+    if tails(left_out) > MAX_TAILS:
         return (
             "interval not reliable: a few rows hold most of the error, so values that were not met may be "
             "larger still; more samples help little, another target (the logarithm of this one) may"
         )
-    if residuals.complements and residuals.beyond_line > BEYOND and odd(left_out) > ODD:
+    if residuals.complements and residuals.beyond_line > MAX_BEYOND_LINE and odd(left_out) > MAX_ODD:
         return (
             "interval not reliable: words interact mostly by threes or other odd numbers, which a set of "
             "words and its complement show alike; raise samples, and compare seeds"

@@ -29,7 +29,7 @@ from heedful.core.errors import HeedfulError
 from heedful.stats.lime_limit import Floats, Masks
 from heedful.stats.ratio_game import RatioGame
 
-MOST = 22  # free positions: four million sums
+MAX_FREE_POSITIONS = 22  # free positions: four million sums
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ def exact(rule: LinearRule, anchor: Collection[int]) -> float:
     """Precision by all ways to keep the rest."""
     there, free = _split(rule, anchor)
     free = free[free != 0]
-    if len(free) > MOST:
+    if len(free) > MAX_FREE_POSITIONS:
         raise HeedfulError(
-            f"{len(free)} positions have too many subsets", fix=f"Use the Gaussian, or {MOST} at most"
+            f"{len(free)} positions have too many subsets",
+            fix=f"Use the Gaussian, or {MAX_FREE_POSITIONS} at most",
         )
     sums = np.array([there])
     for weight in free.tolist():

@@ -32,19 +32,22 @@ from scipy import special
 
 from heedful.core.errors import HeedfulError
 from heedful.stats import interval_reliability, lime_limit
-from heedful.stats.control_variates import SMALL, Controls, least_squares
+from heedful.stats.control_variates import MIN_SURROGATE_SPREAD, Controls, least_squares
+from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.stats.lime_limit import Floats, Indices, Masks
 
 Ask = Callable[[Masks], Floats]
 
-LISTED = 4096  # strata up to this size are listed and shuffled; larger ones are drawn, repetitions refused
-SINGULAR = 1e-10
-SPARE = 4  # rows a fit needs beside one per word
+# strata up to this size are listed and shuffled; larger ones are drawn, repetitions refused
+MAX_LISTED_SETS = 4096
+SINGULAR_TOLERANCE = 1e-10
+SPARE_ROWS = 4  # rows a fit needs beside one per word
 # Leverage correction of a pair's residuals, (I - H)^POWER: -1/2 is unbiased if rows were alike, and measured
 # intervals are then a little short; -1 is the jackknife, and with few rows a word they are far too long.
 POWER = -0.625
-MANY = 6  # rows a word from which a complement tells more than another set
-LONG = 12  # words up to which complements are always drawn: few rows are then many of those there are
+PAIRED_ROWS_PER_WORD = 6  # rows a word from which a complement tells more than another set
+# words up to which complements are always drawn: few rows are then many of those there are
+MAX_PAIRED_WORDS = 12
 
 
 class MaskPairs:
@@ -90,7 +93,7 @@ class MaskPairs:
         return int(deficit.argmax())
 
     def _stratum(self, s: int) -> Iterator[Masks]:
-        if self.sizes[s - 1] <= LISTED:
+        if self.sizes[s - 1] <= MAX_LISTED_SETS:
             removed = np.array(list(combinations(range(self.d), s)))
             if 2 * s == self.d:  # a set and its complement are one pair
                 removed = removed[: len(removed) // 2]
@@ -124,7 +127,7 @@ def pairs_for(d: int, rows: int, nu: float, seed: int, planned: int = 0) -> Mask
     """The pairs of a run of at most `rows` rows for a limit of this bandwidth: the same for LIME and
     KernelSHAP, so that side by side they are run once. An interrupted run goes on reading what it drew."""
     rows = max(rows, planned)
-    if rows >= MANY * d or d <= LONG:
+    if rows >= PAIRED_ROWS_PER_WORD * d or d <= MAX_PAIRED_WORDS:
         return MaskPairs(d, lime_limit.pair_share(d, nu), seed)
     return MaskPairs(d, lime_limit.size_share(d, nu), seed, complements=False)
 
@@ -177,14 +180,14 @@ def fit(
     root, columns = np.sqrt(weights)[:, None], design.shape[1]
     both = design if controls is None else np.column_stack([design, controls.left_out])
     u, s, vt = np.linalg.svd(both * root, full_matrices=False)
-    rank = int((s > SINGULAR * s[0]).sum())
+    rank = int((s > SINGULAR_TOLERANCE * s[0]).sum())
     u, back = u[:, :rank], vt[:rank].T / s[:rank]  # back (k, rank)
     coefficients = back @ (u.T @ (values * root[:, 0]))
     errors = ((values - both @ coefficients) * root[:, 0])[: 2 * len(drawn)].reshape(-1, 2)
     back, found = back[:columns], coefficients[:columns]
     if controls is not None:
         moved = (controls.left_out - controls.blended) @ coefficients[columns:]
-        found = found + least_squares(design * root, moved * root[:, 0], SINGULAR)
+        found = found + least_squares(design * root, moved * root[:, 0], SINGULAR_TOLERANCE)
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
     beyond_line = 0.0 if controls is None else controls.beyond_line
     return Fit(found, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0), beyond_line)
@@ -218,7 +221,7 @@ def _carried(reach: Floats) -> Floats:
 
 def student(freedom: Floats | float) -> Floats:
     """Student's 97.5 % quantile in units of the normal one."""
-    return np.asarray(special.stdtrit(freedom, 0.975) / 1.96)
+    return np.asarray(special.stdtrit(freedom, 0.975) / NORMAL_QUANTILE)
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,7 @@ def estimate_of(found: Fit, values: Floats, stderr: Floats, keep: Masks, drawn: 
     """Scores and errors made of a fit to pairs of rows (2 len(drawn), d), and what its residuals say of them.
     Of errors that are rounding, they say nothing."""
     plain = Estimate(values, stderr, len(drawn))
-    if plain.precision <= SMALL:
+    if plain.precision <= MIN_SURROGATE_SPREAD:
         return plain
     complements = bool((keep[::2] != keep[1::2]).all())
     residuals = interval_reliability.Residuals(found.left_out[drawn < 1], complements, found.beyond_line)
@@ -273,7 +276,7 @@ def growing(ask: Ask) -> Ask:
 
 def least_rows(d: int) -> int:
     """Rows without which a fit makes no sense: the text, the empty text, and a few more than one per word."""
-    return 2 * min(d + SPARE, (1 << max(d - 1, 0)) - 1) + 2
+    return 2 * min(d + SPARE_ROWS, (1 << max(d - 1, 0)) - 1) + 2
 
 
 def rows_allowed(left: int | None, rows: int, d: int, method: str) -> int:

@@ -79,12 +79,12 @@ def from_scores(
         return np.array([x[group].sum() for group in groups])
 
     return RatioGame(
-        sums(g1 * values[0]),
-        sums(g0 * values[1]),
-        sums(g1),
-        sums(g0),
-        float((g1 * values[0])[always].sum()),
-        float(g1[always].sum()),
+        n1=sums(g1 * values[0]),
+        n0=sums(g0 * values[1]),
+        g1=sums(g1),
+        g0=sums(g0),
+        always_n=float((g1 * values[0])[always].sum()),
+        always_g=float(g1[always].sum()),
     )
 
 

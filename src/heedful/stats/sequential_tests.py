@@ -12,8 +12,8 @@ Which is best: z_i - z_j has mean μ; at all times at once, with probability 1 -
 
     μ > mean - sd sqrt( 2 (n ρ² + 1) / (n² ρ²) · ln( sqrt(n ρ² + 1) / (2 α) + 1 ) )
 
-one-sided, α = 2.5 % over the M - 1 comparisons with the best, ρ tuned to TUNED texts. It holds for many
-texts by a strong law (Waudby-Smith et al. 2024); bench/verdicts measures the rate from MIN_COMPARED texts on.
+one-sided, α = 2.5 % over the M - 1 comparisons with the best, ρ tuned to TUNED_TEXTS. It holds for many
+texts by a strong law (Waudby-Smith et al. 2024); bench/verdicts measures the rate from MIN_COMPARED_TEXTS on.
 
 Texts must come in random order. Waudby-Smith & Ramdas 2024 (betting); Robbins 1970 (mixtures).
 """
@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.arrays import Floats
-from heedful.stats.best_comparison import LEVEL, BestComparison, decide, differences, sparse_low
+from heedful.stats.best_comparison import ALPHA, BestComparison, decide, differences, sparse_low
 
-MOST_BET = 0.9  # of what is there: a bet of everything can be lost for ever
-BELOW = 0.6  # a share below this is settled: too small to be looked for any longer
-TUNED = 30
+MAX_BET = 0.9  # of what is there: a bet of everything can be lost for ever
+SETTLED_SHARE = 0.6  # a share below this is settled: too small to be looked for any longer
+TUNED_TEXTS = 30
 
 
 def betting_p(gains: Floats) -> Floats:
@@ -43,7 +43,7 @@ def _wealth(gains: Floats) -> Floats:
     n = np.arange(len(gains))[:, None]
     before = np.cumsum(gains, axis=0) - gains
     squares = np.cumsum(np.square(gains), axis=0) - np.square(gains)
-    bet = np.clip(((before + 0.5) / (n + 2)) / ((squares + 2 / 3) / (n + 2)), 0.0, MOST_BET)
+    bet = np.clip(((before + 0.5) / (n + 2)) / ((squares + 2 / 3) / (n + 2)), 0.0, MAX_BET)
     found: Floats = np.maximum(np.cumsum(np.log1p(bet * gains), axis=0), 0.0)
     return found
 
@@ -55,10 +55,10 @@ def better_p(w: Floats) -> Floats:
 
 def below_p(w: Floats) -> Floats:
     """p values of "beats less than 60 % of the random orders"."""
-    return betting_p(np.clip((BELOW - w) / BELOW, -1.0, 1.0))
+    return betting_p(np.clip((SETTLED_SHARE - w) / SETTLED_SHARE, -1.0, 1.0))
 
 
-def best_at_all_times(z: Floats, level: float = LEVEL) -> BestComparison:
+def best_at_all_times(z: Floats, level: float = ALPHA) -> BestComparison:
     """As best_methods, but valid at whatever text one stops; z (n, M)."""
     n, m = z.shape
     mean, error = differences(z)
@@ -72,13 +72,13 @@ def _worse(z: Floats) -> npt.NDArray[np.bool_]:
     return np.stack([np.asarray(np.any(z[:, [i]] < z, axis=0)) for i in range(z.shape[1])])
 
 
-def level_of(methods: int, level: float = LEVEL) -> float:
+def level_of(methods: int, level: float = ALPHA) -> float:
     """Of one comparison with the best."""
     return level / max(methods - 1, 1)
 
 
 def reach(n: int, level: float) -> float:
     """Standard errors by which a mean of n may ever lie off, at `level`, on one side."""
-    rho = (-2 * np.log(2 * level) + np.log(1 - 2 * np.log(2 * level))) / TUNED  # ρ²
+    rho = (-2 * np.log(2 * level) + np.log(1 - 2 * np.log(2 * level))) / TUNED_TEXTS  # ρ²
     grown = n * rho + 1
     return float(np.sqrt(2 * grown / (n * rho) * np.log(np.sqrt(grown) / (2 * level) + 1)))

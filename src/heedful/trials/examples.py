@@ -63,6 +63,11 @@ class Cases:
         return gap.amax(-1) if self.model.kind in ("multi-label", "regression") else gap.sum(-1) / 2
 
 
+def largest_change(changes: Floats) -> float:
+    """The most a change of the answer can be: 1 for probabilities; a regression's has no limit."""
+    return 1.0 if np.nanmax(changes, initial=0.0) <= 1 else np.inf
+
+
 def prepare(
     model: TokenModel,
     texts: Iterable[Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from heedful.core.numbers import fixed, fixed_signed
 from heedful.trials.rows import TrialRow
 
 APART = "attention of two seeds apart"
@@ -45,12 +46,11 @@ def mean_control(findings: Sequence[TrialRow]) -> float:
 
 
 def short(value: float) -> str:
-    shown = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
-    return shown if math.isfinite(value) else "unknown"
+    return fixed(value) if math.isfinite(value) else "unknown"
 
 
 def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−") if math.isfinite(value) else "unknown"
+    return fixed_signed(value) if math.isfinite(value) else "unknown"
 
 
 def farthest(findings: Sequence[TrialRow]) -> TrialRow | None:

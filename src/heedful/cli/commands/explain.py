@@ -13,7 +13,6 @@ import heedful
 from heedful.cli.console import (
     announce,
     console,
-    duration,
     print_stderr,
     progress_bar,
     put_json,
@@ -30,6 +29,7 @@ from heedful.core.command_line import param_value
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.core.numbers import duration
 from heedful.core.phrases import left_out
 from heedful.core.progress import Step
 
@@ -211,4 +211,4 @@ def show(comparison: Comparison, form: str, full: bool) -> None:
     else:
         from heedful.reports import comparison_terminal
 
-        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.ROWS)
+        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.MAX_WORDS)

@@ -16,12 +16,12 @@ from heedful.cli.commands.features_train import train
 from heedful.cli.console import (
     Say,
     console,
-    duration,
     print_stderr,
     progress_bar,
     put_json,
     silence_libraries,
 )
+from heedful.core.numbers import duration
 
 option, argument = typer.Option, typer.Argument
 HELP = """Features of a model's activations: harvest them, train dictionaries, read them.

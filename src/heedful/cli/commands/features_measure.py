@@ -185,6 +185,7 @@ def compare(
     """
     silence_libraries()
     import heedful
+    from heedful.features.measures.universality import ModelSAE
     from heedful.features.measures.universality import compare as run
 
     first, second = heedful.SAE.load(sae), heedful.SAE.load(other)
@@ -194,13 +195,11 @@ def compare(
         raise HeedfulError("--neurons takes two sites", fix="--neurons blocks.0.neurons,blocks.1.neurons")
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else None
+        beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else loaded
         found = run(
-            first,
-            second,
-            loaded,
+            ModelSAE(first, loaded),
+            ModelSAE(second, beside),
             file,
-            other=beside,
             neurons=units,
             seed=seed,
             progress=say,

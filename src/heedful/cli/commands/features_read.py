@@ -10,7 +10,6 @@ from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
 from heedful.cli.console import (
     console,
-    duration,
     print_stderr,
     progress_bar,
     put_json,
@@ -18,6 +17,7 @@ from heedful.cli.console import (
     write,
 )
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration, with_interval
 
 SAE_HELP = "An autoencoder written by heedful features train, SAELens or dictionary-learning; or zoo:lm."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
@@ -136,7 +136,7 @@ def interpret(
     Rules by default: nothing leaves the machine. --llm sends texts to HEEDFUL_LLM_URL (key: HEEDFUL_LLM_KEY).
     """
     silence_libraries()
-    from heedful.features.interpretation.interpret import HELD
+    from heedful.features.interpretation.interpret import HELD_OUT_FIRINGS
     from heedful.features.interpretation.interpret import interpret as run
     from heedful.features.reading.read_features import read_features
 
@@ -162,7 +162,7 @@ def interpret(
             mind,
             mind,
             controls=controls,
-            held=held or (1 if llm else HELD),
+            held=held or (1 if llm else HELD_OUT_FIRINGS),
             seed=seed,
             progress=say,
         )
@@ -290,15 +290,11 @@ def show(found: list[Any], rates: dict[int, float]) -> None:
     console().print(table)
     names = {"": "explanations", "shuffled": "of another feature", "permuted": "on shuffled activations"}
     for who, scores in together(found).items():
-        told = ", ".join(f"{measure} {_span(score)}" for measure, score in scores.items())
+        told = ", ".join(
+            f"{measure} {with_interval(score.value, score.low, score.high)}"
+            for measure, score in scores.items()
+        )
         print(f"{names[who]}: {told.replace('detection', 'balanced accuracy')}")
-
-
-def _span(score: Any) -> str:
-    import math
-
-    sure = math.isfinite(score.low) and math.isfinite(score.high)
-    return f"{score.value:.2f}" + (f" ({score.low:.2f} to {score.high:.2f})" if sure else "")
 
 
 def _noted(notes: tuple[str, ...]) -> None:

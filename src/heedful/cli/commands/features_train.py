@@ -13,13 +13,13 @@ from heedful.cli import options as o
 from heedful.cli.console import (
     PATIENCE,
     console,
-    duration,
     print_stderr,
     progress_bar,
     put_json,
     silence_libraries,
 )
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration
 
 if TYPE_CHECKING:
     pass

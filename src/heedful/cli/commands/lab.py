@@ -10,6 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import console, print_stderr, progress_bar, put_json, silence_libraries, write
+from heedful.core.defaults import HOST, STUDY_PORT
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def run(
 @app.command()
 def study(
     name: Name,
-    port: Port = 8766,
+    port: Port = STUDY_PORT,
     database: Database = None,
     seed: o.Seed = 0,
     results: Results = False,
@@ -133,9 +134,7 @@ def study(
     with page.listen(port) as at:
         with progress_bar(f"study {name}", quiet) as say:
             rounds = page.material(seed, lambda done, total: say("preparing rounds", done, total))
-        print_stderr(
-            f"http://{page.ADDRESS}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)"
-        )
+        print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
         page.serve(page.application(rounds, answers), at)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import print_stderr, progress_bar, silence_libraries
+from heedful.core import defaults
 from heedful.core.errors import HeedfulError
 
 option, argument = typer.Option, typer.Argument
@@ -39,8 +40,8 @@ SHORTEST = 16  # characters of a token somebody chose
 
 def serve(
     models: Models = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
+    host: Host = defaults.HOST,
+    port: Port = defaults.PORT,
     runs: Runs = Path("runs"),
     root: Root = None,
     allow_load: Allow = False,
@@ -71,18 +72,18 @@ def serve(
         raise HeedfulError(
             "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
         ) from None
-    given = list(dict.fromkeys(models or ["zoo:sentiment", "zoo:lm"]))
+    given = list(dict.fromkeys(models or defaults.SERVED_MODELS))
     wish = app.ServerConfig(
-        host,
-        port,
-        runs,
-        root,
-        allow_load,
-        _token(token) or new_token(host),
-        tuple(name or ()),
-        paired(sae or [], given, "--sae"),
-        paired(texts or [], given, "--texts"),
-        allow_pickle,
+        host=host,
+        port=port,
+        runs=runs,
+        models=root,
+        allow_load=allow_load,
+        token=_token(token) or new_token(host),
+        names=tuple(name or ()),
+        dictionaries=paired(sae or [], given, "--sae"),
+        texts=paired(texts or [], given, "--texts"),
+        allow_pickle=allow_pickle,
     )
     with progress_bar(f"loading {', '.join(given)}"):
         ready = app.ready(given, wish)

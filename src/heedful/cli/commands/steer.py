@@ -261,23 +261,24 @@ def _told(model: TokenModel, wish: dict[str, Any], found: Any) -> Any:
 
 
 def _swept(model: TokenModel, wish: dict[str, Any], say: Any) -> Any:
-    from heedful.features.steering.sweep import Writing, sweep
+    from heedful.features.steering.sweep import Baselines, Intervention, Presence, Writing, sweep
 
     sae, vector, maxima = _parts(model, wish)
     strengths = [part.strip() for part in wish["sweep"].split(",") if part.strip()]
     made = Writing(wish["max_new_tokens"], wish["strategy"], (wish["seed"],), wish["positions"])
-    return sweep(
-        model,
-        sae,
-        wish["prompts"],
+    intervention = Intervention(
+        by=sae,
         feature=next(iter(wish["features"])),
         strengths=strengths,
-        baseline=vector,
-        texts=maxima or _held_out(wish["sae"]),
-        threshold=wish["threshold"],
-        writing=made,
         site=wish["site"],
         maxima=maxima,
-        seed=wish["seed"],
+    )
+    return sweep(
+        model,
+        intervention,
+        wish["prompts"],
+        presence=Presence(threshold=wish["threshold"]),
+        baselines=Baselines(difference=vector, texts=maxima or _held_out(wish["sae"]), seed=wish["seed"]),
+        writing=made,
         progress=say,
     )

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.engine.ray import Cluster
@@ -46,13 +47,10 @@ from heedful.models.sites.access import width
 BATCH_TOKENS = 4096
 
 
-KEEP = 30.0  # seconds of work that a kill may lose
+MAX_LOST_SECONDS = 30.0  # seconds of work that a kill may lose
 
 
 DTYPES = ("float32", "float16")
-
-
-ENGINES = ("local", "ray")
 
 
 Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
@@ -235,7 +233,7 @@ class HarvestWork:
         state.digest = self.asked.popleft()
         state.total = (np.array(state.total or 0.0) + taken.total).tolist()
         state.squares += taken.squares
-        if time.monotonic() - self.kept >= KEEP:
+        if time.monotonic() - self.kept >= MAX_LOST_SECONDS:
             self.scatter.keep()
             self.kept = time.monotonic()
         if self.progress is not None:

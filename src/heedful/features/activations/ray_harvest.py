@@ -16,14 +16,14 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.engine import ray as cluster_of
 from heedful.engine.ray import Cluster
-from heedful.features.activations.store_writer import GOES_ON
+from heedful.io.datasets import RESUME_HINT
 
 if TYPE_CHECKING:
     from heedful.features.activations.extract import HarvestSettings, Taken
     from heedful.features.activations.windows import Batch
     from heedful.models.adapter import TokenModel
 
-AHEAD = 2  # batches a worker has at once, so that it need not wait
+BATCHES_AHEAD = 2  # batches a worker has at once, so that it need not wait
 
 
 class HarvestWorker:
@@ -81,7 +81,7 @@ def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[Taken]:
     waiting: deque[Any] = deque()
     try:
         for number, batch in enumerate(todo):
-            if len(waiting) >= AHEAD * len(workers):
+            if len(waiting) >= BATCHES_AHEAD * len(workers):
                 yield ray.get(waiting.popleft())
             waiting.append(workers[number % len(workers)].take.remote(batch))
         while waiting:
@@ -89,6 +89,6 @@ def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[Taken]:
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, HeedfulError):
             raise error.cause from None
-        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], GOES_ON) from error
+        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], RESUME_HINT) from error
     except ray.exceptions.RayError as error:
-        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], GOES_ON) from error
+        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], RESUME_HINT) from error

@@ -31,7 +31,7 @@ from heedful.io.json_codec import parse
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26
 SHARD_ROWS = 1 << 16  # at most, so that a generation has no more than 4 million rows
-BUFFER = 1 << 18  # bytes of a bucket in memory
+BUFFER_BYTES = 1 << 18  # bytes of a bucket in memory
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Scatter:
 
     def _file(self, bucket: int) -> IO[bytes]:
         if bucket not in self.files:
-            self.files[bucket] = (self.part / self._name(bucket)).open("ab", buffering=BUFFER)
+            self.files[bucket] = (self.part / self._name(bucket)).open("ab", buffering=BUFFER_BYTES)
         return self.files[bucket]
 
     def keep(self) -> None:

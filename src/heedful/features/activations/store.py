@@ -35,8 +35,8 @@ from heedful.io.json_codec import parse
 
 FORMAT = 1
 KIND = "activations"
-RUN = 1 << 16  # bytes read in one piece
-OPEN = 256  # shards mapped at once
+READ_BYTES = 1 << 16  # bytes read in one piece
+MAX_OPEN_SHARDS = 256  # shards mapped at once
 
 Array = npt.NDArray[Any]
 
@@ -129,7 +129,9 @@ class ActivationStore(NotebookRepr):
     def _order(self, size: int, seed: int, epoch: int) -> tuple[Array, Array]:
         """(first row of each run as drawn, where in the epoch it begins): 16 bytes a run."""
         item = np.dtype(self.manifest["dtype"]).itemsize
-        run = max(1, min(RUN // (self.d * item), size // 8))  # a small batch draws from many places, too
+        run = max(
+            1, min(READ_BYTES // (self.d * item), size // 8)
+        )  # a small batch draws from many places, too
         rng = np.random.default_rng((seed, epoch))
         shift = int(rng.integers(run))  # other neighbours each epoch
         starts = np.arange(-shift, self.rows, run)[rng.permutation(-(-(self.rows + shift) // run))]
@@ -167,7 +169,7 @@ class ActivationStore(NotebookRepr):
 
     def _shard(self, file: str) -> Array:
         if file not in self._open:
-            while len(self._open) >= OPEN:
+            while len(self._open) >= MAX_OPEN_SHARDS:
                 del self._open[next(iter(self._open))]
             self._open[file] = mapped(self.folder / "shards" / file)
         return self._open[file]

@@ -12,9 +12,9 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import manifest_of
+from heedful.io.datasets import RESUME_HINT
 
 PART = ".part"  # what is not a store yet
-GOES_ON = "What is done is kept: run the same command again to resume"
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), GOES_ON) from None
+        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), RESUME_HINT) from None
 
 
 def to_json(data: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 
-LOOKED = 16  # batches from which a store's mean square norm is taken, where it does not know it
+NORM_BATCHES = 16  # batches from which a store's mean square norm is taken, where it does not know it
 
 
 @runtime_checkable
@@ -89,7 +89,9 @@ def mean_square_norm(data: ActivationStream, batch: int, seed: int) -> float:
         total, n = sum(float(part.double().square().sum()) for part in parts), data.rows
     else:
         total, n = 0.0, 0
-        for _, x in zip(range(min(LOOKED, -(-data.rows // batch))), data.batches(batch, seed), strict=False):
+        for _, x in zip(
+            range(min(NORM_BATCHES, -(-data.rows // batch))), data.batches(batch, seed), strict=False
+        ):
             total, n = total + float(x.double().square().sum()), n + len(x)
     mean = total / max(1, n)
     if not 0 < mean < float("inf"):

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import LINE, Columns, DataRow, Source, open_source
+from heedful.io.datasets import MAX_LINE_BYTES, Columns, DataRow, Source, open_source
 from heedful.models.adapter import TokenModel
 
-PIECE = 100_000  # characters
-POOL = 32  # batches whose windows are sorted together
+PIECE_CHARACTERS = 100_000  # characters
+POOL_BATCHES = 32  # batches whose windows are sorted together
 
 Ids = npt.NDArray[np.int64]
 
@@ -81,7 +81,15 @@ def cut_for(model: TokenModel, context: int | None, pack: bool | None, skip_spec
         before = before or (() if begin is None else (begin,))
         after = ()
     context = min(128, model.window or 128) if context is None else context
-    cut = Cut(context, pack, skip_special, before, after, () if end is None else (end,), find("pad") or 0)
+    cut = Cut(
+        context=context,
+        pack=pack,
+        skip_special=skip_special,
+        before=before,
+        after=after,
+        between=() if end is None else (end,),
+        pad=find("pad") or 0,
+    )
     if model.window is not None and context > model.window:
         raise HeedfulError(
             f"a context of {context:,} tokens", f"{model.name} reads at most {model.window:,}", "Use fewer"
@@ -126,7 +134,7 @@ class TextFile:
     def rows(self) -> Iterator[DataRow]:
         with self.path.open("rb") as file:
             number = 0
-            while line := file.readline(LINE):
+            while line := file.readline(MAX_LINE_BYTES):
                 yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
                 number += 1
 
@@ -191,9 +199,9 @@ def _tokenized(text: str, model: TokenModel, texts: TextSource) -> Iterator[Ids]
 
 
 def _pieces(text: str) -> Iterator[str]:
-    while len(text) > PIECE:
-        at = text.rfind(" ", 1, PIECE)
-        at = PIECE if at < 0 else at
+    while len(text) > PIECE_CHARACTERS:
+        at = text.rfind(" ", 1, PIECE_CHARACTERS)
+        at = PIECE_CHARACTERS if at < 0 else at
         yield text[:at]
         text = text[at:]
     yield text
@@ -213,7 +221,7 @@ def batches(found: Iterable[Window], tokens: int, pad: int) -> Iterator[Batch]:
     for window in found:
         pool.append(window)
         size += len(window)
-        if size >= POOL * tokens:
+        if size >= POOL_BATCHES * tokens:
             yield from _sorted(pool, tokens, pad)
             pool, size = [], 0
     yield from _sorted(pool, tokens, pad)

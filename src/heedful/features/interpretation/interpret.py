@@ -37,8 +37,8 @@ from heedful.features.interpretation.scores import AgreementScore, Bools, detect
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Reading, cut_in
 
-HELD = 5  # held-out firings of each quantile
-LEAST = 4  # examples of a kind, below which nothing is scored
+HELD_OUT_FIRINGS = 5  # held-out firings of each quantile
+MIN_EXAMPLES = 4  # examples of a kind, below which nothing is scored
 Progress = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float64]
 
@@ -110,15 +110,15 @@ class ExampleSplit:
     def enough(self) -> bool:
         kinds = [s.value > 0 for s in self.held]
         firing = sum(s.value > 0 for s in self.training)
-        return min(sum(kinds), len(kinds) - sum(kinds), firing) >= LEAST
+        return min(sum(kinds), len(kinds) - sum(kinds), firing) >= MIN_EXAMPLES
 
 
-def split(found: Reading, quantiles: int = 10, held: int = HELD) -> ExampleSplit:
+def split(found: Reading, quantiles: int = 10, held: int = HELD_OUT_FIRINGS) -> ExampleSplit:
     """Windows of even number train, the others test; silent places as many as firings."""
     firing = [[s for s in found.sample if s.window % 2 == half] for half in (0, 1)]
     silent = [[s for s in found.silent if s.window % 2 == half] for half in (0, 1)]
     drawn = [s for part in cut_in(firing[1], quantiles, held) for s in part.examples]
-    training = [*firing[0], *silent[0][: max(LEAST, len(firing[0]))]]
+    training = [*firing[0], *silent[0][: max(MIN_EXAMPLES, len(firing[0]))]]
     return ExampleSplit(tuple(training), (*drawn, *silent[1][: len(drawn)]))
 
 
@@ -129,7 +129,7 @@ def interpret(
     *,
     controls: Sequence[str] = ("shuffled", "permuted"),
     quantiles: int = 10,
-    held: int = HELD,
+    held: int = HELD_OUT_FIRINGS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Interpretation]:

@@ -27,8 +27,8 @@ from heedful.core.errors import HeedfulError
 from heedful.features.activations.store_writer import replace
 
 URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
-LONGEST_WAIT = 60.0  # seconds before one more try
-LARGEST = 1 << 22  # bytes of an answer
+MAX_WAIT_SECONDS = 60.0  # seconds before one more try
+MAX_ANSWER_BYTES = 1 << 22  # bytes of an answer
 Messages = Sequence[dict[str, str]]
 
 
@@ -132,7 +132,7 @@ class Endpoint:
             except (OSError, ValueError, http.client.HTTPException) as error:
                 last = f"{type(error).__name__}: {error}"
             if attempt + 1 < self.tries:
-                self.wait(min(LONGEST_WAIT, max(pause, 2.0**attempt)))
+                self.wait(min(MAX_WAIT_SECONDS, max(pause, 2.0**attempt)))
         raise HeedfulError(
             f"{self.url} gave no answer in {self.tries} tries", last, "Answers so far are kept: run it again"
         )
@@ -143,7 +143,7 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
         with urllib.request.build_opener(_Here).open(request, timeout=self.timeout) as answer:
-            found: bytes = answer.read(LARGEST)
+            found: bytes = answer.read(MAX_ANSWER_BYTES)
         return found
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from heedful.features.interpretation.scores import correlation, correlations
 from heedful.features.reading.examples import Snippet
 
-MOVES, CHUNK = 999, 100  # a chunk at a time: long examples would need a lot of memory
+PERMUTATIONS, CHUNK_PERMUTATIONS = 999, 100  # a chunk at a time: long examples would need a lot of memory
 ROUNDING = 1e-12  # of a correlation: equal ones count as reached
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -72,7 +72,9 @@ class TokenPlaces:
         """Activations (N,), one per token, after one move."""
         return values[self.shown][self.move(rng)][self.of_token]
 
-    def p_values(self, pairs: Sequence[tuple[Floats, Floats]], seed: int, moves: int = MOVES) -> list[float]:
+    def p_values(
+        self, pairs: Sequence[tuple[Floats, Floats]], seed: int, moves: int = PERMUTATIONS
+    ) -> list[float]:
         """Of the correlation of each pair (predicted, true), both (N,); the same moves for all.
 
         The predictions are moved here, not the activations: how many examples show a token depends on where
@@ -82,8 +84,8 @@ class TokenPlaces:
         seen = [correlation(x, y) for x, y in pairs]
         own = [x[self.shown] for x, _ in pairs]
         reached = np.zeros(len(pairs), np.int64)
-        for first in range(0, moves, CHUNK):
-            count = min(CHUNK, moves - first)
+        for first in range(0, moves, CHUNK_PERMUTATIONS):
+            count = min(CHUNK_PERMUTATIONS, moves - first)
             sources = np.stack([self.move(rng)[self.of_token] for _ in range(count)])  # (C, N)
             for number, ((_, y), x) in enumerate(zip(pairs, own, strict=True)):
                 reached[number] += (correlations(y, x[sources]) >= seen[number] - ROUNDING).sum()

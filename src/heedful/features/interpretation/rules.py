@@ -34,8 +34,8 @@ Atom = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
 BROAD = ("class", "after class", "begins", "ends", "within")
 WITHIN = (1, 2, 4, 8, 16)
-MOST, LEAST = 8, 0.01
-TOLD = {
+MAX_ATOMS, MIN_GAIN = 8, 0.01
+SENTENCES = {
     "token": "the token {}",
     "word": "the word {}",
     "begins": "words that begin with {}",
@@ -68,7 +68,7 @@ class TokenRule:
 class Rules:
     """Explainer and simulator in one."""
 
-    def __init__(self, most: int = MOST, least: float = LEAST) -> None:
+    def __init__(self, most: int = MAX_ATOMS, least: float = MIN_GAIN) -> None:
         self.most, self.least = most, least
 
     def explain(self, examples: Sequence[Snippet]) -> Explanation:
@@ -153,7 +153,7 @@ class _Table:
     values: npt.NDArray[np.float64]  # (T,) activation of each token
 
 
-def fit(examples: Sequence[Snippet], most: int = MOST, least: float = LEAST) -> TokenRule:
+def fit(examples: Sequence[Snippet], most: int = MAX_ATOMS, least: float = MIN_GAIN) -> TokenRule:
     """The better of two rules that greedy choice finds."""
     table = _table(examples)
     fires = table.values > 0
@@ -202,7 +202,7 @@ def _table(examples: Sequence[Snippet]) -> _Table:
             if value > 0:
                 for atom in found:
                     seen_in[atom].add(window)
-    order = list(TOLD)
+    order = list(SENTENCES)
     names = [atom for atom, windows in seen_in.items() if len(windows) > 1]
     names.sort(key=lambda atom: (order.index(atom[0]), atom))
     index = {atom: i for i, atom in enumerate(names)}
@@ -228,7 +228,7 @@ def told(rule: TokenRule) -> str:
     for kind, *names in rule.atoms:
         plain = kind in ("class", "after class", "within")
         kinds.setdefault(kind, []).append(names[0] if plain else " then ".join(map(_quoted, names)))
-    return "; or ".join(TOLD[kind].format(" or ".join(names)) for kind, names in kinds.items())
+    return "; or ".join(SENTENCES[kind].format(" or ".join(names)) for kind, names in kinds.items())
 
 
 def _quoted(piece: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import hypergeom, rankdata
 
-from heedful.stats.intervals import drawn, student
+from heedful.stats.intervals import WHOLE, bootstrap, mean_of, percentile_interval, resampled_means
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -31,11 +31,8 @@ class AgreementScore:
     @classmethod
     def mean(cls, values: Sequence[float], least: float = -1.0) -> AgreementScore:
         """Over features; Student's interval, as far as the score can reach: from `least` to 1."""
-        band = student(np.asarray(values, dtype=np.float64)[:, None], claims=1)
-        low, high = float(band.low[0]), float(band.high[0])
-        if not np.isfinite(low):  # one feature
-            return cls(float(band.mean[0]), low, high)
-        return cls(float(band.mean[0]), max(low, least), min(high, 1.0))
+        value, interval = mean_of(values, (least, 1.0) if len(values) > 1 else WHOLE)
+        return cls(value, *interval)
 
     def to_dict(self) -> dict[str, Any]:
         sure = np.isfinite([self.low, self.high]).all()
@@ -48,22 +45,18 @@ def detection(predicted: Bools, fired: Bools, seed: int) -> AgreementScore:
     marks stay, and which of them fire is drawn at random."""
     right = [(predicted[fired] > 0).astype(float), (~predicted[~fired]).astype(float)]
     value = float(np.mean([part.mean() for part in right]))
-    again = np.zeros(0)
-    for number, part in enumerate(right):
-        times = np.concatenate(list(drawn(len(part), seed + number)))  # (D, n)
-        mean = times @ part / len(part)
-        again = mean / 2 if not number else again + mean / 2
+    draws = [resampled_means(part, seed + number) / 2 for number, part in enumerate(right)]  # (D,) each
     hits, marks = int(predicted[fired].sum()), len(fired)
     p = hypergeom.sf(hits - 1, marks, int(predicted.sum()), int(fired.sum()))
-    return AgreementScore(value, *_middle(again), min(1.0, float(p)))
+    return AgreementScore(value, *percentile_interval(draws[0] + draws[1]), min(1.0, float(p)))
 
 
 def pearson(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> AgreementScore:
     """Over all tokens of all contexts, one array a context."""
     sums = np.array([_sums(x, y) for x, y in zip(predicted, true, strict=True)])  # (n, 6)
     value = float(_correlation(sums.sum(0)[None])[0])
-    again = np.concatenate([_correlation(times @ sums) for times in drawn(len(sums), seed)])
-    return AgreementScore(value, *_middle(again))
+    draws = bootstrap(lambda counts: _correlation(counts @ sums), len(sums), seed)
+    return AgreementScore(value, *percentile_interval(draws))
 
 
 def spearman(predicted: Sequence[Floats], true: Sequence[Floats], seed: int) -> AgreementScore:
@@ -98,8 +91,3 @@ def _correlation(sums: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(flat, 0.0, over / np.sqrt(np.where(flat, 1.0, left * right)))
     return found
-
-
-def _middle(again: Floats) -> tuple[float, float]:
-    low, high = np.quantile(again, [0.025, 0.975])
-    return float(low), float(high)

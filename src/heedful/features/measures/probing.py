@@ -35,7 +35,7 @@ from heedful.models.load import load_token_model
 
 KS = (1, 2, 5)
 RIDGE = 1e-2  # on standardised inputs, a text
-RANDOM = 5  # draws of random features
+RANDOM_DRAWS = 5  # draws of random features
 Ints = npt.NDArray[np.int64]
 
 
@@ -114,7 +114,8 @@ def probed(
         right, picks = _crossed(codes, y, halves, lambda z, t, k=k: best(z, t, k))
         features[k], chosen[k] = _share(right, seed), picks
         draws = [
-            _crossed(codes, y, halves, lambda z, t, k=k: rng.permutation(alive)[:k])[0] for _ in range(RANDOM)
+            _crossed(codes, y, halves, lambda z, t, k=k: rng.permutation(alive)[:k])[0]
+            for _ in range(RANDOM_DRAWS)
         ]
         random[k] = _share(np.mean(draws, axis=0), seed)
         coordinates[k] = _share(_crossed(raw, y, halves, lambda z, t, k=k: best(z, t, k))[0], seed)
@@ -124,7 +125,15 @@ def probed(
         "most frequent label": _share(_majority(y, halves), seed),
     }
     controls = {"random features": random, "raw coordinates": coordinates}
-    return Probed(features, controls, whole, chosen, names, len(y), notes)
+    return Probed(
+        features=features,
+        controls=controls,
+        whole=whole,
+        chosen=chosen,
+        labels=names,
+        texts=len(y),
+        notes=notes,
+    )
 
 
 def halved(y: Ints, seed: int) -> Any:

@@ -34,7 +34,7 @@ from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
-from heedful.features.measures.sparsity import DENSE, MeasuredValue, counted
+from heedful.features.measures.sparsity import DENSE_SHARE, MeasuredValue, counted
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.adapter import TokenModel
 from heedful.models.load import load_token_model
@@ -95,7 +95,7 @@ def measure(
     say = progress or (lambda what, done, total: None)
     counts, others, mean = counted(sae, loaded, found, where, seed, say)
     about = {"model": loaded.name, "site": where, "tokens": found.tokens, "windows": found.units}
-    about |= {"kind": sae.config.kind, "width": sae.config.width, "dense above": DENSE}
+    about |= {"kind": sae.config.kind, "width": sae.config.width, "dense above": DENSE_SHARE}
     about |= {"loss of": _loss_of(loaded, found), "seed": seed}
     figures, controls = counts.figures(seed), {"random dictionary": others.values()}
     if loaded.kind not in MEASURED:

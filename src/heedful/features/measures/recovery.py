@@ -33,7 +33,7 @@ from heedful.features.sae.config import Config
 from heedful.features.sae.settings import resolve_settings
 from heedful.features.sae.train import begin
 
-FOUND = 0.9  # cosine
+FOUND_COSINE = 0.9  # cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Recovery(NotebookRepr):
 
     @property
     def recovered(self) -> float:
-        return float((self.cosine >= FOUND).mean())
+        return float((self.cosine >= FOUND_COSINE).mean())
 
     def summary(self) -> dict[str, float]:
         return {

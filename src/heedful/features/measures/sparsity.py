@@ -25,9 +25,9 @@ from heedful.features.activations.eval_windows import Corpus, Progress, activati
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.adapter import TokenModel
-from heedful.stats.intervals import bootstrap, drawn
+from heedful.stats.intervals import bootstrap, bootstrap_ratio, percentile_interval
 
-DENSE = 0.1  # of the tokens
+DENSE_SHARE = 0.1  # of the tokens
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,21 @@ def ratio(over: Floats, under: Floats, seed: int | None) -> MeasuredValue:
     value = float(over.sum()) / whole if whole else math.nan
     if seed is None or len(over) < 2 or not whole:
         return MeasuredValue(value)
-    return MeasuredValue(value, *bootstrap(over, under, seed))
+    return MeasuredValue(value, *bootstrap_ratio(over, under, seed))
 
 
 def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
     """fired (U, F): share of latents on in more than a tenth of the tokens."""
-    value = float((fired.sum(0) > DENSE * n.sum()).mean())
+    value = float((fired.sum(0) > DENSE_SHARE * n.sum()).mean())
     if seed is None or len(n) < 2:
         return MeasuredValue(value)
-    again = np.concatenate(
-        [((t @ fired) > DENSE * (t @ n)[:, None]).mean(1) for t in drawn(len(n), seed, 400)]
+    shares = bootstrap(
+        lambda counts: ((counts @ fired) > DENSE_SHARE * (counts @ n)[:, None]).mean(1),
+        len(n),
+        seed,
+        draws=400,
     )
-    low, high = np.quantile(again, [0.025, 0.975])
-    return MeasuredValue(value, float(low), float(high))
+    return MeasuredValue(value, *percentile_interval(shares))
 
 
 def counted(

@@ -29,8 +29,8 @@ from heedful.core.result import NotebookRepr
 from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
 
-ALIKE = 0.5
-CHUNK = 4096  # features of the wider at a time
+MIN_COSINE = 0.5
+CHUNK_FEATURES = 4096  # features of the wider at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Splitting(NotebookRepr):
         }
 
 
-def split(saes: Sequence[SAE], alike: float = ALIKE, seed: int = 0) -> Splitting:
+def split(saes: Sequence[SAE], alike: float = MIN_COSINE, seed: int = 0) -> Splitting:
     """Match dictionaries of growing width."""
     if len(saes) < 2:
         raise HeedfulError("splitting needs two autoencoders or more", fix="Give them from narrow to wide")
@@ -159,5 +159,7 @@ def best_cosines(rows: Tensor, among: Tensor) -> tuple[Any, Any]:
     """For each of rows (F, d) the largest cosine with any of `among` (G, d), and which."""
     unit = torch.nn.functional.normalize
     against = unit(among.detach().double(), dim=1).T
-    parts = [(unit(part.detach().double(), dim=1) @ against).max(1) for part in torch.split(rows, CHUNK)]
+    parts = [
+        (unit(part.detach().double(), dim=1) @ against).max(1) for part in torch.split(rows, CHUNK_FEATURES)
+    ]
     return torch.cat([p.values for p in parts]).numpy(), torch.cat([p.indices for p in parts]).numpy()

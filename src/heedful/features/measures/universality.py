@@ -27,18 +27,16 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import site_names
+from heedful.stats.intervals import bootstrap_median
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
-
-DRAWS = 1000
 
 
 @dataclass(eq=False)
@@ -88,10 +86,7 @@ class Likeness:
         known = self.best[np.isfinite(self.best)]
         if not len(known):
             return MeasuredValue(float("nan"))
-        rng = np.random.default_rng(seed)
-        again = np.median(known[rng.integers(0, len(known), (DRAWS, len(known)))], axis=1)
-        low, high = np.quantile(again, [0.025, 0.975])
-        return MeasuredValue(float(np.median(known)), float(low), float(high))
+        return MeasuredValue(float(np.median(known)), *bootstrap_median(known, seed))
 
 
 def likeness(correlations: Tensor) -> Likeness:
@@ -123,36 +118,40 @@ class Universality(NotebookRepr):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class ModelSAE:
+    """A dictionary and the model it reads."""
+
+    sae: SAE
+    model: Any
+    site: str | None = None  # None: where it was trained
+
+
 def compare(
-    a: SAE,
-    b: SAE,
-    model: Loadable,
+    a: ModelSAE,
+    b: ModelSAE,
     texts: Iterable[str] | str | Path | Corpus,
     *,
-    other: Any = None,
-    sites: tuple[str | None, str | None] = (None, None),
     neurons: tuple[str, str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     **reading: Any,
 ) -> Universality:
-    """How alike two dictionaries fire.
+    """How alike two dictionaries fire, of one model or of two that read the same tokens.
 
-    other    the model of `b`, if it is another; it must read the same tokens
-    sites    default: where each was trained
     neurons  two places whose units are compared beside; default: the MLP's neurons of the two models, or of
              the features' block and the one beside it, if there is one model
     """
     from heedful.models.load import load_token_model
 
-    first = load_token_model(model)
-    second = first if other is None else load_token_model(other)
+    first = load_token_model(a.model)
+    second = first if b.model == a.model else load_token_model(b.model)
     found = texts if isinstance(texts, Corpus) else corpus(first, texts, **reading)
     if second is not first:
         _same_tokens(first, second)
-    places = site_of(a, sites[0]), site_of(b, sites[1])
+    places = site_of(a.sae, a.site), site_of(b.sae, b.site)
     units = neurons or _neurons(first, second, places)
-    run = _Run(a, b, seed)
+    run = _Run(a.sae, b.sae, seed)
     wanted = (places[0], *units[:1]), (places[1], *units[1:])
     done = 0
     for x, y in _both(first, second, found, wanted):
@@ -161,7 +160,7 @@ def compare(
         if progress is not None:
             progress("comparing", done, found.tokens)
     about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
-    about |= {"neurons": list(units), "widths": [a.config.width, b.config.width], "seed": seed}
+    about |= {"neurons": list(units), "widths": [a.sae.config.width, b.sae.config.width], "seed": seed}
     return run.result(about, found.notes)
 
 

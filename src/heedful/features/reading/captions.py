@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import read_features
 from heedful.features.sae.autoencoder import SAE, WEIGHTS
-from heedful.features.steering.diff_of_means import ROWS
+from heedful.features.steering.diff_of_means import MAX_ROWS
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-SHOWN = 6  # tokens
+SHOWN_TOKENS = 6  # tokens
 
 
 def fires_on(
@@ -30,10 +30,10 @@ def fires_on(
     texts: Iterable[str] | str | Path,
     *,
     site: str | None = None,
-    rows: int = ROWS,
+    rows: int = MAX_ROWS,
 ) -> dict[int, tuple[str, ...]]:
     """The tokens on which each feature is strongest; () where it fired on none."""
-    wanted, windows = list(features), 4 * SHOWN
+    wanted, windows = list(features), 4 * SHOWN_TOKENS
     found = read_features(model, sae, texts, wanted, examples=windows, quantiles=1, site=site, rows=rows)
     return {one.feature: _once(model, one.top) for one in found}
 
@@ -41,7 +41,7 @@ def fires_on(
 def _once(model: TokenModel, strongest: Sequence[Snippet]) -> tuple[str, ...]:
     """Half a character has no piece of its own: it is spelled."""
     named = (s.context.pieces[s.at] or model.spelled(s.context.ids[s.at]) for s in strongest)
-    return tuple(dict.fromkeys(named))[:SHOWN]
+    return tuple(dict.fromkeys(named))[:SHOWN_TOKENS]
 
 
 def quoted(tokens: Sequence[str]) -> str:

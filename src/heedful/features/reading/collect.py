@@ -22,7 +22,7 @@ from heedful.features.reading.reservoir import Histograms, TopItems
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-BEFORE, AFTER = 16, 8  # tokens shown around the marked one
+TOKENS_BEFORE, TOKENS_AFTER = 16, 8  # tokens shown around the marked one
 Values = npt.NDArray[np.float32]
 
 
@@ -120,15 +120,15 @@ class Keeper:
         counts, edges = self.histograms.counts[at], self.histograms.edges(at)
         used = int(np.flatnonzero(counts).max(initial=0)) + 1
         return Reading(
-            self.wanted[at],
-            int(self.fired[at]),
-            self.tokens,
-            made["top"],
-            parts,
-            made["sample"],
-            made["silent"],
-            tuple(counts[:used].tolist()),
-            tuple(edges[: used + 1].tolist()),
+            feature=self.wanted[at],
+            fired=int(self.fired[at]),
+            tokens=self.tokens,
+            top=made["top"],
+            quantiles=parts,
+            sample=made["sample"],
+            silent=made["silent"],
+            counts=tuple(counts[:used].tolist()),
+            edges=tuple(edges[: used + 1].tolist()),
         )
 
 
@@ -171,8 +171,10 @@ class _Seen:
     values: Values  # (B, T, wanted)
 
     def raw(self, row: int, place: int, at: int, whole: bool = False) -> _Raw:
-        first, end = max(0, place - BEFORE), min(int(self.lengths[row]), place + AFTER + 1)
+        first, end = max(0, place - TOKENS_BEFORE), min(int(self.lengths[row]), place + TOKENS_AFTER + 1)
         ids = self.ids[row, first:end].copy()  # the batch itself is not kept alive
         values = self.values[row, first:end, at].copy()
         all_of_it = tuple(self.ids[row, : self.lengths[row]].tolist()) if whole else ()
-        return _Raw(ids, values, place - first, first, self.number + row, all_of_it)
+        return _Raw(
+            ids=ids, values=values, at=place - first, first=first, window=self.number + row, whole=all_of_it
+        )

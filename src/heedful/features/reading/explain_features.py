@@ -43,6 +43,7 @@ from heedful.modalities.text import TextInput
 from heedful.models import passes
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, reading, width
+from heedful.stats.intervals import percentile_interval
 
 DRAWS = 20  # random sets of features that are removed together
 BY = ("activation", "gradient")
@@ -101,10 +102,7 @@ class FeatureExplanation(NotebookRepr):
     @property
     def band(self) -> tuple[float, float]:
         """95 % of random sets of features, removed together, have an effect between."""
-        if not self.control_together:
-            return float("nan"), float("nan")
-        low, high = np.quantile(self.control_together, [0.025, 0.975])
-        return float(low), float(high)
+        return percentile_interval(self.control_together)
 
     @property
     def attribution(self) -> Attribution:
@@ -187,20 +185,20 @@ def explain_features(
     special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
     few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
     return FeatureExplanation(
-        x,
-        aim,
-        output,
-        features,
-        float(together),
-        float(everything),
-        len(firing),
-        others,
-        tuple(rest.tolist()),
-        _spread(share[:, chosen], codes[:, chosen], own, len(x)),
-        place,
-        by,
-        special,
-        (*few, *([special.note()] if apart else [])),
+        x=x,
+        target=aim,
+        output=output,
+        features=features,
+        together=float(together),
+        everything=float(everything),
+        active=len(firing),
+        control=others,
+        control_together=tuple(rest.tolist()),
+        scores=_spread(share[:, chosen], codes[:, chosen], own, len(x)),
+        site=place,
+        by=by,
+        special=special,
+        notes=(*few, *([special.note()] if apart else [])),
     )
 
 

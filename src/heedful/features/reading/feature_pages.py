@@ -170,7 +170,9 @@ def own_text(
             f"a text to test has {tokens:,} tokens", f"{model.name} reads {size:,}", "Shorten it"
         )
     whole = max(tokens, 8) if size is None else size
-    stream = Stream(model, sae, [text], site, None, whole, "text", None)
+    stream = Stream(
+        model=model, sae=sae, texts=[text], site=site, rows=None, context=whole, column="text", progress=None
+    )
     _, batch, values = next(stream.passes(wanted, ""))
     ids = tuple(batch.ids[0][batch.mask[0] > 0].tolist())
     context, keep = Context(ids, model.pieces(ids)), batch.keep[0, : len(ids)]

@@ -26,6 +26,7 @@ import torch
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
+from heedful.features.activations.eval_windows import BATCH_TOKENS
 from heedful.features.activations.windows import (
     Batch,
     Cut,
@@ -38,12 +39,11 @@ from heedful.features.activations.windows import (
 )
 from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
 from heedful.features.reading.select import FiringRates, among, parse
+from heedful.features.sae.maxima import MAX_CODES
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read, width
 
-BATCH_TOKENS = 2048
-ENCODED = 1 << 23  # activations of all features held at once
-SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
+SAMPLED_FIRINGS = 40  # firings kept for each quantile, and as many silent places in all
 __all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
 Progress = Callable[[str, int, int], None]
 Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
@@ -105,7 +105,16 @@ def read_features(
     from heedful.models.load import load_token_model
 
     loaded = load_token_model(model, "reading features")
-    stream = Stream(loaded, sae, texts, site_of(sae, loaded, site), rows, context, text_column, progress)
+    stream = Stream(
+        model=loaded,
+        sae=sae,
+        texts=texts,
+        site=site_of(sae, loaded, site),
+        rows=rows,
+        context=context,
+        column=text_column,
+        progress=progress,
+    )
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
     kept = Kept(examples, quantiles, a_quantile, seed)
     found = kept.of(stream.passes(wanted, "reading"), wanted, loaded)
@@ -116,7 +125,15 @@ def read_features(
         "quantiles": quantiles,
         "seed": seed,
     }
-    return Readings(found, stream.site, loaded.name, stream.told, chosen, settings, stream.notes)
+    return Readings(
+        features=found,
+        site=stream.site,
+        model=loaded.name,
+        texts=stream.told,
+        chosen=chosen,
+        settings=settings,
+        notes=stream.notes,
+    )
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,7 @@ class Kept:
 
     def of(self, passes: Passes, wanted: Sequence[int], tokenizer: Any) -> tuple[Reading, ...]:
         """What the wanted features fired on."""
-        keep = Keeper(wanted, self.examples, self.quantiles * SAMPLE, self.seed)
+        keep = Keeper(wanted, self.examples, self.quantiles * SAMPLED_FIRINGS, self.seed)
         for number, batch, values in passes:
             keep.add(number, batch, values)
         if not keep.tokens:
@@ -240,7 +257,7 @@ def activations(model: TokenModel, sae: Any, site: str, batch: Batch, wanted: Se
         found = read(model, model.padded(batch.ids, batch.mask), [site])[site]
         rows = found[batch.keep.to(found.device)].float()
         index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
-        size = max(1, ENCODED // sae.config.width)
+        size = max(1, MAX_CODES // sae.config.width)
         parts = [sae.encode(piece)[:, index].cpu().float() for piece in torch.split(rows, size)]
         out = torch.zeros(*batch.ids.shape, len(index))
         out[batch.keep] = torch.cat(parts)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from heedful.core.errors import HeedfulError
 
 RULES = ("random", "most-active", "strongest", "spread", "any")
-COUNT = 10
+FEATURE_COUNT = 10
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def parse(text: str) -> SelectionRule:
     name, _, count = text.strip().partition(":")
     if name not in RULES or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
         raise HeedfulError(f"features cannot be chosen by {text!r}", fix=f"Use {', '.join(RULES)} with :N")
-    return SelectionRule(name, int(count or COUNT))
+    return SelectionRule(name, int(count or FEATURE_COUNT))
 
 
 def among(rule: SelectionRule, firing: FiringRates, lengths: npt.NDArray[np.float64], seed: int) -> list[int]:

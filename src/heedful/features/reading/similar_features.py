@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-DRAWS = 50
+RANDOM_DRAWS = 50
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ def nearest(sae: Any, feature: int, k: int = 5, seed: int = 0) -> Neighbours:
     cosines = rows @ rows[feature]
     cosines[feature] = -torch.inf
     best = cosines.topk(min(k, len(rows) - 1))
-    drawn = torch.randn(DRAWS, rows.shape[1], generator=torch.Generator().manual_seed(seed)).double()
-    others = torch.nn.functional.normalize(drawn, dim=1) @ rows.T  # (DRAWS, F)
+    drawn = torch.randn(RANDOM_DRAWS, rows.shape[1], generator=torch.Generator().manual_seed(seed)).double()
+    others = torch.nn.functional.normalize(drawn, dim=1) @ rows.T  # (RANDOM_DRAWS, F)
     return Neighbours(
         tuple(best.indices.tolist()), tuple(best.values.tolist()), float(others.max(1).values.mean())
     )

@@ -81,7 +81,14 @@ class SAE(NotebookRepr):
             )
         kind = "batchtopk" if self.config.kind == "topk" else self.config.kind
         config = Config(**{**_shallow(self.config), "kind": kind})
-        return SAE(config, self.W_enc, self.b_enc, self.W_dec, self.b_dec, self.threshold)
+        return SAE(
+            config=config,
+            W_enc=self.W_enc,
+            b_enc=self.b_enc,
+            W_dec=self.W_dec,
+            b_dec=self.b_dec,
+            threshold=self.threshold,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """config.json and sae.safetensors; the config last, so a folder without it is unfinished."""
@@ -175,7 +182,15 @@ def fold(
 ) -> SAE:
     """The autoencoder of unscaled activations: z(s x) = s z'(x) with biases and thresholds divided by s."""
     k = settings.k if settings.kind in ("topk", "batchtopk", "matryoshka") else None
-    config = Config(settings.kind, settings.d, settings.width, k, settings.prefixes, scale, source)
+    config = Config(
+        kind=settings.kind,
+        d=settings.d,
+        width=settings.width,
+        k=k,
+        prefixes=settings.prefixes,
+        scale=scale,
+        source=source,
+    )
     threshold = None if k is None else memory.threshold.clone()
     if "log_threshold" in params:
         threshold = params["log_threshold"].detach().exp()
@@ -183,5 +198,10 @@ def fold(
         threshold = torch.where(threshold < 0, threshold, threshold / scale)
     own = {name: value.detach().clone() for name, value in params.items()}
     return SAE(
-        config, own["enc"].T.contiguous(), own["b_enc"] / scale, own["dec"], own["b_dec"] / scale, threshold
+        config=config,
+        W_enc=own["enc"].T.contiguous(),
+        b_enc=own["b_enc"] / scale,
+        W_dec=own["dec"],
+        b_dec=own["b_dec"] / scale,
+        threshold=threshold,
     )

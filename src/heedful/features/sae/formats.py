@@ -152,7 +152,9 @@ def _ours(
     if "threshold" in held and kind not in ("relu", "relu-tied"):
         tensors["threshold"] = held["threshold"].contiguous()
     count = int(k) if k is not None and kind in ("topk", "batchtopk", "matryoshka") else None
-    return Config(kind, d, width, count, prefixes, 1.0, dict(source), notes), tensors
+    return Config(
+        kind=kind, d=d, width=width, k=count, prefixes=prefixes, scale=1.0, source=dict(source), notes=notes
+    ), tensors
 
 
 def _by_length(held: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from heedful.features.activations.stream import ActivationStream
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.base import SingleWorker, WorkerGroup
 
-ENCODED = 1 << 23  # activations of all features held at once
+MAX_CODES = 1 << 23  # activations of all features held at once
 
 
 def row_maxima(
@@ -34,7 +34,7 @@ def row_maxima(
     best = torch.zeros(sae.config.width, dtype=sae.W_enc.dtype)
     with torch.inference_mode():
         for _, x in zip(range(number), rows.batches(batch, seed), strict=False):
-            for part in torch.split(x[workers.rank :: workers.world], max(1, ENCODED // sae.config.width)):
+            for part in torch.split(x[workers.rank :: workers.world], max(1, MAX_CODES // sae.config.width)):
                 torch.maximum(best, sae.encode(part).amax(0), out=best)
     return workers.gather(best[None].clone()).amax(0), min(number * batch, rows.rows)
 

@@ -42,15 +42,15 @@ BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
 PER_DIMENSION = 8  # latents
 ROWS_PER_LATENT = 16
-MOST_K = 32  # where it is not measured
+MAX_K = 32  # where it is not measured
 MIN_ROWS = 4096
 MAX_D = 1024
-TRAINED, HELD_OUT = 32_768, 2_048  # rows of the pilot
+TRAINED_ROWS, HELD_OUT_ROWS = 32_768, 2_048  # rows of the pilot
 STEPS, BATCH, LR = 300, 512, 5e-3
-TWIN = 0.9  # cosine
-MEASURABLE = 0.5  # R
-FALLEN = 0.9  # of the best R: larger k are not tried
-SHORTENED = 0.3  # of a typical activation
+TWIN_COSINE = 0.9  # cosine
+MIN_R = 0.5  # R
+MIN_SHARE_OF_BEST = 0.9  # of the best R: larger k are not tried
+SHRINKAGE = 0.3  # of a typical activation
 FILE = "pilot.json"
 Fit = Callable[[InMemoryRows, TrainSettings], SAE]
 
@@ -90,22 +90,22 @@ def sparsity_of(kind: str, d: int, k: int) -> dict[str, Any]:
     if kind in BY_K:
         return {"k": k}
     if kind == "jumprelu":
-        return {"sparsity": SHORTENED**2 / k}
-    return {"sparsity": 2 * SHORTENED * math.sqrt(d / k)}
+        return {"sparsity": SHRINKAGE**2 / k}
+    return {"sparsity": 2 * SHRINKAGE * math.sqrt(d / k)}
 
 
 def choose(
     rows: ActivationStream, width: int, seed: int, fit: Fit, steps: int = STEPS, kind: str = "topk"
 ) -> SparsityChoice:
     """k for a dictionary of a width that is trained for `steps`, by the pilot. `fit` trains a dictionary."""
-    by_dimension = min(width, max(1, min(MOST_K, rows.d // 8)))
+    by_dimension = min(width, max(1, min(MAX_K, rows.d // 8)))
     if why_not := _not_measured(rows, steps):
         return SparsityChoice(width, by_dimension, f"k by the dimension, because {why_not}")
     found = _measured(rows, width, seed, fit)
     best = max(found, key=lambda k: found[k].share)
     share_of_best = found[best].share
     shown = {str(k): round(each.share, 4) for k, each in found.items()}
-    if share_of_best < MEASURABLE:
+    if share_of_best < MIN_R:
         share = f"{_percent(share_of_best)} of the variance, less than half"
         why = f"k by the dimension: features that two seeds agree on explain only {share}"
         return SparsityChoice(width, by_dimension, why, shown)
@@ -133,9 +133,9 @@ def _percent(share: float) -> str:
 
 def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[int, Reproducible]:
     """What two seeds agree on, by k."""
-    size = min(rows.rows, TRAINED + HELD_OUT)
+    size = min(rows.rows, TRAINED_ROWS + HELD_OUT_ROWS)
     sample = next(iter(rows.batches(size, seed))).float()
-    held = sample[-min(HELD_OUT, size // 4) :]
+    held = sample[-min(HELD_OUT_ROWS, size // 4) :]
     table = InMemoryRows(sample[: -len(held)])
     small = min(width, max(512, 2 * rows.d))
     found: dict[int, Reproducible] = {}
@@ -148,7 +148,9 @@ def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[i
         ]
         found[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), held)
         best, share = max(each.share for each in found.values()), found[k].share
-        fell = best > 1 / rows.d and share < FALLEN * best  # an R of about 0, or below it, falls by chance
+        fell = (
+            best > 1 / rows.d and share < MIN_SHARE_OF_BEST * best
+        )  # an R of about 0, or below it, falls by chance
         low = low + 1 if k > 1 and share < k / rows.d else 0
         if fell or low == 2:
             break
@@ -161,7 +163,7 @@ def reproducible(one: SAE, other: SAE, x: Tensor) -> Reproducible:
     unit = torch.nn.functional.normalize
     with torch.no_grad():
         likeness = unit(one.W_dec, dim=1) @ unit(other.W_dec, dim=1).T  # (F, F)
-        twins = likeness.amax(1) >= TWIN  # (F,)
+        twins = likeness.amax(1) >= TWIN_COSINE  # (F,)
         z = one.encode(x) * twins
         left = (x - one.decode(z)).square().sum()
         spread = (x - x.mean(0)).square().sum()

@@ -21,8 +21,8 @@ from heedful.features.sae.autoencoder import SAE
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-TOKENS = 2048
-BEFORE, AFTER = 5, 2  # tokens around the marked one
+PREVIEW_TOKENS = 2048
+TOKENS_BEFORE, TOKENS_AFTER = 5, 2  # tokens around the marked one
 Tell = Callable[[int, list[str]], None]  # step, a line a feature
 
 
@@ -49,7 +49,7 @@ def looking(
                 examples=2,
                 quantiles=1,
                 site=site,
-                rows=TOKENS,
+                rows=PREVIEW_TOKENS,
                 seed=seed,
             )
         except HeedfulError as error:  # nothing fires yet: training goes on
@@ -72,7 +72,7 @@ def line(one: Reading) -> str:
 def marked(snippet: Snippet) -> str:
     """A few tokens, the strongest in brackets, in one line."""
     pieces, at = snippet.context.pieces, snippet.at
-    before, after = pieces[max(0, at - BEFORE) : at], pieces[at + 1 : at + 1 + AFTER]
+    before, after = pieces[max(0, at - TOKENS_BEFORE) : at], pieces[at + 1 : at + 1 + TOKENS_AFTER]
     token = pieces[at]
     space = token[: len(token) - len(token.lstrip())]
     shown = f"…{''.join(before)}{space}[{token.lstrip() or token}]{''.join(after)}…"

@@ -43,9 +43,9 @@ from heedful.features.sae.settings import TrainSettings, lr_at, resolve_settings
 Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
 Tell = Callable[[pilot.SparsityChoice], None]
-LOOKED = 32_768  # rows over which maxima are taken, at least
-A_LOOK_FOR = 50  # rows trained on are one more
-MANY = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
+MIN_MAXIMA_ROWS = 32_768  # rows over which maxima are taken, at least
+TRAINED_ROWS_PER_MAXIMA_ROW = 50  # rows trained on are one more
+LARGE_STORE_ROWS = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ def _settled(
     """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
     wish = {name: value for name, value in given.items() if value is not None}
     kind, d, width = wish.pop("kind"), rows.d, wish.pop("width", None)
-    batch = wish.setdefault("batch", min(4096 if rows.rows >= MANY else 1024, max(1, rows.rows)))
+    batch = wish.setdefault("batch", min(4096 if rows.rows >= LARGE_STORE_ROWS else 1024, max(1, rows.rows)))
     least = 4000 if batch <= 1024 else 1000
     steps = wish.pop("steps", max(least, 4 * rows.rows // max(1, batch)))
     shares(batch, crew.world)
@@ -285,7 +285,14 @@ def standing(run: TrainingRun, outcome: Outcome, x: Tensor) -> dict[str, float |
 def _keep(run: TrainingRun, folder: Path | None) -> None:
     if folder is not None and run.memory.crew.rank == 0:
         moments = checkpoint.moments_of(run.optimizer, run.params)
-        saved = checkpoint.Saved(run.step, run.scale, run.params, moments, run.memory, run.history)
+        saved = checkpoint.Saved(
+            step=run.step,
+            scale=run.scale,
+            params=run.params,
+            moments=moments,
+            memory=run.memory,
+            history=run.history,
+        )
         checkpoint.write(folder / "checkpoint", saved, run.settings)
 
 
@@ -299,7 +306,7 @@ def _so_far(run: TrainingRun, outcome: Outcome) -> SAE:
 
 def _with_maxima(sae: SAE, rows: ActivationStream, run: TrainingRun) -> SAE:
     s = run.settings
-    wanted = max(LOOKED, s.steps * s.batch // A_LOOK_FOR)
+    wanted = max(MIN_MAXIMA_ROWS, s.steps * s.batch // TRAINED_ROWS_PER_MAXIMA_ROW)
     return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
 
 

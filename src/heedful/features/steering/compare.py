@@ -59,7 +59,17 @@ def before_after(
     }
     facts = {"name": model.name, "kind": model.kind}
     before, after = sides.pop("before"), sides.pop("after")
-    return Sides(x.text, before, after, applied.size, plain == steered, facts, settings, notes, sides)
+    return Sides(
+        prompt=x.text,
+        before=before,
+        after=after,
+        size=applied.size,
+        same=plain == steered,
+        model=facts,
+        settings=settings,
+        notes=notes,
+        beside=sides,
+    )
 
 
 def judged(model: TokenModel, x: Any, ids: list[int]) -> Continuation:

@@ -29,7 +29,7 @@ from heedful.features.steering.directions import Direction, site_of
 from heedful.features.steering.strength import parse_all
 from heedful.models.adapter import TokenModel
 
-ROWS = 20_000
+MAX_ROWS = 20_000
 NONE = "No difference of means stands beside: there are no texts to take it from."
 Texts = Iterable[str] | str | Path | Corpus
 
@@ -41,7 +41,7 @@ def contrast(
     texts: Texts,
     *,
     site: str | None = None,
-    rows: int = ROWS,
+    rows: int = MAX_ROWS,
 ) -> Direction:
     """The direction that `how` = {feature: value} is compared with; its length is 1 for one feature.
 

@@ -13,7 +13,7 @@ from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
-LOOPS = 0.5  # of all runs of three tokens: a text that repeats itself
+MAX_REPETITION = 0.5  # of all runs of three tokens: a text that repeats itself
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SweepPoint:
 
     @property
     def looping(self) -> bool:
-        return self.repetition.value > LOOPS
+        return self.repetition.value > MAX_REPETITION
 
     def to_dict(self) -> dict[str, Any]:
         numbers = ("perplexity", "presence", "repetition", "ratio")
@@ -212,14 +212,10 @@ def _by_prompt(point: SweepPoint, number: Callable[[SteeredText], float]) -> lis
 
 
 def mean_of(values: list[float]) -> PromptMean:
-    from heedful.stats.intervals import student
+    from heedful.stats.intervals import nanmean_of
 
-    kept = np.array([value for value in values if math.isfinite(value)])[:, None]
-    if not len(kept):
-        return PromptMean(math.nan)
-    band = student(kept, 1)
-    low, high = float(band.low[0]), float(band.high[0])
-    return PromptMean(float(band.mean[0]), low, high) if len(kept) > 1 else PromptMean(float(band.mean[0]))
+    value, (low, high) = nanmean_of(values)
+    return PromptMean(value, low, high) if math.isfinite(low) else PromptMean(value)
 
 
 def _exp(mean: PromptMean) -> PromptMean:

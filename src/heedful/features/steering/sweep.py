@@ -39,8 +39,19 @@ from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read, width
 
-__all__ = ["BROKEN", "PromptMean", "SteeredText", "Sweep", "SweepPoint", "Writing", "sweep"]
-RUN = 3  # tokens of a run that may repeat
+__all__ = [
+    "BROKEN",
+    "Baselines",
+    "Intervention",
+    "Presence",
+    "PromptMean",
+    "SteeredText",
+    "Sweep",
+    "SweepPoint",
+    "Writing",
+    "sweep",
+]
+RUN_TOKENS = 3  # tokens of a run that may repeat
 STRENGTHS = ("1x", "2x", "5x", "10x")
 Score = Callable[[str], float]
 Say = Callable[[str, int, int], None]
@@ -57,6 +68,34 @@ class Writing:
 
 
 @dataclass(frozen=True, eq=False)
+class Intervention:
+    """What is steered, and how strongly."""
+
+    by: SAE | Direction
+    feature: int | None = None  # of an SAE: which is set
+    strengths: Sequence[Any] | None = None  # None: STRENGTHS; of a direction, numbers
+    site: str | None = None  # None: where the SAE or the direction was made
+    maxima: Any = None  # of features, for strengths such as 5x; or texts to measure them on
+
+
+@dataclass(frozen=True)
+class Presence:
+    """How much of what is wanted a text has."""
+
+    score: Score | None = None  # None: the share of tokens on which the feature fires
+    threshold: float = 0.0  # above which it fires
+
+
+@dataclass(frozen=True, eq=False)
+class Baselines:
+    """What is added at the same size, beside: a difference of means and a random direction."""
+
+    difference: Direction | None = None  # turned round where the feature is taken out
+    texts: Texts | None = None  # for the difference: of firings on these; None: maxima, if these are texts
+    seed: int = 0  # of the random direction
+
+
+@dataclass(frozen=True, eq=False)
 class _Task:
     """Everything a text is written and judged by."""
 
@@ -65,58 +104,58 @@ class _Task:
     prompts: tuple[TextInput, ...]
     writing: Writing
     score: Callable[[TextInput, list[int], str], float]
-    said: Say
 
 
 def sweep(
     model: TokenModel,
-    by: SAE | Direction,
+    intervention: Intervention,
     prompts: Sequence[str],
     *,
-    feature: int | None = None,
-    strengths: Sequence[Any] | None = None,
-    baseline: Direction | None = None,
-    texts: Texts | None = None,
-    presence: Score | None = None,
-    threshold: float = 0.0,
+    presence: Presence | None = None,
+    baselines: Baselines | None = None,
     writing: Writing | None = None,
-    site: str | None = None,
-    maxima: Any = None,
-    seed: int = 0,
     progress: Say | None = None,
 ) -> Sweep:
-    """Write after every prompt at every strength, by a feature of an SAE or along a direction.
-
-    by, feature   an SAE and the feature that is set; or a direction, with numbers as strengths
-    baseline      a difference of means, added at the same size as the feature's own push, and turned round
-                  where the feature is taken out; None: of the feature's own firings on `texts`
-    texts         a list or a file; None: `maxima`, if these are texts
-    presence      how much of what is wanted a text has; default: where the feature fires
-    """
-    place = site_of(by, site)
-    _check(model, by, feature, prompts, presence)
-    judge = _own_score(presence) if presence else _firing(model, by, place, feature, threshold)
-    said = progress or (lambda what, done, total: None)
-    encoded = tuple(model.encode(prompt) for prompt in prompts)
-    task = _Task(model, place, encoded, writing or Writing(), judge, said)
-    given = tuple(
-        strengths if strengths is not None else STRENGTHS if isinstance(by, SAE) else (0.5, 1, 2, 4)
+    """Write after every prompt at every strength, by a feature of an SAE or along a direction."""
+    presence, baselines = presence or Presence(), baselines or Baselines()
+    by, feature, maxima = intervention.by, intervention.feature, intervention.maxima
+    place = site_of(by, intervention.site)
+    _check(model, by, feature, prompts, presence.score)
+    judge = (
+        _own_score(presence.score)
+        if presence.score
+        else _firing(model, by, place, feature, presence.threshold)
     )
-    own = maxima if _is_texts(maxima) else None
-    if isinstance(by, SAE) and any("x" in str(one) for one in given):
+    report = progress or (lambda what, done, total: None)
+    encoded = tuple(model.encode(prompt) for prompt in prompts)
+    task = _Task(model=model, site=place, prompts=encoded, writing=writing or Writing(), score=judge)
+    strengths = intervention.strengths
+    if strengths is None:
+        strengths = STRENGTHS if isinstance(by, SAE) else (0.5, 1, 2, 4)
+    if isinstance(by, SAE) and any("x" in str(one) for one in strengths):
         maxima = _maxima(model, by, maxima, place)
-    told = ""
-    if isinstance(by, SAE) and baseline is None and feature is not None:
-        baseline, told = beside(model, by, {feature: 1.0}, texts if texts is not None else own, place)
-    base = _point(task, "unsteered", "–", by, {} if isinstance(by, SAE) else 0.0, maxima)
-    noise = random_direction(width(model, place), place, seed)
-    others = {"difference of means": baseline, "random direction": noise}
-    points = [base]
-    for number, one in enumerate(given):
-        said(f"strength {one}", number, len(given))
+    difference, note = _difference(model, intervention, baselines, place)
+    noise = random_direction(width(model, place), place, baselines.seed)
+    others = {"difference of means": difference, "random direction": noise}
+    points = [_point(task, "unsteered", "–", by, {} if isinstance(by, SAE) else 0.0, maxima)]
+    for number, one in enumerate(strengths):
+        report(f"strength {one}", number, len(strengths))
         points += _strength(task, by, feature, one, maxima, others)
-    result = _result(task, points, feature, threshold, presence is not None)
-    return replace(result, notes=(*result.notes, *filter(None, [told])))
+    result = _result(task, points, feature, presence)
+    return replace(result, notes=(*result.notes, *filter(None, [note])))
+
+
+def _difference(
+    model: Any, intervention: Intervention, baselines: Baselines, site: str
+) -> tuple[Direction | None, str]:
+    """The difference of means that stands beside, and why there is none."""
+    by, feature = intervention.by, intervention.feature
+    if not isinstance(by, SAE) or baselines.difference is not None or feature is None:
+        return baselines.difference, ""
+    texts = baselines.texts
+    if texts is None and _is_texts(intervention.maxima):
+        texts = intervention.maxima
+    return beside(model, by, {feature: 1.0}, texts, site)
 
 
 def _check(model: TokenModel, by: Any, feature: int | None, prompts: Any, presence: Any) -> None:
@@ -188,7 +227,7 @@ def perplexity(model: TokenModel, x: TextInput, ids: Sequence[int]) -> float:
 
 def repetition(ids: Sequence[int]) -> float:
     """Share of runs of three tokens that stood there before."""
-    runs = [tuple(ids[i : i + RUN]) for i in range(len(ids) - RUN + 1)]
+    runs = [tuple(ids[i : i + RUN_TOKENS]) for i in range(len(ids) - RUN_TOKENS + 1)]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
@@ -206,8 +245,16 @@ def _point(task: _Task, method: str, strength: str, by: Any, how: Any, maxima: A
                 ids = model.answer(x, task.writing.max_new_tokens, strategy=task.writing.strategy, seed=seed)
             pushed.append((applied.total, applied.positions))
             text = model.decode(ids, skip_special=True)
-            judged = (perplexity(model, x, ids), task.score(x, ids, text), repetition(ids))
-            made.append(SteeredText(number, seed, text, *judged))
+            made.append(
+                SteeredText(
+                    prompt=number,
+                    seed=seed,
+                    text=text,
+                    perplexity=perplexity(model, x, ids),
+                    presence=task.score(x, ids, text),
+                    repetition=repetition(ids),
+                )
+            )
     total, positions = (sum(part) for part in zip(*pushed, strict=True))
     return SweepPoint(method, strength, total / positions if positions else 0.0, tuple(made))
 
@@ -227,10 +274,8 @@ def _strength(
     ]
 
 
-def _result(
-    task: _Task, points: Sequence[SweepPoint], feature: int | None, threshold: float, own: bool
-) -> Sweep:
-    notes = []
+def _result(task: _Task, points: Sequence[SweepPoint], feature: int | None, presence: Presence) -> Sweep:
+    notes, own = [], presence.score is not None
     if len(task.prompts) < 2:
         notes.append("One prompt: no interval can be given.")
     if task.writing.strategy == "greedy" and len(task.writing.seeds) > 1:
@@ -238,7 +283,7 @@ def _result(
     settings = {
         "site": task.site,
         "feature": feature,
-        "threshold": None if own else threshold,
+        "threshold": None if own else presence.threshold,
         "presence": "your function" if own else "share of written tokens on which the feature fires",
         "max_new_tokens": task.writing.max_new_tokens,
         "strategy": task.writing.strategy,

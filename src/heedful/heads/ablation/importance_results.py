@@ -10,7 +10,7 @@ from heedful.core.result import NotebookRepr
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
-SURE = 0.05
+ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Unit:
         """1: it helps; -1: the model does better without it; 0: not to be told from nothing."""
         drop = self.drops[metric]
         low, high = drop.interval
-        return 0 if drop.p > SURE or low <= 0 <= high else 1 if low > 0 else -1
+        return 0 if drop.p > ALPHA or low <= 0 <= high else 1 if low > 0 else -1
 
 
 @dataclass(frozen=True)

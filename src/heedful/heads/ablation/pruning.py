@@ -141,12 +141,12 @@ def prune_heads(
     curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
     told.end()
     return Pruning(
-        door.name,
-        how,
-        level,
-        task.metrics[at],
-        task.about,
-        len(groups),
+        model=door.name,
+        how=how,
+        level=level,
+        metric=task.metrics[at],
+        about=task.about,
+        units=len(groups),
         texts=(len(halves[0].cases), len(halves[1].cases)),
         draws=draws,
         seed=seed,
@@ -264,15 +264,15 @@ def _steps(
     band = max_t(differences(curves[0][..., None], model)[..., 0], seed)
     return tuple(
         PruningStep(
-            name,
-            s + 1,
-            chosen[s],
-            float(means[0, s + 1]),
-            float(band.mean[s]),
-            (float(band.low[s]), float(band.high[s])),
-            float(means[1, s + 1]),
-            float(means[2:, s + 1].mean()),
-            (float(means[2:, s + 1].min()), float(means[2:, s + 1].max())),
+            name=name,
+            gone=s + 1,
+            chosen=chosen[s],
+            value=float(means[0, s + 1]),
+            drop=float(band.mean[s]),
+            interval=(float(band.low[s]), float(band.high[s])),
+            one_shot=float(means[1, s + 1]),
+            random=float(means[2:, s + 1].mean()),
+            random_range=(float(means[2:, s + 1].min()), float(means[2:, s + 1].max())),
         )
         for s, name in enumerate(names)
     )

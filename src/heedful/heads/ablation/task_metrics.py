@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from heedful.models.attention_hooks import Edit
 from heedful.heads.capture import written
 
-LOGITS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
+PASS_TOKENS = 512  # tokens a pass of a language model: the logits of its vocabulary are what takes the memory
 
 
 NAMES = {
@@ -164,7 +164,7 @@ def measure(
     import torch
 
     model, rows = task.model, [row_of(task.model, case) for case in task.cases for _ in sets]
-    most = LOGITS if model.kind in ("causal-lm", "encoder-decoder") else CHUNK_TOKENS
+    most = PASS_TOKENS if model.kind in ("causal-lm", "encoder-decoder") else CHUNK_TOKENS
     queue = same_length(rows, lambda length: model.rows_that_fit(length, most))
 
     def edit(part: Sequence[int]) -> Edit:

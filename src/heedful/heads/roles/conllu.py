@@ -106,7 +106,14 @@ def _sentence(block: Sequence[tuple[int, str]], name: str) -> Sentence:
     _refuse_circles(found, words, name)
     text, spans = _text([row for row, _ in tokens])
     _compare(text, comments, block[0][0], name)
-    return Sentence(text, found, spans, tuple(comments), tuple(row for _, row in rows), block[0][0])
+    return Sentence(
+        text=text,
+        words=found,
+        spans=spans,
+        comments=tuple(comments),
+        rows=tuple(row for _, row in rows),
+        line=block[0][0],
+    )
 
 
 def _fields(line: str, number: int, name: str) -> Fields:

@@ -152,15 +152,15 @@ def induction(
     uniform = uniform_share(len(before), period)
     heads = judge(found[:draws], found[draws:], uniform, margin)
     return Induction(
-        model.name,
-        period,
-        draws,
-        seed,
-        margin,
-        uniform,
-        heads,
-        _loss(lost[:draws], lost[draws:]),
-        tuple(notes),
+        model=model.name,
+        period=period,
+        draws=draws,
+        seed=seed,
+        margin=margin,
+        uniform=uniform,
+        heads=heads,
+        loss=_loss(lost[:draws], lost[draws:]),
+        notes=tuple(notes),
     )
 
 
@@ -182,7 +182,16 @@ def judge(scores: Floats, control: Floats, uniform: float, margin: float = MARGI
             for r in range(3)
         ]
         roles = tuple(role for r, role in enumerate(ROLES[:2]) if low[at][r] > margin)
-        found.append(HeadRole(layer, head, shares[0], shares[1], shares[2], roles))
+        found.append(
+            HeadRole(
+                layer=layer,
+                head=head,
+                induction=shares[0],
+                duplicate=shares[1],
+                previous=shares[2],
+                roles=roles,
+            )
+        )
     return tuple(found)
 
 

@@ -155,11 +155,20 @@ def _summary(
     ]
     found = []
     for m, (layer, head) in enumerate(names):
-        each = [
+        of_pronoun, of_roles = (
             MeanBias(float(band.mean[m]), (float(band.low[m]), float(band.high[m])), float(p[m]))
             for band, p in told
-        ]
-        found.append(HeadBias(layer, head, float(mass[:, m].mean()), float(share[:, m].mean()), *each))
+        )
+        found.append(
+            HeadBias(
+                layer=layer,
+                head=head,
+                mass=float(mass[:, m].mean()),
+                share=float(share[:, m].mean()),
+                pronoun=of_pronoun,
+                roles=of_roles,
+            )
+        )
     return tuple(found), flips.largest
 
 
@@ -193,7 +202,16 @@ def bias(
     shape = (seen.shape[1], seen.shape[2])
     overall, heads, control = judge(seen.reshape(len(templates), 2, 2, -1, 2), shape, seed)
     preference = _preference(np.array([wanted[i] for i in sorted(wanted)]).reshape(-1, 2), seed)
-    return Bias(model.name, len(templates), seed, overall, heads, control, preference, tuple(notes))
+    return Bias(
+        model=model.name,
+        templates=len(templates),
+        seed=seed,
+        overall=overall,
+        heads=heads,
+        control=control,
+        preference=preference,
+        notes=tuple(notes),
+    )
 
 
 def place(x: TextInput, v: Variant) -> PronounTokens:

@@ -38,7 +38,7 @@ from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
 from heedful.modalities.text import TextInput
-from heedful.stats.intervals import Interval, bootstrap
+from heedful.stats.intervals import Interval, bootstrap_ratio
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -47,7 +47,7 @@ OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 DIRECTIONS = ("to", "from")  # to the head; from the head
 LEFT_OUT = ("root", "punct")
 ALL = "all"
-PUBLISHED = 100  # examples of a relation, at least, in Clark et al. 2019
+MIN_EXAMPLES = 100  # examples of a relation, at least, in Clark et al. 2019
 Ints = npt.NDArray[np.int64]
 
 
@@ -196,7 +196,7 @@ def syntax(
     model: TokenModel,
     sentences: Sequence[Sentence],
     *,
-    least: int = PUBLISHED,
+    least: int = MIN_EXAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Syntax:
@@ -215,7 +215,7 @@ def syntax(
         notes += [note for note in part.notes if note not in notes]
     right, fixed, asked = (np.stack([found[i][k] for i in range(len(inputs))]) for k in range(3))
     chance = asked / np.array([[max(len(a.units) - 1, 1)] for a in aligned])
-    counts = SentenceCounts(names, right, fixed, asked, chance, shape)
+    counts = SentenceCounts(names=names, right=right, fixed=fixed, asked=asked, chance=chance, shape=shape)
     return summarise(counts, model.name, least, seed, tuple(notes))
 
 
@@ -258,15 +258,23 @@ def summarise(
             f"the treebank has {sizes[0]} words with a head in all",
             f"Lower --least, or give more than these {len(counts.asked)} sentences",
         )
-    if least < PUBLISHED:
-        few = f"relations with fewer than {PUBLISHED} examples are shown too; published comparisons have none"
-        notes = (*notes, few)
+    if least < MIN_EXAMPLES:
+        few = f"relations with fewer than {MIN_EXAMPLES} examples are shown too"
+        notes = (*notes, f"{few}; published comparisons have none")
     halves = np.random.default_rng(seed).permutation(len(counts.asked)) % 2
     relations = tuple(_relation(counts, r, halves, seed) for r in kept)
     accuracy = {
         counts.names[r]: counts.right[..., r].sum(0).reshape(*counts.shape, 2) / sizes[r] for r in kept
     }
-    return Syntax(model, len(counts.asked), least, seed, relations, accuracy, notes)
+    return Syntax(
+        model=model,
+        sentences=len(counts.asked),
+        least=least,
+        seed=seed,
+        relations=relations,
+        accuracy=accuracy,
+        notes=notes,
+    )
 
 
 def _relation(counts: SentenceCounts, r: int, halves: Ints, seed: int) -> Relation:
@@ -299,7 +307,7 @@ def _choice(right: Ints, fixed: Ints, asked: Ints, seed: int) -> HeadAccuracy:
     """Counts (S,) of one guesser and one offset."""
     total = int(asked.sum())
     gain = (right - fixed).astype(np.float64)
-    interval = bootstrap(gain, asked.astype(np.float64), seed)
+    interval = bootstrap_ratio(gain, asked.astype(np.float64), seed)
     return HeadAccuracy(
         float(right.sum() / total), float(fixed.sum() / total), float(gain.sum() / total), interval
     )

@@ -86,7 +86,16 @@ class LabRun:
         span = None if interval is None else (float(interval[0]), float(interval[1]))
         beside = None if against is None else float(against)
         words = " ".join(sentence.split())
-        self.parts.append(Claim(words, float(value), bool(holds), span, beside, control))
+        self.parts.append(
+            Claim(
+                sentence=words,
+                value=float(value),
+                holds=bool(holds),
+                interval=span,
+                against=beside,
+                control=control,
+            )
+        )
 
 
 Work = Callable[[LabRun], None]

@@ -19,8 +19,8 @@ from heedful.nn import OneLayerClassifier
 from heedful.stats import linear_anchors
 from heedful.stats.linear_anchors import LinearRule
 
-OPEN = 0.85  # texts of whose answer more is sure with every word tossed need no anchor
-FREE = 16  # most words of weight in a text whose precision is counted exactly
+MAX_SURE_SHARE = 0.85  # texts of whose answer more is sure with every word tossed need no anchor
+MAX_FREE_WORDS = 16  # most words of weight in a text whose precision is counted exactly
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def chosen(texts: list[str], made: Callable[[str], AnchorCase], count: int) -> l
     for text in texts:
         case = made(text)
         free = int(np.count_nonzero(case.rule.weights))
-        if free <= FREE and linear_anchors.exact(case.rule, ()) < OPEN:
+        if free <= MAX_FREE_WORDS and linear_anchors.exact(case.rule, ()) < MAX_SURE_SHARE:
             found.append(case)
         if len(found) == count:
             break

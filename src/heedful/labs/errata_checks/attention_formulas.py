@@ -74,13 +74,13 @@ def rolled(
         wrong.append(distance(np.array(trace.readout) @ product, truth))
         right.append(distance(run_explainer(entry, model, trace.x, trace.target).scores, truth))
     return Misprint(
-        "E18",
-        sentence,
-        printed,
-        "S = Â^N … Â¹, Â = row-normalise(A + I), as rows are queries",
-        "the Jacobian of a network that only mixes tokens by the maps of zoo:sentiment, by autograd",
-        np.array(wrong),
-        np.array(right),
+        number="E18",
+        sentence=sentence,
+        printed=printed,
+        correct="S = Â^N … Â¹, Â = row-normalise(A + I), as rows are queries",
+        judge="the Jacobian of a network that only mixes tokens by the maps of zoo:sentiment, by autograd",
+        wrong=np.array(wrong),
+        right=np.array(right),
         most=MAPS,
     )
 
@@ -105,13 +105,14 @@ def e19_identity(seed: int, n: int) -> Misprint:
         wrong.append(distance(readout @ reduce(lambda below, bar: bar @ below, bars), truth))
         right.append(distance(relevance(trace), truth))
     return Misprint(
-        "E19",
-        "E19: without the identity, one layer that is not felt wipes out the relevance of all others.",
-        "Ā = mean_h (∇A ⊙ R)⁺",
-        "Ā = I + mean_h (∇A ⊙ R)⁺",
-        "zoo:sentiment with no positive gradient in its first layer: what the layers above give alone",
-        np.array(wrong),
-        np.array(right),
+        number="E19",
+        sentence="E19: without the identity, one layer that is not felt wipes out the relevance of all"
+        " others.",
+        printed="Ā = mean_h (∇A ⊙ R)⁺",
+        correct="Ā = I + mean_h (∇A ⊙ R)⁺",
+        judge="zoo:sentiment with no positive gradient in its first layer: what the layers above give alone",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=0.9,
         most=MAPS,
     )
@@ -129,13 +130,14 @@ def e20_first_layer(seed: int, n: int) -> Misprint:
         raw = run_explainer("attention-avg", model, trace.x, trace.target).scores  # must be that row
         missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
     return Misprint(
-        "E20",
-        "E20: the answer is read in the class token's row of the last layer, not in that of the first.",
-        "raw attention = first layer",
-        "raw attention = last layer, class token's row, mean over heads",
-        "zoo:sentiment on film reviews: the share of |∂f/∂A| outside that row",
-        np.array(missed[0]),
-        np.array(missed[-1]),
+        number="E20",
+        sentence="E20: the answer is read in the class token's row of the last layer, not in that of the"
+        " first.",
+        printed="raw attention = first layer",
+        correct="raw attention = last layer, class token's row, mean over heads",
+        judge="zoo:sentiment on film reviews: the share of |∂f/∂A| outside that row",
+        wrong=np.array(missed[0]),
+        right=np.array(missed[-1]),
         least=0.1,
     )
 

@@ -48,14 +48,16 @@ def e21_code(seed: int, n: int) -> Misprint:
     sae = train_sae(x, WIDTH, "relu-tied", steps=60, batch=128, seed=seed, lr=1e-2, sparsity=0.1)
     left = float((sae(x) - x).square().sum() / (x - x.mean(0)).square().sum())
     return Misprint(
-        "E21",
-        "E21: each of three faults keeps the printed autoencoder from running: a reserved word, no super(), a"
+        number="E21",
+        sentence="E21: each of three faults keeps the printed autoencoder from running: a reserved word,"
+        " no super(), a"
         " module for a function.",
-        "lambda as a name; no super().__init__(); nn.ReLU(x)",
-        "another name; super().__init__(); relu(x)",
-        "Python: the share of the faults with which it fails; of heedful's, trained, the variance left over",
-        np.array([1 - np.mean(printed)]),
-        np.array([left]),
+        printed="lambda as a name; no super().__init__(); nn.ReLU(x)",
+        correct="another name; super().__init__(); relu(x)",
+        judge="Python: the share of the faults with which it fails; of heedful's, trained, the variance"
+        " left over",
+        wrong=np.array([1 - np.mean(printed)]),
+        right=np.array([left]),
         least=0.99,
         most=0.5,
     )
@@ -98,13 +100,15 @@ def e21_decoder_norm(seed: int, n: int) -> Misprint:
         ours = abs(1 - after["sparsity"] / before["sparsity"])
         right.append(ours + abs(1 - after["error"] / before["error"]))
     return Misprint(
-        "E21",
-        "E21: longer decoder columns lower an L1 penalty without sparsity; weighed by the lengths it stays.",
-        "λ Σ f_i",
-        "unit decoder columns, or λ Σ f_i ‖d_i‖",
-        "the change of the penalty when encoder and decoder are rescaled and nothing else changes: none",
-        np.array(wrong),
-        np.array(right),
+        number="E21",
+        sentence="E21: longer decoder columns lower an L1 penalty without sparsity; weighed by the"
+        " lengths it stays.",
+        printed="λ Σ f_i",
+        correct="unit decoder columns, or λ Σ f_i ‖d_i‖",
+        judge="the change of the penalty when encoder and decoder are rescaled and nothing else changes:"
+        " none",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -118,13 +122,14 @@ def e21_batch(seed: int, n: int) -> Misprint:
         balance = (twice["sparsity"] / twice["error"]) / (once["sparsity"] / once["error"])
         right.append(abs(balance - 1))
     return Misprint(
-        "E21",
-        "E21: a penalty summed over the batch beside a mean error means another weight for every batch size.",
-        "mean squared error + λ Σ over the batch",
-        "both are means over the batch",
-        "every row twice: the change of penalty over error: none",
-        np.array(wrong),
-        np.array(right),
+        number="E21",
+        sentence="E21: a penalty summed over the batch beside a mean error means another weight for every"
+        " batch size.",
+        printed="mean squared error + λ Σ over the batch",
+        correct="both are means over the batch",
+        judge="every row twice: the change of penalty over error: none",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 

@@ -21,7 +21,7 @@ def drawn_head(d: int, spread: float, rng: np.random.Generator) -> RatioGame:
     """A head on d words: attention scores of this spread, values N(0, 1), and a class token always there."""
     g1, g0 = np.exp(spread * rng.normal(size=(2, d)))
     u1, u0 = rng.normal(size=(2, d))
-    return RatioGame(g1 * u1, g0 * u0, g1, g0, float(rng.normal()), 1.0)
+    return RatioGame(n1=g1 * u1, n0=g0 * u0, g1=g1, g0=g0, always_n=float(rng.normal()), always_g=1.0)
 
 
 def e1_equal_scores(seed: int, n: int) -> Misprint:
@@ -34,13 +34,14 @@ def e1_equal_scores(seed: int, n: int) -> Misprint:
         wrong.append(distance(lime_first_order.published(game), truth))
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
-        "E1",
-        "E1: with equal attention scores LIME's coefficients are once, not 3/2 times, the published sum.",
-        "β_j ≈ 3/2 W(α v − α_h v_h)",
-        "β_j = W(α v − α_h v_h) where scores are equal",
-        "least squares on every subset of 8 words",
-        np.array(wrong),
-        np.array(right),
+        number="E1",
+        sentence="E1: with equal attention scores LIME's coefficients are once, not 3/2 times, the"
+        " published sum.",
+        printed="β_j ≈ 3/2 W(α v − α_h v_h)",
+        correct="β_j = W(α v − α_h v_h) where scores are equal",
+        judge="least squares on every subset of 8 words",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=0.4,
     )
 
@@ -54,13 +55,14 @@ def e1_diffuse(seed: int, n: int) -> Misprint:
         wrong.append(distance(lime_first_order.published(game), truth))
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
-        "E1",
-        "E1: with many words and none with much attention, the theorem's own regime, 3/2 is off as well.",
-        "β_j ≈ 3/2 W(α v − α_h v_h)",
-        "β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, at half of every word",
-        "the exact limit, d = 99",
-        np.array(wrong),
-        np.array(right),
+        number="E1",
+        sentence="E1: with many words and none with much attention, the theorem's own regime, 3/2 is off"
+        " as well.",
+        printed="β_j ≈ 3/2 W(α v − α_h v_h)",
+        correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, at half of every word",
+        judge="the exact limit, d = 99",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=0.3,
         most=0.05,  # a first order: attention has some spread
     )
@@ -80,13 +82,14 @@ def e1_removed(seed: int, n: int) -> Misprint:
         _, a1, a2 = lime_limit.alphas(d, np.inf)  # P(j kept), P(j and k kept), up to one factor
         right.append(max(distance(1 - a2 / a1, truth), distance((d + 1) / (3 * (d - 1)), truth)))
     return Misprint(
-        "E1",
-        "E1: given that a word is kept, a third of the others is removed, not half: hence 1, not 3/2.",
-        "E[s/(d−1) | j kept] = 1/2",
-        "E[s/(d−1) | j kept] = (d+1)/(3(d−1))",
-        "subsets counted",
-        np.array(wrong),
-        np.array(right),
+        number="E1",
+        sentence="E1: given that a word is kept, a third of the others is removed, not half: hence 1, not"
+        " 3/2.",
+        printed="E[s/(d−1) | j kept] = 1/2",
+        correct="E[s/(d−1) | j kept] = (d+1)/(3(d−1))",
+        judge="subsets counted",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=0.3,
     )
 
@@ -108,13 +111,13 @@ def e2_corollary(seed: int, n: int) -> Misprint:
         )
         right.append(max(distance(exact, truth), distance(ours[1], truth)))
     return Misprint(
-        "E2",
-        "E2: the large-bandwidth corollary of LIME is no equality for a finite number of words.",
-        "β_j = 3E[f | j] − 3/d Σ_k E[f | k]",
-        "β_j = 3(d−1)/(d+1) E[f | j] − 3(d−3)/(d(d+1)) Σ_k E[f | k] − 6/(d+1) E[f]",
-        "least squares on every subset of 8 words, random f",
-        np.array(wrong),
-        np.array(right),
+        number="E2",
+        sentence="E2: the large-bandwidth corollary of LIME is no equality for a finite number of words.",
+        printed="β_j = 3E[f | j] − 3/d Σ_k E[f | k]",
+        correct="β_j = 3(d−1)/(d+1) E[f | j] − 3(d−3)/(d(d+1)) Σ_k E[f | k] − 6/(d+1) E[f]",
+        judge="least squares on every subset of 8 words, random f",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -132,13 +135,13 @@ def e16_intercept(seed: int, n: int) -> Misprint:
         wrong.append(distance(bare, truth))
         right.append(distance(enumeration.lime(values)[1], truth))
     return Misprint(
-        "E16",
-        "E16: a LIME surrogate without an intercept gives the words what belongs to none of them.",
-        "β in R^d, no intercept",
-        "an intercept beside β in R^d",
-        "the slopes of a drawn line",
-        np.array(wrong),
-        np.array(right),
+        number="E16",
+        sentence="E16: a LIME surrogate without an intercept gives the words what belongs to none of them.",
+        printed="β in R^d, no intercept",
+        correct="an intercept beside β in R^d",
+        judge="the slopes of a drawn line",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -159,13 +162,14 @@ def e16_masks(seed: int, n: int) -> Misprint:
             each = [float(scores[group].sum()) for group in x.units("word")]
             found.append(distance(np.bincount(places, weights=each), truth))
     return Misprint(
-        "E16",
-        "E16: LIME's indicators are of distinct words, not of places: a word goes wherever it stands.",
-        "Z in {0,1}^T, T places",
-        "Z in {0,1}^d, d distinct words",
-        "least squares on every subset of four words at nine places, zoo:one-layer",
-        np.array(wrong),
-        np.array(right),
+        number="E16",
+        sentence="E16: LIME's indicators are of distinct words, not of places: a word goes wherever it"
+        " stands.",
+        printed="Z in {0,1}^T, T places",
+        correct="Z in {0,1}^d, d distinct words",
+        judge="least squares on every subset of four words at nine places, zoo:one-layer",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=1e-4,  # words of little weight: some texts hardly tell the two apart
         most=1e-5,  # the model answers in float32
     )
@@ -184,15 +188,17 @@ def e17_ratio_lemma(seed: int, n: int) -> Misprint:
         wrong.append(max(gap / printed - 1, 0.0))
         right.append(max(gap / (most * sd / floor**2) - 1, 0.0))
     return Misprint(
-        "E17",
-        "E17: the difference in the ratio lemma can be negative and beyond the printed bound; another bound"
+        number="E17",
+        sentence="E17: the difference in the ratio lemma can be negative and beyond the printed bound;"
+        " another bound"
         " holds for its absolute value.",
-        "E[X/Y] − E[X]/E[Y] ≤ C Var(Y)/(cn)³ + C² sd(Y)/(cn)²",
-        "|E[X/Y] − E[X]/E[Y]| ≤ C sd(Y)/(cn)²",
-        "distributions of 50 points, |X| ≤ C, Y ≥ cn; the share by which the bound is exceeded (a lemma, no"
+        printed="E[X/Y] − E[X]/E[Y] ≤ C Var(Y)/(cn)³ + C² sd(Y)/(cn)²",
+        correct="|E[X/Y] − E[X]/E[Y]| ≤ C sd(Y)/(cn)²",
+        judge="distributions of 50 points, |X| ≤ C, Y ≥ cn; the share by which the bound is exceeded (a"
+        " lemma, no"
         " code of heedful's)",
-        np.array(wrong),
-        np.array(right),
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -208,13 +214,13 @@ def ok_subset_sums(seed: int, n: int) -> Misprint:
         right.append(distance([s * h.mean(), factor * h.var()], truth))
         wrong.append(distance(factor * h.var(ddof=1), truth[1]))
     return Misprint(
-        "OK",
-        "Sound: the lemma on sums over random subsets, with the 1/n variance.",
-        "the 1/(n−1) variance",
-        "E = s h̄, Var = s(n−s)/(n−1) · 1/n Σ(h − h̄)²",
-        "every subset of 9 (a lemma, no code of heedful's)",
-        np.array(wrong),
-        np.array(right),
+        number="OK",
+        sentence="Sound: the lemma on sums over random subsets, with the 1/n variance.",
+        printed="the 1/(n−1) variance",
+        correct="E = s h̄, Var = s(n−s)/(n−1) · 1/n Σ(h − h̄)²",
+        judge="every subset of 9 (a lemma, no code of heedful's)",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 

@@ -18,7 +18,7 @@ from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.errata_checks.formula import Misprint, distance, texts
 from heedful.labs.gradient_theorem import drawn as drawn_gradients
 from heedful.metrics.axioms import saturated_model
-from heedful.metrics.faithfulness import LOSS, Ends, curve_counts
+from heedful.metrics.faithfulness import MAX_LOST_SHARE, Ends, curve_counts
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import RADIUS, SAMPLES, local_lipschitz, neighbours
 from heedful.nn.one_layer import OneLayerClassifier
@@ -27,13 +27,13 @@ from heedful.nn.one_layer import OneLayerClassifier
 def e3_class_token(seed: int, n: int) -> Misprint:
     cases = [drawn_gradients(6, 1000 * seed + i) for i in range(n)]
     return Misprint(
-        "E3",
-        "E3: the gradient theorem lacks the path of the query, which the class token's row needs.",
-        "∂f/∂e_t = α_t W_v'W_l' + α_t (u_t − ū) W_k'q/√d, for every t",
-        "for the class token, W_q' Σ_s α_s (u_s − ū) k_s/√d besides",
-        "autograd, class token's row",
-        np.array([case.published[0] for case in cases]),
-        np.array([case.ours[0] for case in cases]),
+        number="E3",
+        sentence="E3: the gradient theorem lacks the path of the query, which the class token's row needs.",
+        printed="∂f/∂e_t = α_t W_v'W_l' + α_t (u_t − ū) W_k'q/√d, for every t",
+        correct="for the class token, W_q' Σ_s α_s (u_s − ū) k_s/√d besides",
+        judge="autograd, class token's row",
+        wrong=np.array([case.published[0] for case in cases]),
+        right=np.array([case.ours[0] for case in cases]),
     )
 
 
@@ -51,13 +51,13 @@ def e7_norm(seed: int, n: int) -> Misprint:
         )  # whatever the unit
         right.append(distance(run_explainer(entry, model, x, target).scores, truth))
     return Misprint(
-        "E7",
-        "E7: the mean square of a gradient weighs tokens differently from its norm.",
-        "‖g‖₂ := 1/d Σ |g_i|²",
-        "‖g‖₂ = √(Σ g_i²); likewise ‖g‖₁ = Σ |g_i|, without 1/d",
-        "numpy's norm of autograd's gradient, zoo:one-layer on film reviews; both of length one",
-        np.array(wrong),
-        np.array(right),
+        number="E7",
+        sentence="E7: the mean square of a gradient weighs tokens differently from its norm.",
+        printed="‖g‖₂ := 1/d Σ |g_i|²",
+        correct="‖g‖₂ = √(Σ g_i²); likewise ‖g‖₁ = Σ |g_i|, without 1/d",
+        judge="numpy's norm of autograd's gradient, zoo:one-layer on film reviews; both of length one",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -75,14 +75,15 @@ def e8_axiom(seed: int, n: int) -> Misprint:
     printed = [constant > 0, rising > 0, falling > 0]  # same output: positive
     ours = [abs(rising) > 1e-9, abs(falling) > 1e-9, abs(constant) < 1e-9]  # output differs: not zero
     return Misprint(
-        "E8",
-        "E8: sensitivity asks for a score that is not zero where outputs differ, not for a positive one, nor"
+        number="E8",
+        sentence="E8: sensitivity asks for a score that is not zero where outputs differ, not for a"
+        " positive one, nor"
         " where they are the same.",
-        "x, y differ in one feature but have the same output: its score is positive",
-        "they differ in one feature and in the output: its score is not zero",
-        "f = 1 − ReLU(1 − x), −f, their sum: the share of cases in which integrated gradients break it",
-        np.array([1 - np.mean(printed)]),
-        np.array([1 - np.mean(ours)]),
+        printed="x, y differ in one feature but have the same output: its score is positive",
+        correct="they differ in one feature and in the output: its score is not zero",
+        judge="f = 1 − ReLU(1 − x), −f, their sum: the share of cases in which integrated gradients break it",
+        wrong=np.array([1 - np.mean(printed)]),
+        right=np.array([1 - np.mean(ours)]),
     )
 
 
@@ -100,18 +101,19 @@ def e9_complexity(seed: int, n: int) -> Misprint:
             counts.append(d * plan.finish(values, Ends(1.0, 0.0)))
             performance = values.reshape(len(curve_counts(d)), -1).mean(1)
             falls = zip(reversed(curve_counts(d)), reversed(performance.tolist()), strict=True)
-            stops.append(next(k for k, value in falls if value < 1 - LOSS))
+            stops.append(next(k for k, value in falls if value < 1 - MAX_LOST_SHARE))
         wrong.append(abs(np.median(stops) - r) / r)
         right.append(abs(np.median(counts) - r) / r)
     return Misprint(
-        "E9",
-        "E9: the set at which performance falls below a threshold is one that fails; effective complexity is"
+        number="E9",
+        sentence="E9: the set at which performance falls below a threshold is one that fails; effective"
+        " complexity is"
         " the smallest whose expected loss is below a bound.",
-        "fewer and fewer words are fixed; stop when performance < threshold",
-        "k* = min k s.t. E[loss | x_M] < ε",
-        "rules that read a known number of words; both from the rows of heedful's effective-complexity",
-        np.array(wrong),
-        np.array(right),
+        printed="fewer and fewer words are fixed; stop when performance < threshold",
+        correct="k* = min k s.t. E[loss | x_M] < ε",
+        judge="rules that read a known number of words; both from the rows of heedful's effective-complexity",
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=0.1,
     )
 
@@ -139,14 +141,15 @@ def e11_lipschitz(seed: int, n: int) -> Misprint:
         ratio = local_lipschitz(subject, np.random.default_rng(number))
         right.append(distance(ratio * np.linalg.norm(subject.scores) / size, truth))
     return Misprint(
-        "E11",
-        "E11: an explanation is a vector: no single one of its numbers moves as far as it does.",
-        "F: R^d → R",
-        "F: R^d → R^d, max |F(x) − F(y)|/|x − y|",
-        "gradient × input of zoo:one-layer by its closed form, the same moves; of single scores, the one that"
+        number="E11",
+        sentence="E11: an explanation is a vector: no single one of its numbers moves as far as it does.",
+        printed="F: R^d → R",
+        correct="F: R^d → R^d, max |F(x) − F(y)|/|x − y|",
+        judge="gradient × input of zoo:one-layer by its closed form, the same moves; of single scores,"
+        " the one that"
         " moves most",
-        np.array(wrong),
-        np.array(right),
+        wrong=np.array(wrong),
+        right=np.array(right),
         least=2e-4,  # in some texts nearly all of it is one word's
         most=2e-5,  # the model moves in float32
     )

@@ -29,13 +29,13 @@ def e4_gelu(seed: int, n: int) -> Misprint:
     printed = np.array([bell(value) / (2 * math.pi) for value in x])
     ours = (gelu(torch.tensor(x)) / torch.tensor(x)).numpy()
     return Misprint(
-        "E4",
-        "E4: the GELU with 1/(2 pi) in front of the integral has no distribution function in it.",
-        "Φ(x) = 1/(2π) ∫ exp(−t²/2) dt",
-        "Φ(x) = 1/√(2π) ∫ exp(−t²/2) dt",
-        "quadrature, divided by its value at infinity",
-        np.abs(printed / truth - 1),
-        np.abs(ours / truth - 1),
+        number="E4",
+        sentence="E4: the GELU with 1/(2 pi) in front of the integral has no distribution function in it.",
+        printed="Φ(x) = 1/(2π) ∫ exp(−t²/2) dt",
+        correct="Φ(x) = 1/√(2π) ∫ exp(−t²/2) dt",
+        judge="quadrature, divided by its value at infinity",
+        wrong=np.abs(printed / truth - 1),
+        right=np.abs(ours / truth - 1),
         most=1e-7,  # the quadrature's own error
     )
 
@@ -87,7 +87,13 @@ def e5_multiplied(seed: int, n: int) -> Misprint:
         "E5: a mask that multiplies scores by minus infinity lets forbidden tokens win, or gives no number."
     )
     return Misprint(
-        "E5", sentence, "multiply the scores by 1 or −∞", ADDED, PREFIX, found["times"], found["ours"]
+        number="E5",
+        sentence=sentence,
+        printed="multiply the scores by 1 or −∞",
+        correct=ADDED,
+        judge=PREFIX,
+        wrong=found["times"],
+        right=found["ours"],
     )
 
 
@@ -96,14 +102,28 @@ def e5_diagonal(seed: int, n: int) -> Misprint:
     sentence = (
         "E5: a mask that forbids s ≤ t forbids a token itself, and leaves the first nothing to look at."
     )
-    return Misprint("E5", sentence, "M = −∞ if s ≤ t", ADDED, PREFIX, found["s <= t"], found["ours"])
+    return Misprint(
+        number="E5",
+        sentence=sentence,
+        printed="M = −∞ if s ≤ t",
+        correct=ADDED,
+        judge=PREFIX,
+        wrong=found["s <= t"],
+        right=found["ours"],
+    )
 
 
 def e5_scale(seed: int, n: int) -> Misprint:
     found = masked(seed, n)
     sentence = "E5: the last line of the masked formula, which drops the scale, is another attention."
     return Misprint(
-        "E5", sentence, "exp(q·k) in the last line", ADDED, PREFIX, found["no scale"], found["ours"]
+        number="E5",
+        sentence=sentence,
+        printed="exp(q·k) in the last line",
+        correct=ADDED,
+        judge=PREFIX,
+        wrong=found["no scale"],
+        right=found["ours"],
     )
 
 
@@ -115,13 +135,13 @@ def e6_scale(seed: int, n: int) -> Misprint:
         wrong.append(far((q @ k.T).softmax(-1), truth))
         right.append(far(attention(q, k, v).weights, truth))
     return Misprint(
-        "E6",
-        "E6: attention weights without the root of the dimension are other weights.",
-        "α = softmax(q·k)",
-        "α_t = softmax_u(q·k_u / √d)_t",
-        "torch's scaled_dot_product_attention with the identity as values",
-        np.array(wrong),
-        np.array(right),
+        number="E6",
+        sentence="E6: attention weights without the root of the dimension are other weights.",
+        printed="α = softmax(q·k)",
+        correct="α_t = softmax_u(q·k_u / √d)_t",
+        judge="torch's scaled_dot_product_attention with the identity as values",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -133,13 +153,13 @@ def e10_parameters(seed: int, n: int) -> Misprint:
         truth = sum(p.numel() for p in GPT2LMHeadModel(TheirConfig()).parameters())
         ours = sum(p.numel() for p in GPT2(GPT2Config()).parameters())
     return Misprint(
-        "E10",
-        "E10: the small GPT-2 does not have 117 million parameters.",
-        "117M parameters",
-        "124,439,808 parameters",
-        "transformers' GPT-2 at its default sizes, counted; a share of them",
-        np.array([abs(117e6 / truth - 1)]),
-        np.array([abs(ours / truth - 1)]),
+        number="E10",
+        sentence="E10: the small GPT-2 does not have 117 million parameters.",
+        printed="117M parameters",
+        correct="124,439,808 parameters",
+        judge="transformers' GPT-2 at its default sizes, counted; a share of them",
+        wrong=np.array([abs(117e6 / truth - 1)]),
+        right=np.array([abs(ours / truth - 1)]),
     )
 
 
@@ -151,13 +171,13 @@ def e10_vocabulary(seed: int, n: int) -> Misprint:
     with torch.device("meta"):
         ours = GPT2(GPT2Config()).token.weight.shape[0]
     return Misprint(
-        "E10",
-        "E10: the small GPT-2 does not have 50,304 tokens.",
-        "50,304 tokens",
-        "50,257 tokens",
-        "transformers' default; a share of it",
-        np.array([50_304 / truth - 1]),
-        np.array([abs(ours / truth - 1)]),
+        number="E10",
+        sentence="E10: the small GPT-2 does not have 50,304 tokens.",
+        printed="50,304 tokens",
+        correct="50,257 tokens",
+        judge="transformers' default; a share of it",
+        wrong=np.array([50_304 / truth - 1]),
+        right=np.array([abs(ours / truth - 1)]),
         least=5e-4,  # 47 rows of padding
     )
 
@@ -191,13 +211,13 @@ def e10_norms(seed: int, n: int) -> Misprint:
         wrong.append(distance(norm_after_attention(model, ids), truth))
         right.append(distance(model(ids), truth))
     return Misprint(
-        "E10",
-        "E10: GPT-2 has no norm after attention, and one before the MLP.",
-        "layer norm before and after self-attention",
-        "one before attention, one before the MLP, one at the end",
-        "logits of transformers' GPT-2 with the same weights",
-        np.array(wrong),
-        np.array(right),
+        number="E10",
+        sentence="E10: GPT-2 has no norm after attention, and one before the MLP.",
+        printed="layer norm before and after self-attention",
+        correct="one before attention, one before the MLP, one at the end",
+        judge="logits of transformers' GPT-2 with the same weights",
+        wrong=np.array(wrong),
+        right=np.array(right),
     )
 
 
@@ -213,13 +233,13 @@ def e10_loss(seed: int, n: int) -> Misprint:
         wrong.append(distance(F.binary_cross_entropy_with_logits(model(ids)[:, :-1], onehot), truth))
         right.append(distance(model.loss(ids), truth))
     return Misprint(
-        "E10",
-        "E10: a language model's loss is categorical, not binary, cross entropy.",
-        "binary cross entropy",
-        "−log softmax(logits_t)[x_{t+1}], mean over t",
-        "the loss of transformers' GPT-2 with the same weights",
-        np.array(wrong),
-        np.array(right),
+        number="E10",
+        sentence="E10: a language model's loss is categorical, not binary, cross entropy.",
+        printed="binary cross entropy",
+        correct="−log softmax(logits_t)[x_{t+1}], mean over t",
+        judge="the loss of transformers' GPT-2 with the same weights",
+        wrong=np.array(wrong),
+        right=np.array(right),
         most=1e-5,  # transformers takes the loss in float32
     )
 
@@ -229,13 +249,13 @@ def ok_solu(seed: int, n: int) -> Misprint:
     x = torch.tensor([[4.0, 1, 4, 1], [4, 0, 0, 0], [1, 1, 1, 1]], dtype=torch.float64)
     shown = np.array([[1.905, 0.024, 1.905, 0.024], [3.79, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
     return Misprint(
-        "OK",
-        "Sound: the examples of SoLU are x times softmax(x), to the digits shown.",
-        "softmax(x) alone",
-        "x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
-        "the digits shown",
-        np.array([distance(x.softmax(-1), shown)]),
-        np.array([distance(solu(x), shown)]),
+        number="OK",
+        sentence="Sound: the examples of SoLU are x times softmax(x), to the digits shown.",
+        printed="softmax(x) alone",
+        correct="x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
+        judge="the digits shown",
+        wrong=np.array([distance(x.softmax(-1), shown)]),
+        right=np.array([distance(solu(x), shown)]),
         most=1e-3,  # three digits
     )
 

@@ -18,10 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from heedful.core.errors import HeedfulError
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import share_of_count
 
 STUDIES = ("choose-the-classifier",)
 EXPLANATIONS, ACCURACY = "explanations", "accuracy"
@@ -135,6 +133,6 @@ class AnswerFile:
 
 def _share(sees: str, people: int, rounds: int, right: int) -> StudyShare:
     if not rounds:
-        return StudyShare(sees, 0, 0, 0, None, (0.0, 1.0))
-    share, interval = share_of(np.arange(rounds) < right)
-    return StudyShare(sees, people, rounds, right, share, interval)
+        return StudyShare(sees=sees, people=0, rounds=0, right=0, share=None, interval=(0.0, 1.0))
+    share, interval = share_of_count(right, rounds)
+    return StudyShare(sees=sees, people=people, rounds=rounds, right=right, share=share, interval=interval)

@@ -25,6 +25,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import Headers
 
+from heedful.core.defaults import HOST
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.labs.human_study import pages
@@ -32,9 +33,8 @@ from heedful.labs.human_study.answers import SEES, AnswerFile, StudyQuestion
 from heedful.labs.human_study.study_trials import Round, play
 from heedful.server.security import HEADERS, App, Guard, Message, Receive, Scope, Send
 
-ADDRESS, PORT = "127.0.0.1", 8766
 ROUNDS, MAILS = 8, 3
-BODY = 4096  # bytes of a form
+MAX_BODY_BYTES = 4096  # bytes of a form
 COOKIE = "sitting"
 FOREIGN = "This form is not from this page, or the study was started again."
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -186,7 +186,7 @@ def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | No
     if kind != "application/x-www-form-urlencoded":
         return 415, "Answers come as a form."
     length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit()) or int(length) > BODY:
+    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
         return 413, "That is more than a form of this page holds."
     return None
 
@@ -206,7 +206,7 @@ def listen(port: int) -> socket.socket:
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((ADDRESS, port))
+        found.bind((HOST, port))
     except (OSError, OverflowError) as error:
         found.close()
         raise HeedfulError(f"port {port} cannot be used", str(error), "Give another --port") from None

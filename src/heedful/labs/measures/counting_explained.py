@@ -25,8 +25,7 @@ from heedful.core.arrays import Floats
 from heedful.labs.base.registry import LabRun
 from heedful.labs.models.counting import CountConfig, Counter, answers
 from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.stats.intervals import Band, mean_of, student
-from heedful.trials.intervals import share_of
+from heedful.stats.intervals import Band, mean_of, share_of, student
 
 KINDS = ("positional", "semantic")
 ATTENTION = ("attention-avg", "attention-rollout")

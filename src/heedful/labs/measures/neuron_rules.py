@@ -22,9 +22,9 @@ from heedful.features.interpretation.rules import Rules
 from heedful.features.reading.examples import Context, Snippet
 from heedful.models.token_pieces import pieces_of
 
-STRONG, FEWEST = 0.5, 4  # of the greatest activation; firings below which nothing can be said
+STRONG_SHARE, MIN_FIRINGS = 0.5, 4  # of the greatest activation; firings below which nothing can be said
 RIGHT, WRONG = 0.8, 0.1  # shares of firings, and of other places, at which the rule holds
-SHOWN = 4  # tokens the rule is shown: the one in question and those before it
+SHOWN_TOKENS = 4  # tokens the rule is shown: the one in question and those before it
 Values = npt.NDArray[np.float32]
 
 
@@ -40,7 +40,7 @@ class RuleWindows:
     def split(self, values: Values, rng: np.random.Generator) -> ExampleSplit:
         """Strong firings of a neuron (n, T), and three times as many other places, in both halves."""
         clear = values[0::2, 1:].reshape(-1)  # the first token of a window has nothing before it
-        bar = STRONG * np.partition(clear, -3)[-3:].mean()  # of three: one outlier shall not set it
+        bar = STRONG_SHARE * np.partition(clear, -3)[-3:].mean()  # of three: one outlier shall not set it
         strong = np.where(values >= bar, values, 0.0) if bar > 0 else np.zeros_like(values)
         halves = []
         for half in (0, 1):
@@ -54,7 +54,7 @@ class RuleWindows:
         return ExampleSplit(halves[0], halves[1])
 
     def _cut(self, row: int, at: int, values: Values) -> Snippet:
-        first = max(0, at - SHOWN + 1)
+        first = max(0, at - SHOWN_TOKENS + 1)
         context = Context(tuple(self.ids[row][first : at + 1]), self.pieces[row][first : at + 1], first)
         return Snippet(context, tuple(values[row, first : at + 1].tolist()), at - first, row)
 
@@ -71,7 +71,7 @@ def explained(places: RuleWindows, neurons: Values, seed: int, mixed: bool = Fal
 def one_rule(parts: ExampleSplit, mix: np.random.Generator | None = None) -> bool:
     """Whether one condition, found in the first part, tells the firings of the second. With `mix` there is
     nothing to find: activations are moved, and which places of the second part fire is drawn at random."""
-    if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < FEWEST:
+    if min(sum(s.value > 0 for s in part) for part in (parts.training, parts.held)) < MIN_FIRINGS:
         return False
     training = parts.training if mix is None else moved(parts.training, mix)
     rule = Rules(most=1).explain(training).rule

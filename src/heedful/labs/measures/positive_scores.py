@@ -30,7 +30,7 @@ from heedful.labs.base.registry import LabRun
 from heedful.labs.errata_checks.formula import texts
 from heedful.modalities.text import TextInput
 from heedful.models.load import load_token_model
-from heedful.stats.intervals import Interval, bootstrap, share_of
+from heedful.stats.intervals import Interval, bootstrap_ratio, share_of_count
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -95,8 +95,8 @@ def share(rows: Floats, way: int, seed: int) -> tuple[float, Interval]:
     many independent words, which is not of width zero when all are right."""
     over, under = rows[:, way, 0], rows[:, way, 1]
     k, n = int(over.sum()), int(under.sum())
-    value, (low, high) = share_of(np.arange(n) < k)
-    again = bootstrap(over, under, seed)
+    value, (low, high) = share_of_count(k, n)
+    again = bootstrap_ratio(over, under, seed)
     return value, (min(low, again[0]), max(high, again[1]))
 
 

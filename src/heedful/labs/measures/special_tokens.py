@@ -32,7 +32,7 @@ from heedful.labs.data.reviews import reviews
 from heedful.labs.errata_checks.formula import texts
 from heedful.modalities.text import TextInput, text_of
 from heedful.models.load import load_token_model
-from heedful.stats.intervals import Interval, bootstrap
+from heedful.stats.intervals import Interval, bootstrap_ratio
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -66,7 +66,7 @@ class ComparedAttention:
         return float(self.over.sum() / self.under.sum())
 
     def interval(self, seed: int) -> Interval:
-        return bootstrap(self.over, self.under, seed)
+        return bootstrap_ratio(self.over, self.under, seed)
 
 
 @cache

@@ -31,7 +31,7 @@ from heedful.trials.training import fit
 LABELS = ("negative", "positive")
 ENCODERS = ("lstm", "average")
 DROPOUT = 0.3  # of the embeddings and of the text's vector, while it trains
-SMALL = 0.3  # of a table drawn N(0, 1)
+EMBEDDING_SCALE = 0.3  # of a table drawn N(0, 1)
 BUDGET = TrainConfig(steps=500, batch=32, lr=4e-3, warmup=30, weight_decay=0.05, progress=False)
 
 
@@ -59,7 +59,7 @@ class BiLSTM(nn.Module):
         self.config, states = config, 2 * config.hidden
         self.token = nn.Embedding(config.vocab_size, config.width)
         with torch.no_grad():
-            self.token.weight.mul_(SMALL)
+            self.token.weight.mul_(EMBEDDING_SCALE)
             if config.vectors is not None:
                 self.token.weight.copy_(config.vectors)
         self.lstm = nn.LSTM(config.width, config.hidden, bidirectional=True, batch_first=True)

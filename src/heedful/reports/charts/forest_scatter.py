@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from heedful.core.numbers import short, with_interval
 from heedful.reports.html_parts import esc
 
 MARKS = ("circle", "square", "triangle", "diamond")
@@ -82,7 +83,7 @@ def forest(lines: Sequence[Line], unit: str, title: str) -> str:
             ends = f'x1="{across.at(line.low):.1f}" x2="{across.at(line.high):.1f}"'
             drawn.append(f'<line class="bar" {ends} y1="{y:.1f}" y2="{y:.1f}"/>')
         if math.isfinite(line.control):
-            told = f"{line.label}: control {_short(line.control)}"
+            told = f"{line.label}: control {short(line.control)}"
             drawn.append(mark("diamond", across.at(line.control), y, "control", told))
         if math.isfinite(line.value):
             drawn.append(mark("circle", across.at(line.value), y, "s0", _row_told(line)))
@@ -101,7 +102,7 @@ def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
             path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in shown)
             drawn.append(f'<polyline class="path s{number % 4}" points="{path}"/>')
         for a, b in shown:
-            told = f"{one.name}: {_short(a)}, {_short(b)}"
+            told = f"{one.name}: {short(a)}, {short(b)}"
             drawn.append(mark(MARKS[number % 4], x.at(a), y.at(b), f"s{number % 4}", told))
     height = bottom + 48
     if len(series) > 1:
@@ -181,12 +182,7 @@ def mark(shape: str, x: float, y: float, kind: str, told: str = "") -> str:
 
 
 def _row_told(line: Line) -> str:
-    span = f" ({_short(line.low)} to {_short(line.high)})" if math.isfinite(line.low + line.high) else ""
-    return f"{line.label}: {_short(line.value)}{span}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
+    return f"{line.label}: {with_interval(line.value, line.low, line.high, short)}"
 
 
 def _number(value: float) -> str:
@@ -196,4 +192,4 @@ def _number(value: float) -> str:
 
 def _written(value: float) -> str:
     """As it is, however small: no power of ten is zero."""
-    return f"{value:.6g}".replace("-", "−")
+    return short(value, 6)

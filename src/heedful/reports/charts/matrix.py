@@ -10,7 +10,7 @@ from heedful.reports.html_parts import esc
 
 CELL, LETTER, GAP, HEAD = 20.0, 8.0, 14.0, 24.0  # a wide letter: fonts differ, and none may be cut
 TURN, UP, ASIDE = 55, 0.82, 0.58  # degrees of the names above, their sine and cosine
-LEAST = 640.0  # width of a picture: a page stretches it to its own, letters and all
+MIN_WIDTH = 640.0  # width of a picture: a page stretches it to its own, letters and all
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def matrices(maps: Sequence[Matrix], title: str, across: int = 2) -> str:
     drawn: list[str] = []
     for number, one in enumerate(maps):
         drawn += _drawn(one, wide * (number % across) + left, high * (number // across) + top, top)
-    return image(max(LEAST, wide * min(across, len(maps))), high * -(-len(maps) // across), title, drawn)
+    return image(max(MIN_WIDTH, wide * min(across, len(maps))), high * -(-len(maps) // across), title, drawn)
 
 
 def _drawn(one: Matrix, x: float, y: float, top: float) -> Iterator[str]:

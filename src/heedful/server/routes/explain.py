@@ -44,7 +44,7 @@ def here(house: In) -> responses.Here:
         allow_load=house.seats.allow_load,
         methods=methods,
         few=list(DEFAULT_METHODS),
-        limit=requests.TEXT,
+        limit=requests.MAX_TEXT_CHARACTERS,
         runs=house.runs.root.is_dir(),
         waiting={s.name: s.worker.queue.qsize() for s in stocks},
     )

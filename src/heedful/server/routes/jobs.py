@@ -22,8 +22,8 @@ from heedful.server.job_queue import ENDED, Job
 from heedful.server.schemas import requests, responses
 from heedful.server.state import REFUSALS, In, NotThere, Number, ServerState
 
-LISTEN = 0.15  # seconds between looks at a job that is listened to
-BEAT = 15.0  # seconds after which a silent stream says that it lives
+POLL_SECONDS = 0.15  # seconds between looks at a job that is listened to
+HEARTBEAT_SECONDS = 15.0  # seconds after which a silent stream says that it lives
 router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
 
 
@@ -150,9 +150,9 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
             yield f"data: {json.dumps(state.model_dump(), allow_nan=False)}\n\n"
             if state.state in ENDED:
                 return
-        await asyncio.sleep(LISTEN)
-        silent += LISTEN
-        if silent > BEAT:
+        await asyncio.sleep(POLL_SECONDS)
+        silent += POLL_SECONDS
+        if silent > HEARTBEAT_SECONDS:
             silent = 0.0
             yield ": here\n\n"
         if await request.is_disconnected():

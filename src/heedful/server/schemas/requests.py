@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-TEXT = 20_000  # characters
-EDITS = 200
-TURNS = 64
+MAX_TEXT_CHARACTERS = 20_000  # characters
+MAX_EDITS = 200
+MAX_TURNS = 64
 
 
 def _utf8(text: str) -> str:
@@ -22,7 +22,7 @@ def _utf8(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_utf8)]
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_utf8)]
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_utf8)]
 Label = Annotated[str, Field(max_length=200), AfterValidator(_utf8)]
 Owner = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -52,14 +52,14 @@ class InputRequest(Ask):
     model: Name
     text: Text = ""
     pair: Text | None = None  # the second text
-    turns: Annotated[list[Turn], Field(min_length=1, max_length=TURNS)] | None = None
+    turns: Annotated[list[Turn], Field(min_length=1, max_length=MAX_TURNS)] | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> InputRequest:
         if self.turns is not None and (self.text or self.pair is not None):
             raise ValueError("give a text or the turns of a chat, not both")
-        if sum(len(turn.content) for turn in self.turns or ()) > TEXT:
-            raise ValueError(f"the turns have more than {TEXT:,} characters together")
+        if sum(len(turn.content) for turn in self.turns or ()) > MAX_TEXT_CHARACTERS:
+            raise ValueError(f"the turns have more than {MAX_TEXT_CHARACTERS:,} characters together")
         return self
 
     @property
@@ -117,7 +117,7 @@ class Explain(LiveRequest):
 class WordEdit(Ask):
     """One word taken out, or replaced."""
 
-    word: Annotated[int, Field(ge=0, lt=TEXT)]
+    word: Annotated[int, Field(ge=0, lt=MAX_TEXT_CHARACTERS)]
     by: Label | None = None  # None: it goes,
     operator: Operator | None = None  # in this way; None: as the others do
 
@@ -131,7 +131,7 @@ class WordEdit(Ask):
 class Try(PredictionRequest):
     """The text with words changed: what methods claim, and what the model does."""
 
-    edits: Annotated[list[WordEdit], Field(max_length=EDITS)]
+    edits: Annotated[list[WordEdit], Field(max_length=MAX_EDITS)]
     operator: Operator | None = None  # of words that name none; None: the one that the methods used
     methods: Methods | None = None
 

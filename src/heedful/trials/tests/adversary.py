@@ -43,13 +43,13 @@ from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen
 from heedful.stats.divergence import LN2, jsd
+from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.adversary_refine import follow
 from heedful.trials.adversary_search import BestCandidates, Ground, Search, climb, drawn_back, starts
 from heedful.trials.attention_scores import AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
-from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.permute_attention import permuted
 from heedful.trials.rows import TrialRow
 
@@ -82,7 +82,7 @@ class Adversary:
 
     def _finding(self, layer: int, claims: int) -> TrialRow:
         real = np.isfinite(self.distance[:, layer])
-        value, interval = mean_of(self.distance[:, layer], claims, (0.0, LN2))
+        value, interval = nanmean_of(self.distance[:, layer], (0.0, LN2), claims)
         column = {
             "highest JSD of any weights": self.largest,
             "share of starts feasible": self.reached,
@@ -91,7 +91,7 @@ class Adversary:
             "change of the answer": self.change,
             "gained in the last quarter of the search": self.late,
         }
-        extra = {name: mean_of(numbers[real, layer])[0] for name, numbers in column.items()}
+        extra = {name: nanmean_of(numbers[real, layer])[0] for name, numbers in column.items()}
         share, reach = share_of(self.found()[real, layer], claims)
         names = ("share of texts with an adversary", "that share, low", "that share, high")
         extra |= dict(zip(names, (share, *reach), strict=True)) | {"texts left out": float((~real).sum())}
@@ -100,7 +100,7 @@ class Adversary:
             what=f"other attention, same answer, {layer_name(layer)}",
             value=value,
             interval=interval,
-            control=mean_of(self.random[real, layer])[0],
+            control=nanmean_of(self.random[real, layer])[0],
             control_name=f"best of {self.search.draws} random weights that keep the answer",
             n=int(real.sum()),
             unit="JSD, at most 0.693",

@@ -29,10 +29,10 @@ from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.batch import pick
+from heedful.stats.intervals import SIGNED, nanmean_of, share_of
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import predicted, probe, row_of, without
-from heedful.trials.intervals import mean_of, share_of
 from heedful.trials.rows import TrialRow
 
 GRADIENTS, LEFT_OUT = "gradients", "leave-one-out"
@@ -58,7 +58,7 @@ class Correlation:
     def _finding(self, i: int) -> TrialRow:
         real = np.isfinite(self.tau[:, i])
         tau, claims = self.tau[real, i], len(self.pairs)
-        value, interval = mean_of(tau, claims, (-1.0, 1.0))
+        value, interval = nanmean_of(tau, SIGNED, claims)
         share, reach = share_of(self.p[real, i] < SIGNIFICANT, claims)
         first, second = self.pairs[i]
         extra = {
@@ -66,7 +66,7 @@ class Correlation:
             "share significant": share,
             "share significant, low": reach[0],
             "share significant, high": reach[1],
-            "share significant in random order": mean_of(self.lucky[real, i])[0],
+            "share significant in random order": nanmean_of(self.lucky[real, i])[0],
             "texts left out": float((~real).sum()),
         }
         return TrialRow(
@@ -74,7 +74,7 @@ class Correlation:
             what=f"{first} and {second}" if first == GRADIENTS else f"attention and {second}, {first}",
             value=value,
             interval=interval,
-            control=mean_of(self.chance[real, i])[0],
+            control=nanmean_of(self.chance[real, i])[0],
             control_name="the first of the two in a random order",
             n=int(real.sum()),
             unit="Kendall tau-b",

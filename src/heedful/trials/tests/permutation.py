@@ -29,10 +29,10 @@ from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen, uniform
+from heedful.stats.intervals import NORMAL_QUANTILE, nanmean_of
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
-from heedful.trials.examples import Cases, Example
+from heedful.trials.examples import Cases, Example, largest_change
 from heedful.trials.forward import Change, ask, without
-from heedful.trials.intervals import limit, mean_of
 from heedful.trials.permute_attention import permuted
 from heedful.trials.rows import TrialRow
 
@@ -61,7 +61,7 @@ class Permutation:
         r = float(stats.spearmanr(a, b).statistic)
         z, reach = (
             np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)),
-            1.96 * np.sqrt((1 + r**2 / 2) / (len(a) - 3)),
+            NORMAL_QUANTILE * np.sqrt((1 + r**2 / 2) / (len(a) - 3)),
         )
         return r, float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
@@ -80,8 +80,10 @@ class Permutation:
         return [self._finding(place) for place in range(len(self.places))]
 
     def _finding(self, place: int) -> TrialRow:
-        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
-        more, reach = mean_of(self.change[:, place] - self.deleted, len(self.places))
+        value, interval = nanmean_of(
+            self.change[:, place], (0.0, largest_change(self.change)), len(self.places)
+        )
+        more, reach = nanmean_of(self.change[:, place] - self.deleted, claims=len(self.places))
         r, low, high = self.together(place)
         extra = {
             "largest weight": float(self.largest[:, place].mean()),

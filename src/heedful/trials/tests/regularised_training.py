@@ -30,11 +30,11 @@ from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
-from heedful.stats.intervals import Interval
+from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked_mass, off_marks
 from heedful.trials.rows import TrialRow
-from heedful.trials.tests.seeds import majority, over_both
+from heedful.trials.tests.seeds import majority
 from heedful.trials.tests.trained_adversary import GENTLE
 from heedful.trials.training import (
     Loss,
@@ -122,7 +122,7 @@ class Improved:
 def over_told(values: Floats) -> tuple[float, Interval]:
     """Mean and interval over seeds and the texts that have a number for every seed."""
     kept = values[:, np.isfinite(values).all(0)]
-    return over_both(kept) if kept.shape[1] else (math.nan, (math.nan, math.nan))
+    return two_way_mean(kept) if kept.shape[1] else (math.nan, (math.nan, math.nan))
 
 
 def _mean(values: Floats) -> float:

@@ -27,10 +27,9 @@ from heedful.core.arrays import Floats
 from heedful.core.progress import Progress
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
-from heedful.stats.intervals import Interval, drawn
+from heedful.stats.intervals import WHOLE, Interval, resample_counts, two_way_interval, variance
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import TrialRow
-from heedful.trials.tests.seeds import WHOLE, interval, variance
 from heedful.trials.training import answers, fit, fresh, settings
 
 Labels = npt.NDArray[np.int64]
@@ -60,7 +59,7 @@ class Judged:
     def _told(self, each: Floats, draws: Floats, limits: Interval) -> tuple[float, Interval]:
         mean = float(each.mean())
         seeds = (variance(each) / len(each), len(each))
-        return mean, interval(mean, seeds, (variance(draws), len(self.truth)), limits)
+        return mean, two_way_interval(mean, seeds, (variance(draws), len(self.truth)), limits)
 
     def _draws(self, score: str) -> Floats:
         """(D,) mean over seeds, texts drawn again with repetition: the same draws for every model."""
@@ -75,7 +74,7 @@ class Judged:
 
 @lru_cache(maxsize=1)  # drawing costs more than counting, and a table of models asks for the same again
 def _times(n: int) -> tuple[npt.NDArray[np.int64], ...]:
-    return tuple(drawn(n, 0))
+    return tuple(resample_counts(n, 0))
 
 
 def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:

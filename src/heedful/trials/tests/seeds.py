@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 from torch import Tensor
 
 from heedful.core.arrays import Floats
@@ -34,48 +33,12 @@ from heedful.io.json_codec import to_jsonable
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
-from heedful.stats.intervals import LEVEL, Interval
+from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.intervals import share_of
 from heedful.trials.rows import TrialRow
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
-WHOLE = (-math.inf, math.inf)
-
-
-def over_both(values: Floats, limits: Interval = WHOLE, each: float = 1.0) -> tuple[float, Interval]:
-    """(mean, interval) of values (k, n), seeds by texts; `each` multiplies the part of the seeds."""
-    k, n = values.shape
-    seeds = each * variance(values.mean(1)) / k
-    texts = variance(values.mean(0)) / n
-    return float(values.mean()), interval(float(values.mean()), (seeds, k), (texts, n), limits)
-
-
-def interval(
-    value: float, seeds: tuple[float, int], texts: tuple[float, int], limits: Interval = WHOLE
-) -> Interval:
-    """Around a value whose variance has two parts, each with the number of units it was estimated from.
-
-    A single seed says nothing about seeds: the interval is then over texts alone. No variance at all is no
-    certainty: a share of 0 or 1 gets the exact interval over texts (Clopper-Pearson), another number its
-    limits. Only where it has none (differences) the value stands alone: all texts agree."""
-    parts = [(variance, units - 1) for variance, units in (seeds, texts) if units > 1]
-    total = sum(variance for variance, _ in parts)
-    if not parts:
-        return limits
-    if total == 0:
-        alike = limits == (0.0, 1.0) and value in (0.0, 1.0)
-        if alike:
-            return share_of(np.full(texts[1], value == 1.0))[1]
-        return (value, value) if limits == WHOLE else limits
-    freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts)
-    reach = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(total)
-    return max(value - reach, limits[0]), min(value + reach, limits[1])
-
-
-def variance(values: Floats) -> float:
-    return float(values.var(ddof=1)) if len(values) > 1 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +62,8 @@ class Seeds:
         k = len(self.seeds)
         mean = distances.sum(1) / (k - 1)  # (k, n), the diagonal is 0
         if k == 2:  # one pair: nothing is known about seeds
-            return over_both(mean[:1], (0.0, most))
-        return over_both(mean, (0.0, most), each=4 * ((k - 1) / (k - 2)) ** 2)
+            return two_way_mean(mean[:1], (0.0, most))
+        return two_way_mean(mean, (0.0, most), seed_factor=4 * ((k - 1) / (k - 2)) ** 2)
 
     def medians(self) -> Floats:
         """(n,) among: the middle pair of seeds of each text."""
@@ -124,9 +87,9 @@ class Seeds:
 
     def findings(self) -> list[TrialRow]:
         k, flat = len(self.seeds), float(self.from_uniform.mean())
-        accuracy, reach = over_both(self.right, (0.0, 1.0))
+        accuracy, reach = two_way_mean(self.right, (0.0, 1.0))
         spread = float(np.ptp(self.right.mean(1)))
-        among, own = self.between(self.among, LN2), over_both(self.own, (0.0, LN2))
+        among, own = self.between(self.among, LN2), two_way_mean(self.own, (0.0, LN2))
         output = self.between(self.among_output, 1.0)
         unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
         extra = {"median": float(np.median(self.medians()))}

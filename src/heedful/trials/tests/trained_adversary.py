@@ -37,10 +37,10 @@ from heedful.models.adapter import TokenModel
 from heedful.models.contexts import untouched
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
-from heedful.stats.intervals import Interval
+from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.rows import TrialRow
-from heedful.trials.tests.seeds import Seeds, answers_apart, as_array, hits, over_both
+from heedful.trials.tests.seeds import Seeds, answers_apart, as_array, hits
 from heedful.trials.training import (
     CHUNK,
     Loss,
@@ -99,7 +99,7 @@ class TrainedAdversary:
 
     def _lines(self, point: LambdaPoint) -> list[TrialRow]:
         n = point.moved.shape[1]
-        output, moved = over_both(point.output, (0.0, 1.0)), over_both(point.moved, (0.0, math.log(2)))
+        output, moved = two_way_mean(point.output, (0.0, 1.0)), two_way_mean(point.moved, (0.0, math.log(2)))
         right, own = float(point.right.mean()), float(self.own_right.mean())
         extra = {"lambda": point.weight, "TVD": output[0], "accuracy": right, "accuracy of this model": own}
         what, seeds = f"lambda {point.weight:g}", "two seeds"
@@ -139,7 +139,7 @@ class TrainedAdversary:
 
 def _told(point: LambdaPoint) -> dict[str, Any]:
     def both(values: Floats, limits: Interval) -> list[Any]:
-        value, reach = over_both(values, limits)
+        value, reach = two_way_mean(values, limits)
         return [value, *reach]
 
     return {

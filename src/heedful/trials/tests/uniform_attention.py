@@ -28,10 +28,10 @@ from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen, uniform
+from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.attention_scores import ALL, layer_name, shown
-from heedful.trials.examples import Cases, Example
+from heedful.trials.examples import Cases, Example, largest_change
 from heedful.trials.forward import Change, ask, without
-from heedful.trials.intervals import limit, mean_of, share_of
 from heedful.trials.rows import TrialRow
 from heedful.trials.tests.permutation import shuffling
 
@@ -64,7 +64,9 @@ class Levelled:
         return found
 
     def _changed(self, place: int) -> TrialRow:
-        value, interval = mean_of(self.change[:, place], len(self.places), (0.0, limit(self.change)))
+        value, interval = nanmean_of(
+            self.change[:, place], (0.0, largest_change(self.change)), len(self.places)
+        )
         extra = {"weights in a random order, all layers": float(self.shuffled.mean())}
         return TrialRow(
             test="uniform",
