@@ -18,10 +18,10 @@ Wiegreffe & Pinter 2019, section 4.1; Satterthwaite 1946; Arvesen 1969 (jackknif
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,12 +35,18 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import LEVEL, Interval
 from heedful.trials.batches import PaddedTexts
+from heedful.trials.formatting import with_interval
 from heedful.trials.intervals import share_of
-from heedful.trials.rows import TrialRow
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
+
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
 
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 WHOLE = (-math.inf, math.inf)
+TWO_SEEDS = "attention of two seeds"  # key of a row
 
 
 def over_both(values: Floats, limits: Interval = WHOLE, each: float = 1.0) -> tuple[float, Interval]:
@@ -108,7 +114,7 @@ class Seeds:
 
     def bins(self) -> list[dict[str, float]]:
         """By the text's largest weight: how many texts, and quartiles of the medians of both distances."""
-        found = []
+        rows = []
         among, own = self.medians(), np.median(self.own, axis=0)
         for low, high in pairwise(EDGES):
             inside = (self.largest >= low) & ((self.largest < high) | (high == EDGES[-1]))
@@ -118,50 +124,69 @@ class Seeds:
                     np.quantile(values[inside], [0.25, 0.5, 0.75]) if inside.any() else [math.nan] * 3
                 )
                 row |= {f"{name} 25 %": low_q, name: middle, f"{name} 75 %": high_q}
-            found.append({key: float(value) for key, value in row.items()})
-        return found
+            rows.append({key: float(value) for key, value in row.items()})
+        return rows
 
     def findings(self) -> list[TrialRow]:
-        k, flat = len(self.seeds), float(self.from_uniform.mean())
-        accuracy, reach = over_both(self.right, (0.0, 1.0))
-        spread = float(np.ptp(self.right.mean(1)))
         among, own = self.between(self.among, LN2), over_both(self.own, (0.0, LN2))
-        output = self.between(self.among_output, 1.0)
-        unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
-        extra = {"median": float(np.median(self.medians()))}
+        unit = "JSD, at most 0.693"
+        scale = float(self.from_uniform.mean()), "the same models from uniform attention"
         return [
-            TrialRow(
-                "seeds",
+            self._row(
                 "accuracy of models trained again",
-                accuracy,
-                reach,
-                self.majority,
-                "majority class",
-                k,
+                over_both(self.right, (0.0, 1.0)),
+                (self.majority, "majority class"),
                 "accuracy",
-                {"spread over seeds": spread, "this model": float(self.own_right.mean())},
+                {
+                    "spread over seeds": float(np.ptp(self.right.mean(1))),
+                    "this model": float(self.own_right.mean()),
+                },
             ),
-            TrialRow("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
-            TrialRow(
-                "seeds",
-                "attention of a seed and this model apart",
-                *own,
-                flat,
+            self._row(
+                "attention of two seeds apart",
+                among,
                 scale,
-                k,
+                unit,
+                {"median": float(np.median(self.medians()))},
+                key=TWO_SEEDS,
+            ),
+            self._row(
+                "attention of a seed and this model apart",
+                own,
+                scale,
                 unit,
                 {"median": float(np.median(self.own))},
             ),
-            TrialRow(
-                "seeds",
+            self._row(
                 "answers of two seeds apart",
-                *output,
-                float(self.own_output.mean()),
-                "a seed and this model",
-                k,
+                self.between(self.among_output, 1.0),
+                (float(self.own_output.mean()), "a seed and this model"),
                 "TVD",
+                {},
             ),
         ]
+
+    def _row(
+        self,
+        what: str,
+        value: tuple[float, Interval],
+        control: tuple[float, str],
+        unit: str,
+        extra: Mapping[str, float],
+        key: str = "",
+    ) -> TrialRow:
+        return TrialRow(
+            test="seeds",
+            what=what,
+            value=value[0],
+            interval=value[1],
+            control=control[0],
+            control_name=control[1],
+            n=len(self.seeds),
+            unit=unit,
+            extra=extra,
+            key=key,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -249,3 +274,40 @@ def hits(passed: Passed, labels: Tensor) -> Floats:
 
 def as_array(values: Tensor) -> Floats:
     return np.asarray(values.double().numpy())
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    (apart,) = of_key(rows, TWO_SEEDS)
+    return f"Models that differ by a seed alone are JSD {with_interval(apart)} apart in attention."
+
+
+def _chart(result: Seeds) -> TrialChart:
+    """One point per text."""
+    points = tuple(zip(result.largest.tolist(), result.medians().tolist(), strict=True))
+    title = "how far seeds are apart against the largest weight of the text"
+    return TrialChart(title, "largest weight", "median JSD of two seeds", (ChartSeries("texts", points),))
+
+
+@trial_test(
+    "seeds",
+    title="How far do seeds alone move attention?",
+    needs={"attentions", "edits", "training texts"},
+    cite="Wiegreffe & Pinter 2019",
+    order=6,
+    words=TrialWords(_showed),
+    chart=_chart,
+)
+def _run(suite: TrialSuite) -> Seeds:
+    """How far models that differ by a seed are apart in attention.
+
+    Control: the same from uniform attention
+
+    Cost: none beyond that of `frozen`, whose models it compares
+
+    Not shown: that either seed is wrong: it is the scale by which adversaries are read.
+    """
+    students = suite.result("frozen").students
+    return seeds(suite.cases.model, suite.train, suite.test, suite.seeds, suite.config, students=students)
