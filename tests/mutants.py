@@ -1157,8 +1157,8 @@ MUTANTS = (
     Mutant(
         "equal networks: keys do not follow their heads",
         "metrics/equivalent_networks.py",
-        "for layer in (query, key, value):",
-        "for layer in (query, value):",
+        "    for layer in into:\n        size =",
+        "    for layer in into[1:]:\n        size =",
         "metrics/test_equivalent_networks.py::test_heads_change_places_and_the_output_does_not",
     ),
     Mutant(

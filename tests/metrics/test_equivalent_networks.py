@@ -32,8 +32,8 @@ RECOGNISED = {
     "llama-classifier": 4,
     "bart": 4,
     "bart-classifier": 4,
-    "t5": 2,
-    "t5-classifier": 2,
+    "t5": 3,
+    "t5-classifier": 3,
 }
 
 
@@ -69,16 +69,18 @@ def test_every_family_has_twins_that_answer_alike(name: str, shared: Any) -> Non
 def test_a_twin_that_answers_otherwise_is_left_out(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = shared("bert").model
 
-    def spoil(module: Any, rng: torch.Generator) -> int:
+    def spoil(module: Any, rng: torch.Generator, heads: int) -> int:
         with torch.no_grad():
             module.classifier.weight.add_(0.01)
         return 1
 
-    def broken(module: Any, rng: torch.Generator) -> int:
+    def broken(module: Any, rng: torch.Generator, heads: int) -> int:
         module.classifier = nn.Linear(1, 1)
         return 1
 
-    monkeypatch.setattr(e, "CHANGES", {"spoilt": spoil, "broken": broken, "none": lambda module, rng: 0})
+    monkeypatch.setattr(
+        e, "CHANGES", {"spoilt": spoil, "broken": broken, "none": lambda module, rng, heads: 0}
+    )
     x = model.encode(TEXT)
     found = e.twins(model, x, model.target(x))
     assert not found.found
@@ -92,7 +94,7 @@ def test_heads_change_places_and_the_output_does_not() -> None:
     layer = MultiHeadAttention(12, 3).double()
     x = torch.randn(2, 5, 12, generator=draw(), dtype=torch.float64)
     before = layer(x)
-    assert e.permute_heads(layer, draw()) == 1
+    assert e.permute_heads(layer, draw(), 3) == 1
     after = layer(x)
     torch.testing.assert_close(after.out, before.out)
     order = e.shuffled(3, draw())

@@ -81,13 +81,13 @@ def _chosen(tests: Iterable[str] | None, trains: bool, terms: bool) -> tuple[lis
     """(names of tests in the order they run, those that cannot run and why)."""
     known = trial_facts().values()
     skipped: dict[str, str] = {}
-    asked = [facts.name for facts in known if facts.on_request and terms]
+    requested = [facts.name for facts in known if facts.on_request and terms]
     if tests is not None:
-        return choose([tests] if isinstance(tests, str) else list(tests)) + asked, skipped
+        return choose([tests] if isinstance(tests, str) else list(tests)) + requested, skipped
     default = [facts for facts in known if facts.default and not facts.on_request]
     if not trains:
         skipped = {facts.name: NO_TEXTS for facts in default if facts.trains}
-    return [facts.name for facts in default if facts.name not in skipped] + asked, skipped
+    return [facts.name for facts in default if facts.name not in skipped] + requested, skipped
 
 
 def _run(suite: TrialSuite, wanted: Sequence[str], skipped: dict[str, str]) -> dict[str, Any]:

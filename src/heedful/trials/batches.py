@@ -62,8 +62,8 @@ def rows(model: Any, texts: Sequence[Any], labels: Sequence[Any], length: int = 
         raise HeedfulError("a training text has no label", fix="Leave texts without a label out")
     most = min(length, model.window or length)
     if not all(isinstance(text, str) for text in texts):
-        found = [shortened(model.encode(text, long="truncate"), most, "truncate") for text in texts]
-        return of_encoded(found, truth, model)
+        encoded = [shortened(model.encode(text, long="truncate"), most, "truncate") for text in texts]
+        return of_encoded(encoded, truth, model)
     batch = model.tokenizer(
         list(texts), truncation=True, max_length=most, return_special_tokens_mask=True, verbose=False
     )
@@ -84,9 +84,9 @@ def cut(cases: Cases, length: int = LENGTH) -> list[Encoded]:
     return [shortened(case.x, min(length, cases.model.window or length), "truncate") for case in cases.cases]
 
 
-def of_encoded(found: Sequence[Encoded], labels: Sequence[Any], model: Any) -> PaddedTexts:
-    types = [x.type_ids for x in found] if found[0].type_ids is not None else None
-    return _padded([x.ids for x in found], [x.special for x in found], labels, model, types)
+def of_encoded(encoded: Sequence[Encoded], labels: Sequence[Any], model: Any) -> PaddedTexts:
+    types = [x.type_ids for x in encoded] if encoded[0].type_ids is not None else None
+    return _padded([x.ids for x in encoded], [x.special for x in encoded], labels, model, types)
 
 
 def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: int = LENGTH) -> PaddedTexts:
@@ -94,10 +94,10 @@ def marked(model: Any, items: Sequence[Marked], labels: Sequence[Any], length: i
     if not items:
         raise HeedfulError("there are no marked texts")
     most = min(length, model.window or length)
-    found = [shortened(model.encode(item.text, long="truncate"), most, "truncate") for item in items]
-    data = of_encoded(found, [label_of(model, label) for label in labels], model)
+    encoded = [shortened(model.encode(item.text, long="truncate"), most, "truncate") for item in items]
+    data = of_encoded(encoded, [label_of(model, label) for label in labels], model)
     marks = torch.zeros_like(data.special)
-    for row, (x, item) in enumerate(zip(found, items, strict=True)):
+    for row, (x, item) in enumerate(zip(encoded, items, strict=True)):
         for (position,), mark in zip(x.units("token"), by_unit(x, item.spans, "token"), strict=True):
             marks[row, position] = mark
     return replace(data, marks=marks)

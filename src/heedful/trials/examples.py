@@ -117,8 +117,8 @@ def _answered(model: Any, read: list[tuple[Encoded, Any, int | None]], notes: tu
         spread = float(np.std([logits.numpy() for _, logits, _ in read], axis=0).max())
         scale = spread if spread > 0 else 1.0
     empty = Cases(model, (), scale)
-    found = (Example(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
-    return Cases(model, tuple(found), scale, notes)
+    examples = (Example(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
+    return Cases(model, tuple(examples), scale, notes)
 
 
 def label_of(model: Any, label: Any) -> int | None:

@@ -53,10 +53,10 @@ def ask(cases: Cases, case: Example, copies: int, change: Change) -> Tensor:
 
     def run(part: range) -> Tensor:
         here = slice(part.start, part.stop)
-        with cases.model.attending(lambda seen: change(seen, here)):
+        with cases.model.attending(lambda state: change(state, here)):
             return answers(cases, [row_of(case)] * len(part))
 
-    return torch.cat([found for _, found in run_with_oom_retry(queue, run)])
+    return torch.cat([part for _, part in run_with_oom_retry(queue, run)])
 
 
 def answers(cases: Cases, rows: list[InputRow]) -> Tensor:
@@ -89,8 +89,8 @@ def without(cases: Cases, gone: Sequence[tuple[int, Iterable[int]]]) -> Floats:
             return answers(cases, chunk)
 
     most = 1 if cases.model.backend.one_row_at_a_time else None
-    for chunk, found in run_with_oom_retry(chunks(list(places), TOKENS, most), run):
-        for row, answer in zip(chunk, found, strict=True):
+    for chunk, part in run_with_oom_retry(chunks(list(places), TOKENS, most), run):
+        for row, answer in zip(chunk, part, strict=True):
             for number in places[row]:
                 own = torch.from_numpy(cases.cases[gone[number][0]].answer).to(answer)
                 moved[number] = float(cases.apart(answer[None], own[None])[0])
