@@ -121,6 +121,55 @@ def test_neurons_change_places_and_the_output_does_not(activation: str) -> None:
     assert not torch.equal(layer.up.weight, weights)
 
 
+class Sideways(nn.Module):
+    """x W + b, as some libraries keep their weights."""
+
+    def __init__(self, into: int, out: int, size: float = 1.0) -> None:
+        super().__init__()
+        self.weight, self.bias = (
+            nn.Parameter(torch.randn(into, out, generator=draw())),
+            nn.Parameter(torch.ones(out)),
+        )
+        self.size = size
+
+    def forward(self, x: Any) -> Any:
+        return self.size * x @ self.weight + self.bias
+
+
+class Unnamed(nn.Module):
+    """A block whose names say nothing: grouped queries in a part of their own, the MLP beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = {"p": nn.Linear(8, 4), "q": nn.Linear(8, 4), "r": Sideways(8, 8), "s": Sideways(8, 8)}
+        self.first, self.t, self.u = nn.ModuleDict(layers), Sideways(8, 20), nn.Linear(20, 8)
+
+    def forward(self, x: Any) -> Any:
+        query = self.first["r"](x).unflatten(-1, (2, 2, 2))  # (T, groups, heads, size)
+        key, value = (self.first[name](x).unflatten(-1, (2, 2)) for name in "pq")
+        weights = torch.einsum("qghd,kgd->ghqk", query, key).softmax(-1)
+        x = x + self.first["s"](torch.einsum("ghqk,kgd->qghd", weights, value).flatten(1))
+        return x + self.u(self.t(x).tanh())
+
+
+def test_parts_are_recognised_whatever_they_are_called() -> None:
+    block = Unnamed().double()
+    x = torch.randn(5, 8, generator=draw(), dtype=torch.float64)
+    before, own = block(x), {name: weight.clone() for name, weight in block.named_parameters()}
+    assert e.permute_heads(block, draw(), 4) == 1
+    assert e.permute_neurons(block, draw()) == 1
+    torch.testing.assert_close(block(x), before)
+    moved = {name for name, weight in block.named_parameters() if not torch.equal(weight, own[name])}
+    assert {*(f"first.{part}.weight" for part in "pqrs"), "t.weight", "u.weight"} <= moved
+
+
+def test_a_layer_is_linear_by_what_it_computes() -> None:
+    assert e.is_linear(nn.Linear(3, 3))
+    assert e.is_linear(Sideways(3, 4))
+    assert not e.is_linear(Sideways(3, 4, size=2.0))
+    assert not e.is_linear(nn.Embedding(3, 4))
+
+
 @pytest.mark.parametrize("kind", [e.Product, e.Sum])
 @pytest.mark.parametrize(("into", "out", "bias"), [(7, 3, True), (3, 7, False), (4, 4, True)])
 def test_a_split_layer_is_the_layer(kind: Any, into: int, out: int, bias: bool) -> None:
