@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.nn.train import TrainConfig, fit
-from heedful.stats.intervals import Interval
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.formatting import above, with_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
@@ -84,32 +83,18 @@ class Guided:
     majority: float
 
     def findings(self) -> list[TrialRow]:
-        rows = []
+        rows, k = [], len(self.seeds)
         for score in SCORES:
             least = self.judged[SHUFFLED].value(score)[0], "the model's weights, shuffled"
-            for name, judged in self.judged.items():
-                rows.append(self._row(score, name, name, judged.value(score), least))
+            none = 0.0, "weights that do not matter"
+            lines = [(name, name, own.value(score), least) for name, own in self.judged.items()]
             for other in (UNIFORM, SHUFFLED):
                 gap = self.judged[MODEL].over(self.judged[other], score)
-                name, control = f"model rather than {other}", (0.0, "weights that do not matter")
-                rows.append(self._row(score, OVER[other], name, gap, control))
+                lines.append((OVER[other], f"model rather than {other}", gap, none))
+            for key, name, value, control in lines:
+                what = f"{score}, guide: {name}"
+                rows.append(TrialRow("guide", what, *value, *control, k, score, key=key, variant=score))
         return rows
-
-    def _row(
-        self, score: str, key: str, name: str, value: tuple[float, Interval], control: tuple[float, str]
-    ) -> TrialRow:
-        return TrialRow(
-            test="guide",
-            what=f"{score}, guide: {name}",
-            value=value[0],
-            interval=value[1],
-            control=control[0],
-            control_name=control[1],
-            n=len(self.seeds),
-            unit=score,
-            key=key,
-            variant=score,
-        )
 
     def to_dict(self) -> dict[str, Any]:
         scores = {name: {s: own.scores(s).tolist() for s in SCORES} for name, own in self.judged.items()}

@@ -98,20 +98,9 @@ class Improved:
         if kind != "none" and "none" in self.after:
             gap, around = over_finite(values - self.after["none"][name])
             extra |= {MORE: gap, AT_LEAST: around[0], AT_MOST: around[1]}
-        control, control_name = self._control(kind, name)
-        return TrialRow(
-            test="training",
-            what=f"{name}, {kind}",
-            value=value,
-            interval=reach,
-            control=control,
-            control_name=control_name,
-            n=len(self.seeds),
-            unit=UNITS.get(name, ""),
-            extra=extra,
-            key=name,
-            variant=kind,
-        )
+        control, unit = self._control(kind, name), UNITS.get(name, "")
+        what, k = f"{name}, {kind}", len(self.seeds)
+        return TrialRow("training", what, value, reach, *control, k, unit, extra, key=name, variant=kind)
 
     def _control(self, kind: str, name: str) -> tuple[float, str]:
         if name == ACCURACY:

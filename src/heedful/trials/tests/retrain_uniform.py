@@ -14,7 +14,7 @@ Wiegreffe & Pinter 2019, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -110,44 +110,21 @@ class Frozen:
     own_uniform: Judged  # (1, n) the user's model, its attention made uniform after training
 
     def findings(self) -> list[TrialRow]:
-        rows = []
+        rows, k = [], len(self.seeds)
         for score in SCORES:
-            least = self.majority.value(score)[0]
-            extra = {OWN: self.own.value(score)[0]}
-            for key, name, judged in (
-                (FREE, "trained freely", self.free),
-                (UNIFORM, "trained with uniform attention", self.uniform),
+            least = self.majority.value(score)[0], "majority class"
+            own = {OWN: self.own.value(score)[0]}
+            lost, none = self.free.over(self.uniform, score), (0.0, "a task that needs none")
+            after = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
+            for key, name, value, control, extra in (
+                (FREE, "trained freely", self.free.value(score), least, own),
+                (UNIFORM, "trained with uniform attention", self.uniform.value(score), least, own),
+                (LOST, "lost without attention", lost, none, after),
             ):
                 rows.append(
-                    self._row(score, key, name, judged.value(score), (least, "majority class"), extra)
+                    TrialRow("frozen", f"{score}, {name}", *value, *control, k, score, extra, key, score)
                 )
-            extra = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
-            gap, control = self.free.over(self.uniform, score), (0.0, "a task that needs none")
-            rows.append(self._row(score, LOST, "lost without attention", gap, control, extra))
         return rows
-
-    def _row(
-        self,
-        score: str,
-        key: str,
-        name: str,
-        value: tuple[float, Interval],
-        control: tuple[float, str],
-        extra: Mapping[str, float],
-    ) -> TrialRow:
-        return TrialRow(
-            test="frozen",
-            what=f"{score}, {name}",
-            value=value[0],
-            interval=value[1],
-            control=control[0],
-            control_name=control[1],
-            n=len(self.seeds),
-            unit=score,
-            extra=extra,
-            key=key,
-            variant=score,
-        )
 
     def to_dict(self) -> dict[str, Any]:
         parts = {

@@ -18,7 +18,7 @@ Wiegreffe & Pinter 2019, section 4.1; Satterthwaite 1946; Arvesen 1969 (jackknif
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
@@ -129,64 +129,23 @@ class Seeds:
 
     def findings(self) -> list[TrialRow]:
         among, own = self.between(self.among, LN2), over_both(self.own, (0.0, LN2))
-        unit = "JSD, at most 0.693"
+        right, output = over_both(self.right, (0.0, 1.0)), self.between(self.among_output, 1.0)
         scale = float(self.from_uniform.mean()), "the same models from uniform attention"
+        other = float(self.own_output.mean()), "a seed and this model"
+        jsd_unit, k = "JSD, at most 0.693", len(self.seeds)
+        spread = {
+            "spread over seeds": float(np.ptp(self.right.mean(1))),
+            "this model": float(self.own_right.mean()),
+        }
+        medians = [{"median": float(np.median(values))} for values in (self.medians(), self.own)]
+        again, apart = "accuracy of models trained again", "attention of two seeds apart"
+        beside = "attention of a seed and this model apart"
         return [
-            self._row(
-                "accuracy of models trained again",
-                over_both(self.right, (0.0, 1.0)),
-                (self.majority, "majority class"),
-                "accuracy",
-                {
-                    "spread over seeds": float(np.ptp(self.right.mean(1))),
-                    "this model": float(self.own_right.mean()),
-                },
-            ),
-            self._row(
-                "attention of two seeds apart",
-                among,
-                scale,
-                unit,
-                {"median": float(np.median(self.medians()))},
-                key=TWO_SEEDS,
-            ),
-            self._row(
-                "attention of a seed and this model apart",
-                own,
-                scale,
-                unit,
-                {"median": float(np.median(self.own))},
-            ),
-            self._row(
-                "answers of two seeds apart",
-                self.between(self.among_output, 1.0),
-                (float(self.own_output.mean()), "a seed and this model"),
-                "TVD",
-                {},
-            ),
+            TrialRow("seeds", again, *right, self.majority, "majority class", k, "accuracy", spread),
+            TrialRow("seeds", apart, *among, *scale, k, jsd_unit, medians[0], key=TWO_SEEDS),
+            TrialRow("seeds", beside, *own, *scale, k, jsd_unit, medians[1]),
+            TrialRow("seeds", "answers of two seeds apart", *output, *other, k, "TVD"),
         ]
-
-    def _row(
-        self,
-        what: str,
-        value: tuple[float, Interval],
-        control: tuple[float, str],
-        unit: str,
-        extra: Mapping[str, float],
-        key: str = "",
-    ) -> TrialRow:
-        return TrialRow(
-            test="seeds",
-            what=what,
-            value=value[0],
-            interval=value[1],
-            control=control[0],
-            control_name=control[1],
-            n=len(self.seeds),
-            unit=unit,
-            extra=extra,
-            key=key,
-        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

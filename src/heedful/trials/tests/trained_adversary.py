@@ -126,21 +126,21 @@ class TrainedAdversary:
         output, moved = over_both(point.output, (0.0, 1.0)), over_both(point.moved, (0.0, math.log(2)))
         right, own = float(point.right.mean()), float(self.own_right.mean())
         extra = {LAMBDA: point.weight, TVD: output[0], "accuracy": right, "accuracy of this model": own}
+        n, at = point.moved.shape[1], f"{point.weight:g}"
         return [
             TrialRow(
-                test="trained adversary",
-                what=f"{key} moved, lambda {point.weight:g}",
-                value=value,
-                interval=reach,
-                control=control,
-                control_name="two seeds",
-                n=point.moved.shape[1],
-                unit=unit,
-                extra=extra,
-                key=key,
-                variant=f"{point.weight:g}",
+                "trained adversary",
+                f"{key} moved, lambda {at}",
+                *value,
+                control,
+                "two seeds",
+                n,
+                unit,
+                extra,
+                key,
+                at,
             )
-            for key, (value, reach), control, unit in (
+            for key, value, control, unit in (
                 (ATTENTION, moved, self.control_moved, "JSD, at most 0.693"),
                 (ANSWERS, output, self.control_output, "TVD"),
             )
