@@ -1,4 +1,4 @@
-"""Write the pages that tell what the code tells: a page a method, a page a metric, the API.
+"""Write the pages that tell what the code tells: methods, metrics, the tests of the trial, the API.
 
 `make docs` runs it; a test checks that they are current.
 """
@@ -18,6 +18,7 @@ from typing import Any
 import heedful
 from heedful.core import registry
 from heedful.labs import labs
+from heedful.trials.registry import trial_tests
 
 HERE = Path(__file__).parent
 NOT_PARTS = ("heedful.labs", "heedful.core")
@@ -70,6 +71,12 @@ zero lies, by definition:
 or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).
 
 | metric | says | good is | best | verdict |
+|---|---|---|---|---|
+"""
+
+TESTS = re.compile(r"(<!-- tests: generated -->\n).*?(<!-- end of tests -->)", re.DOTALL)
+TESTED = """
+| test | what is done | control | cost per text | cite |
 |---|---|---|---|---|
 """
 
@@ -143,6 +150,22 @@ def metric(entry: registry.Metric) -> str:
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
         f"\n## Limitations\n\n{entry.limitations}\n\n## Formula and cost\n\n{_file(entry.run)}"
     )
+
+
+def trial() -> str:
+    """The page of the trial, its table of tests written anew."""
+    lines = []
+    for name, test in trial_tests().items():
+        cells = [
+            test.paragraph("").rstrip("."),
+            test.paragraph("Control:"),
+            test.paragraph("Cost:"),
+            test.facts.cite,
+        ]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |\n")
+    table = TESTED + "".join(lines) + "\n"
+    page = (HERE / "trial.md").read_text(encoding="utf-8")
+    return TESTS.sub(lambda match: match[1] + table + match[2], page)
 
 
 def _file(function: Callable[..., Any]) -> str:
@@ -240,7 +263,12 @@ def _first(function: Any) -> str:
     return told or "see the source."
 
 
-PAGES: dict[str, Callable[[], str]] = {"methods.md": methods, "metrics.md": metrics, "api.md": api}
+PAGES: dict[str, Callable[[], str]] = {
+    "methods.md": methods,
+    "metrics.md": metrics,
+    "trial.md": trial,
+    "api.md": api,
+}
 PAGES |= {f"methods/{name}.md": lambda e=e: method(e) for name, e in registry.explainers().items()}
 PAGES |= {f"metrics/{name}.md": lambda e=e: metric(e) for name, e in registry.metrics().items()}
 

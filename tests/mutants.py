@@ -1157,8 +1157,8 @@ MUTANTS = (
     Mutant(
         "equal networks: keys do not follow their heads",
         "metrics/equivalent_networks.py",
-        "for layer in (query, key, value):",
-        "for layer in (query, value):",
+        "    for layer in into:\n        size =",
+        "    for layer in into[1:]:\n        size =",
         "metrics/test_equivalent_networks.py::test_heads_change_places_and_the_output_does_not",
     ),
     Mutant(
@@ -1579,15 +1579,15 @@ MUTANTS = (
     Mutant(
         "permutation: uniform copy not told apart",
         "trials/tests/permutation.py",
-        "weights[level] = uniform(seen)[level]",
+        "weights[level] = uniform(state)[level]",
         "pass",
         "trials/test_permutation.py",
     ),
     Mutant(
         "correlation: attention not held fixed",
         "trials/tests/correlation.py",
-        "seen.reweighed(seen.weights.detach())",
-        "seen.reweighed(seen.weights)",
+        "state.reweighed(state.weights.detach())",
+        "state.reweighed(state.weights)",
         "trials/test_correlation.py",
     ),
     Mutant(
@@ -1613,22 +1613,22 @@ MUTANTS = (
     ),
     Mutant(
         "trial: pinned told as free",
-        "trials/conclusion.py",
-        "if len(free) == len(adversaries):",
+        "trials/tests/adversary.py",
+        "if len(free) == len(known):",
         "if free:",
         "trials/test_trial.py::test_the_conclusion_follows_how_far_attention_can_go",
     ),
     Mutant(
         "trial: two zeros compared",
         "trials/formatting.py",
-        "return abs(found.value) < SEEN and abs(found.control) < SEEN",
+        "return abs(row.value) < VISIBLE and abs(row.control) < VISIBLE",
         "return False",
         "trials/test_trial.py::test_two_zeros_are_not_compared",
     ),
     Mutant(
         "trial: a difference nobody sees is told",
         "trials/formatting.py",
-        "return low > high and low - high >= SEEN",
+        "return low > high and low - high >= VISIBLE",
         "return low > high",
         "trials/test_trial.py::test_shuffling_is_read_beside_a_deleted_word",
     ),

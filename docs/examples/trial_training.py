@@ -32,7 +32,7 @@ from heedful.trials.tests.guided_classifier import guide
 from heedful.trials.tests.regularised_training import improve
 from heedful.trials.tests.retrain_uniform import frozen
 from heedful.trials.tests.seeds import seeds
-from heedful.trials.tests.trained_adversary import trained_adversary
+from heedful.trials.tests.trained_adversary import AdversaryTraining, trained_adversary
 
 TRAIN, TEST, LENGTH, FEW = 4000, 500, 128, 10
 LABELS = {"NEG": 0, "POS": 1, "0": 0, "1": 1, "negative": 0, "positive": 1}
@@ -54,7 +54,11 @@ def by_training(model: Any) -> dict[str, Any]:
     train, test = reviews(model)
     cold = frozen(model, train, test, (0, 1, 2), progress=told)
     chance = seeds(model, train, test, (0, 1, 2), students=cold.students)
-    rival = trained_adversary(model, train, test, (0.03,), progress=told).points[0].models[0]
+    rival = (
+        trained_adversary(model, train, test, AdversaryTraining(weights=(0.03,)), progress=told)
+        .points[0]
+        .models[0]
+    )
     led = guide(model, train, test, (0, 1, 2), others={"adversary": rival}, progress=told)
     return {"frozen": cold, "seeds": chance, "guide": led}
 

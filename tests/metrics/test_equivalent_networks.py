@@ -33,8 +33,8 @@ RECOGNISED = {
     "llama-classifier": 4,
     "bart": 4,
     "bart-classifier": 4,
-    "t5": 2,
-    "t5-classifier": 2,
+    "t5": 3,
+    "t5-classifier": 3,
 }
 
 
@@ -70,16 +70,18 @@ def test_every_family_has_twins_that_answer_alike(name: str, shared: Any) -> Non
 def test_a_twin_that_answers_otherwise_is_left_out(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = shared("bert").model
 
-    def spoil(module: Any, rng: torch.Generator) -> int:
+    def spoil(module: Any, rng: torch.Generator, heads: int) -> int:
         with torch.no_grad():
             module.classifier.weight.add_(0.01)
         return 1
 
-    def broken(module: Any, rng: torch.Generator) -> int:
+    def broken(module: Any, rng: torch.Generator, heads: int) -> int:
         module.classifier = nn.Linear(1, 1)
         return 1
 
-    monkeypatch.setattr(e, "CHANGES", {"spoilt": spoil, "broken": broken, "none": lambda module, rng: 0})
+    monkeypatch.setattr(
+        e, "CHANGES", {"spoilt": spoil, "broken": broken, "none": lambda module, rng, heads: 0}
+    )
     x = model.encode(TEXT)
     found = e.twins(model, x, model.target(x))
     assert not found.found
@@ -93,7 +95,7 @@ def test_heads_change_places_and_the_output_does_not() -> None:
     layer = MultiHeadAttention(12, 3).double()
     x = torch.randn(2, 5, 12, generator=draw(), dtype=torch.float64)
     before = layer(x)
-    assert e.permute_heads(layer, draw()) == 1
+    assert e.permute_heads(layer, draw(), 3) == 1
     after = layer(x)
     torch.testing.assert_close(after.out, before.out)
     order = e.shuffled(3, draw())
@@ -118,6 +120,55 @@ def test_neurons_change_places_and_the_output_does_not(activation: str) -> None:
     assert e.permute_neurons(layer, draw()) == 1
     torch.testing.assert_close(layer(x), before)
     assert not torch.equal(layer.up.weight, weights)
+
+
+class Sideways(nn.Module):
+    """x W + b, as some libraries keep their weights."""
+
+    def __init__(self, into: int, out: int, size: float = 1.0) -> None:
+        super().__init__()
+        self.weight, self.bias = (
+            nn.Parameter(torch.randn(into, out, generator=draw())),
+            nn.Parameter(torch.ones(out)),
+        )
+        self.size = size
+
+    def forward(self, x: Any) -> Any:
+        return self.size * x @ self.weight + self.bias
+
+
+class Unnamed(nn.Module):
+    """A block whose names say nothing: grouped queries in a part of their own, the MLP beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = {"p": nn.Linear(8, 4), "q": nn.Linear(8, 4), "r": Sideways(8, 8), "s": Sideways(8, 8)}
+        self.first, self.t, self.u = nn.ModuleDict(layers), Sideways(8, 20), nn.Linear(20, 8)
+
+    def forward(self, x: Any) -> Any:
+        query = self.first["r"](x).unflatten(-1, (2, 2, 2))  # (T, groups, heads, size)
+        key, value = (self.first[name](x).unflatten(-1, (2, 2)) for name in "pq")
+        weights = torch.einsum("qghd,kgd->ghqk", query, key).softmax(-1)
+        x = x + self.first["s"](torch.einsum("ghqk,kgd->qghd", weights, value).flatten(1))
+        return x + self.u(self.t(x).tanh())
+
+
+def test_parts_are_recognised_whatever_they_are_called() -> None:
+    block = Unnamed().double()
+    x = torch.randn(5, 8, generator=draw(), dtype=torch.float64)
+    before, own = block(x), {name: weight.clone() for name, weight in block.named_parameters()}
+    assert e.permute_heads(block, draw(), 4) == 1
+    assert e.permute_neurons(block, draw()) == 1
+    torch.testing.assert_close(block(x), before)
+    moved = {name for name, weight in block.named_parameters() if not torch.equal(weight, own[name])}
+    assert {*(f"first.{part}.weight" for part in "pqrs"), "t.weight", "u.weight"} <= moved
+
+
+def test_a_layer_is_linear_by_what_it_computes() -> None:
+    assert e.is_linear(nn.Linear(3, 3))
+    assert e.is_linear(Sideways(3, 4))
+    assert not e.is_linear(Sideways(3, 4, size=2.0))
+    assert not e.is_linear(nn.Embedding(3, 4))
 
 
 @pytest.mark.parametrize("kind", [e.Product, e.Sum])

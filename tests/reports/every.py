@@ -94,14 +94,16 @@ def audit() -> Any:
 
 def trial() -> Any:
     from heedful.trials.result import Trial
-    from heedful.trials.rows import TrialRow
+    from heedful.trials.rows import ChartSeries, Statement, TrialChart, TrialRow
 
     def finding(test: str, what: str) -> Any:
         return TrialRow(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
 
     found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
     settings = {"texts": EVIL, "seed": 0}
-    return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,))
+    words = (Statement("correlation", EVIL, EVIL, EVIL, (EVIL, EVIL)),)
+    charts = {"correlation": TrialChart(EVIL, EVIL, EVIL, (ChartSeries(EVIL, ((0.1, 0.2), (0.3, 0.1))),))}
+    return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,), words, EVIL, charts)
 
 
 def atlas() -> Any:

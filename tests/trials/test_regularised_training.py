@@ -17,7 +17,13 @@ from heedful.metrics.plausibility import average_precision
 from heedful.nn.train import TrainConfig
 from heedful.trials.batches import PaddedTexts, marked, rows
 from heedful.trials.regularisers import entropy, off_marks
-from heedful.trials.tests.regularised_training import improve, measure, objective, plausible
+from heedful.trials.tests.regularised_training import (
+    RegularisedTraining,
+    improve,
+    measure,
+    objective,
+    plausible,
+)
 from heedful.trials.training import maps, run
 
 FILLER = ["the", "sat", "on", "ran", "to", "not", "bad", "all"]
@@ -48,11 +54,13 @@ def test_supervision_moves_attention_to_the_marked_words(small: Any) -> None:
         train,
         test,
         test,
-        ("none", "rationales"),
-        weights={"rationales": 0.5},
-        seeds=(0, 1),
-        config=BUDGET,
-        start="fresh",
+        RegularisedTraining(
+            kinds=("none", "rationales"),
+            weights={"rationales": 0.5},
+            seeds=(0, 1),
+            config=BUDGET,
+            start="fresh",
+        ),
     )
     none, led = found.after["none"], found.after["rationales"]
     assert none["accuracy"].mean() > 0.97  # the words are learnt without help,
@@ -77,10 +85,12 @@ def test_every_term_moves_what_it_names(small: Any) -> None:
         train,
         test,
         None,
-        ("none", "sharper", "flatter", "diverse"),
-        seeds=(0,),
-        config=replace(BUDGET, steps=100),
-        start="copy",
+        RegularisedTraining(
+            kinds=("none", "sharper", "flatter", "diverse"),
+            seeds=(0,),
+            config=replace(BUDGET, steps=100),
+            start="copy",
+        ),
     )
     mean = {
         kind: {name: values.mean() for name, values in told.items()} for kind, told in found.after.items()
@@ -137,7 +147,8 @@ def test_the_user_s_model_stays(small: Any) -> None:
     model = small()
     data = planted(model, 20, 0)
     (before,) = maps(model, data)
-    improve(model, data, data, None, ("sharper",), seeds=(0,), config=replace(BUDGET, steps=2))
+    brief = RegularisedTraining(kinds=("sharper",), seeds=(0,), config=replace(BUDGET, steps=2))
+    improve(model, data, data, None, brief)
     (after,) = maps(model, data)
     assert torch.equal(before.logits, after.logits)
 
@@ -146,8 +157,8 @@ def test_what_cannot_be_done_is_refused_in_words(small: Any) -> None:
     model = small()
     data = rows(model, ["the cat", "a dog"], [1, 0])
     with pytest.raises(HeedfulError, match="no training text has marks"):
-        improve(model, data, data, None, ("rationales",))
+        improve(model, data, data, None, RegularisedTraining(kinds=("rationales",)))
     with pytest.raises(HeedfulError, match="unknown kind"):
-        improve(model, data, data, None, ("better",))
+        improve(model, data, data, None, RegularisedTraining(kinds=("better",)))
     with pytest.raises(HeedfulError, match="unknown start"):
-        improve(model, data, data, None, ("none",), start="here")
+        improve(model, data, data, None, RegularisedTraining(kinds=("none",), start="here"))

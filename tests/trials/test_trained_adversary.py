@@ -15,7 +15,13 @@ from heedful.core.errors import HeedfulError
 from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.trials.batches import rows
-from heedful.trials.tests.trained_adversary import LambdaPoint, TrainedAdversary, objective, trained_adversary
+from heedful.trials.tests.trained_adversary import (
+    AdversaryTraining,
+    LambdaPoint,
+    TrainedAdversary,
+    objective,
+    trained_adversary,
+)
 from heedful.trials.training import copied, fresh, run
 
 WORDS = ["cat", "dog", "sat", "ran", "mat", "low", "bad", "all"]
@@ -79,7 +85,7 @@ def test_attention_that_means_nothing_goes_where_it_likes(small: Any) -> None:
     model = base(small, "alike")
     train, test = rows(model, *bags(200, 0)), rows(model, *bags(100, 1))
     before = copy.deepcopy(model.module.state_dict())
-    found = trained_adversary(model, train, test, (0.1,), config=BUDGET)
+    found = trained_adversary(model, train, test, AdversaryTraining(weights=(0.1,), config=BUDGET))
     (point,) = found.points
     assert point.output.mean() < 0.02
     assert point.moved.mean() > 0.3  # of 0.69
@@ -91,7 +97,7 @@ def test_attention_the_answer_is_pinned_to_stays(small: Any) -> None:
     """Bags of words: answers to all of them fix sum_t w_t v_t / sum_t w_t, and so the weights."""
     model = base(small, "own")
     train, test = rows(model, *bags(200, 0)), rows(model, *bags(100, 1))
-    found = trained_adversary(model, train, test, (0.0, 0.01, 3.0), config=BUDGET)
+    found = trained_adversary(model, train, test, AdversaryTraining(weights=(0.0, 0.01, 3.0), config=BUDGET))
     assert found.points[0].output.mean() < 0.02
     assert found.points[0].moved.mean() < 0.02
     for point in found.points[1:]:  # where attention moves, the answers go
@@ -111,10 +117,7 @@ def test_measured_on_the_texts_it_is_given(small: Any) -> None:
         model,
         train,
         test,
-        (0.0, 1.0),
-        (3, 4),
-        quick,
-        start="fresh",
+        AdversaryTraining(weights=(0.0, 1.0), seeds=(3, 4), config=quick, start="fresh"),
         progress=lambda a, b: steps.append((a, b)),
     )
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -144,7 +147,7 @@ def test_the_weights_of_the_lowest_training_loss_are_kept(small: Any) -> None:
     brief = TrainConfig(steps=4, batch=16, lr=3.0, floor=1.0, warmup=1, weight_decay=0.0, progress=False)
 
     def loss(config: TrainConfig) -> float:
-        found = trained_adversary(model, train, train, (0.0,), config=config)
+        found = trained_adversary(model, train, train, AdversaryTraining(weights=(0.0,), config=config))
         return float(found.points[0].output.mean())
 
     assert loss(wild) <= loss(brief) + 1e-6
@@ -165,4 +168,4 @@ def test_an_unknown_start_is_refused(small: Any) -> None:
     model = small()
     data = rows(model, *bags(4, 0))
     with pytest.raises(HeedfulError, match="unknown start"):
-        trained_adversary(model, data, data, start="random")
+        trained_adversary(model, data, data, AdversaryTraining(start="random"))

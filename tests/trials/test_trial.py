@@ -14,11 +14,15 @@ import pytest
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.reports.trial_page import page
-from heedful.trials.formatting import KEPT
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
-from heedful.trials.rows import TrialRow
+from heedful.trials.rows import BESIDE_ALL_WORDS, BESIDE_ONE_WORD, TrialRow
+from heedful.trials.sentences import conclusion, statements
+from heedful.trials.tests import retrain_uniform, uniform_attention
+from heedful.trials.tests.correlation import LEFT_OUT
+from heedful.trials.tests.seeds import TWO_SEEDS
+from heedful.trials.tests.trained_adversary import ATTENTION, LIMIT
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house", "not bad at all", "hello world"]
 LIGHT: dict[str, Any] = {"permutations": 5, "starts": 2, "climb": 5}
@@ -111,6 +115,8 @@ def test_mistakes_are_told(shared: Any) -> None:
     model = shared("bert").model
     with pytest.raises(HeedfulError, match="no test 'magic'"):
         heedful.trial(model, TEXTS, tests=["magic"])
+    with pytest.raises(HeedfulError, match="Did you mean 'permutation'"):
+        heedful.trial(model, TEXTS, tests=["permutations"])
     with pytest.raises(HeedfulError, match="no option speed"):
         heedful.trial(model, TEXTS, speed=3)
     with pytest.raises(HeedfulError, match="no term"):
@@ -141,13 +147,13 @@ def test_one_word_alone_gets_no_verdict(small: Any) -> None:
 
 
 def test_ctrl_c_keeps_the_tests_that_are_finished(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.trials.suite import TrialSuite
+    from heedful.trials.tests import adversary
 
-    def stop(_court: TrialSuite) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     model, texts = small(), learnable(4, 1)[0]
-    monkeypatch.setattr(TrialSuite, "_adversary", stop)
+    monkeypatch.setattr(adversary, "adversary", stop)
     found = heedful.trial(model, texts, tests=["permutation", "adversary", "uniform"], **LIGHT)
     assert {f.test for f in found.findings} == {"permutation"}
     assert set(found.skipped) == {"adversary", "uniform"}
@@ -165,6 +171,11 @@ def test_hyphens_will_do(small: Any) -> None:
 # --- words follow from numbers ------------------------------------------------------------------------------
 
 
+def tried(rows: tuple[TrialRow, ...], texts: int) -> Trial:
+    """A trial with the words that follow from these rows."""
+    return Trial(rows, texts, statements=statements(rows), conclusion=conclusion(rows, texts))
+
+
 def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> TrialRow:
     """So far of what is possible, and how sure that is."""
     extra = {
@@ -175,47 +186,55 @@ def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> 
     }
     ends = (0.6 * (share - reach), 0.6 * (share + reach))
     return TrialRow(
-        "adversary", f"other attention, layer {layer}", 0.6 * share, ends, 0.1, "x", n, extra=extra
+        "adversary",
+        f"other attention, layer {layer}",
+        0.6 * share,
+        ends,
+        0.1,
+        "x",
+        n,
+        extra=extra,
+        variant=f"layer {layer}",
     )
 
 
 def test_the_conclusion_follows_how_far_attention_can_go() -> None:
-    free, part, held = (Trial((adversary(share),), 9) for share in (0.9, 0.3, 0.05))
+    free, part, held = (tried((adversary(share),), 9) for share in (0.9, 0.3, 0.05))
     assert "other attention gives the same answers in every layer" in free.conclusion
     assert "in part" in part.conclusion
     assert "hardly any other" in held.conclusion
     assert "Nothing else here speaks against" in held.conclusion
-    mixed = Trial((adversary(0.9, 0), adversary(0.05, 1)), 9)
+    mixed = tried((adversary(0.9, 0), adversary(0.05, 1)), 9)
     assert "replaceable in layer 0" in mixed.conclusion
-    assert "nothing is said" in Trial((), 9).conclusion
+    assert "nothing is said" in tried((), 9).conclusion
 
 
 def test_the_conclusion_is_no_surer_than_the_interval() -> None:
-    unsure = Trial((adversary(0.6, reach=0.3),), 9)
+    unsure = tried((adversary(0.6, reach=0.3),), 9)
     assert "in part" in unsure.conclusion
-    assert "too few" in Trial((adversary(0.9, n=2),), 2).conclusion
+    assert "too few" in tried((adversary(0.9, n=2),), 2).conclusion
     nothing = TrialRow("adversary", "other attention, layer 0", math.nan, (math.nan, math.nan), n=9)
-    assert "nothing is said" in Trial((nothing,), 9).conclusion
-    assert "No text has two words" in Trial((nothing,), 9).statements[0].showed
+    assert "nothing is said" in tried((nothing,), 9).conclusion
+    assert "No text has two words" in tried((nothing,), 9).statements[0].showed
 
 
 def test_a_search_that_never_kept_the_answer_is_told() -> None:
     found = adversary(0.05)
     lost = replace(found, extra={**found.extra, "share of starts feasible": 0.0})
-    assert "longer search" in Trial((lost,), 9).conclusion
-    assert "longer search" not in Trial((found,), 9).conclusion
+    assert "longer search" in tried((lost,), 9).conclusion
+    assert "longer search" not in tried((found,), 9).conclusion
 
 
 def test_the_conclusion_says_how_little_could_move() -> None:
     found = adversary(0.9)
     few = replace(found, extra={**found.extra, "attention on words": 0.3})
-    assert "words get 30% of it" in Trial((few,), 9).conclusion
+    assert "words get 30% of it" in tried((few,), 9).conclusion
 
 
 def test_heads_that_cancel_are_told() -> None:
     found = adversary(0.9)
     both = [replace(found, extra={**found.extra, "JSD of the heads' mean": mean}) for mean in (0.01, 0.14)]
-    assert "moves by JSD 0.01 to 0.14" in Trial(tuple(both), 9).conclusion
+    assert "moves by JSD 0.01 to 0.14" in tried(tuple(both), 9).conclusion
 
 
 def test_other_tests_may_speak_against_it() -> None:
@@ -229,12 +248,14 @@ def test_other_tests_may_speak_against_it() -> None:
             "x",
             9,
             extra={"share significant": 0.1},
+            key=LEFT_OUT,
+            variant="layer 0",
         )
 
-    assert "not clearly better than chance" in Trial((adversary(0.05), ranks(-0.1)), 9).conclusion
-    assert "better than chance" not in Trial((adversary(0.05), ranks(0.05)), 9).conclusion
+    assert "not clearly better than chance" in tried((adversary(0.05), ranks(-0.1)), 9).conclusion
+    assert "better than chance" not in tried((adversary(0.05), ranks(0.05)), 9).conclusion
     unknown = replace(ranks(0.1), value=math.nan, interval=(math.nan, math.nan))
-    assert "better than chance" not in Trial((adversary(0.05), unknown), 9).conclusion
+    assert "better than chance" not in tried((adversary(0.05), unknown), 9).conclusion
     moved = TrialRow(
         "trained adversary",
         "attention moved, lambda 1",
@@ -244,33 +265,52 @@ def test_other_tests_may_speak_against_it() -> None:
         "seeds",
         9,
         extra={"TVD": 0.01, "lambda": 1.0},
+        key=ATTENTION,
     )
-    apart = TrialRow("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3)
-    said = Trial((adversary(0.05), apart, moved), 9).conclusion
+    apart = TrialRow("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3, key=TWO_SEEDS)
+    said = tried((adversary(0.05), apart, moved), 9).conclusion
     assert "Another model answers alike" in said
     assert "Nothing else here" not in said
 
 
 def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
-    seeds = TrialRow("seeds", "attention of two seeds apart", 0.15, (0.1, 0.2), 0.3, "x", 3)
+    seeds = TrialRow("seeds", "attention of two seeds apart", 0.15, (0.1, 0.2), 0.3, "x", 3, key=TWO_SEEDS)
 
     def said(low: float, tvd: float) -> str:
         extra = {"TVD": tvd, "lambda": 1.0}
         line = TrialRow(
-            "trained adversary", "attention moved, lambda 1", 0.3, (low, 0.4), 0.15, "x", 9, extra=extra
+            "trained adversary",
+            "attention moved, lambda 1",
+            0.3,
+            (low, 0.4),
+            0.15,
+            "x",
+            9,
+            extra=extra,
+            key=ATTENTION,
         )
-        return Trial((seeds, line), 9).statements[1].showed
+        return tried((seeds, line), 9).statements[1].showed
 
     assert ", further than" in said(0.25, 0.01)
     assert "not clearly further" in said(0.18, 0.01)  # beyond the mean of seeds, not beyond their interval
-    assert "No trained adversary kept" in said(0.25, 2 * KEPT)
+    assert "No trained adversary kept" in said(0.25, 2 * LIMIT)
 
 
 def test_shuffling_is_read_beside_a_deleted_word() -> None:
     def said(low: float, high: float) -> str:
         extra = {"more than one word deleted": (low + high) / 2, "at least": low, "at most": high}
-        found = TrialRow("permutation", "weights, layer 0", 0.2, (0.1, 0.3), 0.1, "one word", 9, extra=extra)
-        return Trial((found,), 9).statements[0].showed
+        found = TrialRow(
+            "permutation",
+            "weights, layer 0",
+            0.2,
+            (0.1, 0.3),
+            0.1,
+            "one word",
+            9,
+            extra=extra,
+            key=BESIDE_ONE_WORD,
+        )
+        return tried((found,), 9).statements[0].showed
 
     assert "matters less" in said(-0.2, -0.1)
     assert "matters more" in said(0.1, 0.2)
@@ -299,7 +339,14 @@ def test_two_zeros_are_not_compared(by_hand: Any, value: float) -> None:
 def test_an_accuracy_that_stays_does_not_go() -> None:
     def said(own: float, moved: float) -> str:
         lines = (
-            TrialRow("uniform", "uniform attention, change of the answer, layer 0", moved, (0.0, 0.3), 0.2),
+            TrialRow(
+                "uniform",
+                "uniform attention, change of the answer, layer 0",
+                moved,
+                (0.0, 0.3),
+                0.2,
+                key=BESIDE_ALL_WORDS,
+            ),
             TrialRow(
                 "uniform",
                 "uniform attention, accuracy, layer 0",
@@ -307,9 +354,10 @@ def test_an_accuracy_that_stays_does_not_go() -> None:
                 (0.6, 0.9),
                 0.5,
                 extra={"accuracy of the model as it is": own},
+                key=uniform_attention.ACCURACY,
             ),
         )
-        return Trial(lines, 9).statements[0].showed
+        return tried(lines, 9).statements[0].showed
 
     assert "accuracy stays at 0.800" in said(0.8, 0.1)
     assert "accuracy goes from 0.900 to 0.800" in said(0.9, 0.1)
@@ -320,10 +368,34 @@ def test_training_that_failed_says_nothing_of_attention() -> None:
     def said(low: float, lost: float) -> str:
         own = {"this model": 0.9}
         lines = (
-            TrialRow("frozen", "accuracy, trained freely", 0.7, (low, 0.8), 0.55, "x", 3, "accuracy", own),
-            TrialRow("frozen", "accuracy, lost without attention", 0.1, (lost, 0.2), 0.0, "x", 3, "accuracy"),
+            TrialRow(
+                "frozen",
+                "accuracy, trained freely",
+                0.7,
+                (low, 0.8),
+                0.55,
+                "x",
+                3,
+                "accuracy",
+                own,
+                retrain_uniform.FREE,
+                "accuracy",
+            ),
+            TrialRow(
+                "frozen",
+                "accuracy, lost without attention",
+                0.1,
+                (lost, 0.2),
+                0.0,
+                "x",
+                3,
+                "accuracy",
+                {},
+                retrain_uniform.LOST,
+                "accuracy",
+            ),
         )
-        return Trial(lines, 9).statements[0].showed
+        return tried(lines, 9).statements[0].showed
 
     assert "did not clearly learn" in said(0.5, 0.05)
     assert "attention helps them" in said(0.6, 0.05)

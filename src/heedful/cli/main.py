@@ -21,7 +21,7 @@ from heedful.cli.commands.heads import app as heads_app
 from heedful.cli.commands.lab import app as lab_app
 from heedful.cli.commands.serve import serve
 from heedful.cli.commands.steer import steer
-from heedful.cli.commands.trial import trial
+from heedful.cli.commands.trial import TrialCommand, trial
 from heedful.cli.commands.zoo import app as zoo_app
 from heedful.cli.console import (
     console,
@@ -47,7 +47,7 @@ app.add_typer(features_app, name="features")
 app.add_typer(lab_app, name="lab")
 app.command()(audit)
 app.command()(attention)
-app.command()(trial)
+app.command(cls=TrialCommand)(trial)
 app.command()(steer)
 app.command()(serve)
 

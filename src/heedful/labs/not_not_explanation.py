@@ -33,7 +33,13 @@ from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
 from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
 from heedful.trials.tests.seeds import Seeds, seeds
-from heedful.trials.tests.trained_adversary import LIMIT, LambdaPoint, TrainedAdversary, trained_adversary
+from heedful.trials.tests.trained_adversary import (
+    LIMIT,
+    AdversaryTraining,
+    LambdaPoint,
+    TrainedAdversary,
+    trained_adversary,
+)
 from heedful.trials.training import answers
 
 F1 = "macro-F1"
@@ -168,10 +174,7 @@ def adversaries(
         model,
         here.train,
         here.test,
-        size.weights,
-        (run.seed,),
-        config,
-        start="fresh",
+        AdversaryTraining(weights=size.weights, seeds=(run.seed,), config=config, start="fresh"),
         beside=apart,
         progress=_say(run, "training adversaries"),
     )
@@ -367,9 +370,11 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedA
         here.one,
         here.train,
         here.test,
-        (0.0, 0.001, 0.03, 0.3),
-        (run.seed,),
-        replace(config, lr=1e-3, weight_decay=0.0),
+        AdversaryTraining(
+            weights=(0.0, 0.001, 0.03, 0.3),
+            seeds=(run.seed,),
+            config=replace(config, lr=1e-3, weight_decay=0.0),
+        ),
         progress=_say(run, "adversaries of zoo:one-layer"),
     )
     return again, moved

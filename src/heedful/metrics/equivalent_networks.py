@@ -13,10 +13,14 @@ not is left out, with the reason. Equal but for rounding, so a value of 1e-6 is 
 stops at a tolerance of its own may differ by that. A method that reads weights by layer, or treats heads
 one by one, can fail.
 
-heedful's own networks and transformers models are recognised by the names of their parts (BERT, DistilBERT,
-GPT-2, Llama and BART and their kin; grouped queries move with their keys); linear layers are replaced
-wherever they stand. In the one-layer classifier, which has no linear modules, H stands between values and
-read-out.
+No list of architectures: attention and MLPs are recognised by the shapes of their linear layers,
+    attention   three layers side by side and one that takes what the first gives (d -> HD, 2 of d -> KD,
+                HD -> d), or one that gives three times what the second takes; K < H: grouped queries, which
+                move with their keys. H is read from the attention maps
+    MLP         one or two layers side by side and one that takes what they give, d -> h -> d
+and linear layers by what they compute; those are replaced wherever they stand. What was recognised wrongly
+changes the outputs, and is left out. In the one-layer classifier, which has no linear modules, H stands
+between values and read-out.
 
 Cost: an explanation and a copy of the model a twin. Sundararajan, Taly & Yan 2017.
 """
@@ -44,22 +48,6 @@ from heedful.nn.one_layer import OneLayerClassifier
 
 MAX_OUTPUT_CHANGE = 1e-5
 COMPARED_WORDS = 8  # removed one at a time to compare outputs
-HEADS = (  # query, key, value, output
-    ("self.query", "self.key", "self.value", "output.dense"),
-    ("query", "key", "value", "out"),
-    ("q_lin", "k_lin", "v_lin", "out_lin"),
-    ("q_proj", "k_proj", "v_proj", "o_proj"),
-    ("q_proj", "k_proj", "v_proj", "out_proj"),
-)
-NEURONS = (  # into the hidden layer, out of it
-    (("intermediate.dense",), "output.dense"),
-    (("lin1",), "lin2"),
-    (("c_fc",), "c_proj"),
-    (("up",), "down"),
-    (("gate_proj", "up_proj"), "down_proj"),
-    (("fc1",), "fc2"),
-)
-COUNTS = ("heads", "num_attention_heads", "num_heads", "n_heads")
 
 
 @dataclass(frozen=True)
@@ -104,11 +92,11 @@ def implementation_invariance(subject: MetricInput, rng: np.random.Generator) ->
 
 def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
     """Every change that applies to the model, each on a copy of its own, held to the model's outputs."""
-    wanted = outputs(model, x, target)
+    wanted, heads = outputs(model, x, target), head_count(model, x, target)
     found, left_out = [], {}
     for name, change in CHANGES.items():
         copy = copied(model)
-        places = change(copy.module, torch.Generator().manual_seed(seed))
+        places = change(copy.module, torch.Generator().manual_seed(seed), heads)
         if not places:
             left_out[name] = "no part of the model was recognised"
             continue
@@ -133,97 +121,133 @@ def outputs(model: Model, x: Input, target: Target) -> Floats:
     return model.values(x, target, keep)
 
 
+def head_count(model: Model, x: Input, target: Target) -> int:
+    """Heads of a layer, as its attention maps show; 0 where they cannot be seen."""
+    return 0 if model.lacks(["attentions"]) else len(model.trace(x, target).attentions[0])
+
+
 # --- permutations: each change works in place, and returns the number of layers it changed -----------------
 
 
 @torch.no_grad()
-def permute_heads(module: nn.Module, rng: torch.Generator) -> int:
+def permute_heads(module: nn.Module, rng: torch.Generator, heads: int) -> int:
     if isinstance(module, OneLayerClassifier):
         order = shuffled(module.config.heads, rng)
         for weight in (module.query, module.key, module.value, module.readout):
             weight.copy_(weight[order])
         return int(len(order) > 1)
-    return sum(_permute_attention(part, rng) for part in module.modules())
+    return sum(_permute_attention(layers, heads, rng) for layers in _attention(module))
 
 
-def _permute_attention(part: nn.Module, rng: torch.Generator) -> int:
-    if _have(part, ("c_attn", "c_proj")):
-        return _permute_fused(part, rng)
-    for names in HEADS:
-        if not _have(part, names):
-            continue
-        query, key, value, out = (part.get_submodule(name) for name in names)
-        heads = _heads(part.get_submodule(names[0].rpartition(".")[0]), _size(query), _size(key))
-        if heads < 2 or _size(query) % heads or _size(key) % heads:
-            return 0
-        order = shuffled(heads, rng)
-        for layer in (query, key, value):
-            reorder(layer, blocks(order, _size(layer) // heads), outputs=True)
-        reorder(out, blocks(order, _size(query) // heads), outputs=False)
-        return 1
-    return 0
-
-
-def _heads(part: Any, query: int, key: int) -> int:
-    """Heads that can change places: of grouped queries, those of the keys."""
-    wide = getattr(part, "head_dim", None)
-    count = next((getattr(part, name) for name in COUNTS if isinstance(getattr(part, name, None), int)), 0)
-    return key // int(wide) if wide else int(count) * key // query
-
-
-def _permute_fused(part: Any, rng: torch.Generator) -> int:
-    """GPT-2: queries, keys and values side by side in one layer."""
-    width, heads = _size(part.c_proj), int(getattr(part, "num_heads", 0))
-    if heads < 2 or _size(part.c_attn) != 3 * width:
+def _permute_attention(layers: Sequence[nn.Module], heads: int, rng: torch.Generator) -> int:
+    *into, out = layers
+    width = _inputs(out)
+    shared = (
+        heads * min(map(_size, into)) // width if len(into) == 3 else heads
+    )  # of grouped queries, the keys'
+    if shared < 2 or any(_size(layer) % shared for layer in into) or width % shared:
         return 0
-    index = blocks(shuffled(heads, rng), width // heads)
-    reorder(part.c_attn, torch.cat([index + third * width for third in range(3)]), outputs=True)
-    reorder(part.c_proj, index, outputs=False)
+    order = shuffled(shared, rng)
+    for layer in into:
+        size = _size(layer) if len(into) == 3 else width  # or queries, keys and values in one layer
+        index = blocks(order, size // shared)
+        reorder(layer, torch.cat([index + start for start in range(0, _size(layer), size)]), outputs=True)
+    reorder(out, blocks(order, width // shared), outputs=False)
     return 1
 
 
 @torch.no_grad()
-def permute_neurons(module: nn.Module, rng: torch.Generator) -> int:
+def permute_neurons(module: nn.Module, rng: torch.Generator, _heads: int = 0) -> int:
     if isinstance(module, OneLayerClassifier):  # no MLP: the coordinates of the values
         order = shuffled(module.config.d_out, rng)
         module.value.copy_(module.value[:, order])
         module.readout.copy_(module.readout[:, :, order])
         return int(len(order) > 1)
-    found = 0
-    for part in module.modules():
-        for into, out in NEURONS:
-            if _have(part, (*into, out)):
-                order = shuffled(_size(part.get_submodule(into[0])), rng)
-                for name in into:
-                    reorder(part.get_submodule(name), order, outputs=True)
-                reorder(part.get_submodule(out), order, outputs=False)
-                found += 1
-    return found
+    changed = 0
+    for *into, out in _mlps(module):
+        order = shuffled(_inputs(out), rng)
+        for layer in into:
+            reorder(layer, order, outputs=True)
+        reorder(out, order, outputs=False)
+        changed += 1
+    return changed
 
 
-def _have(part: nn.Module, names: Sequence[str]) -> bool:
-    """Whether all of these are linear layers."""
-    for name in names:
-        try:
-            if not is_linear(part.get_submodule(name)):
-                return False
-        except AttributeError:
-            return False
-    return True
+# --- what a model is made of -------------------------------------------------------------------------------
+
+
+def _attention(module: nn.Module) -> list[tuple[nn.Module, ...]]:
+    """The linear layers of each attention, the one that gives its output last."""
+    return _parts(module, _attends, set())
+
+
+def _mlps(module: nn.Module) -> list[tuple[nn.Module, ...]]:
+    """The linear layers of each MLP, the one that gives its output last."""
+    return _parts(module, _mixes_neurons, {layer for layers in _attention(module) for layer in layers})
+
+
+def _parts(
+    module: nn.Module, fits: Callable[[Sequence[nn.Module]], bool], others: set[nn.Module]
+) -> list[tuple[nn.Module, ...]]:
+    """Linear layers, in the order they are defined, of every part whose layers but `others` fit."""
+    linear = {layer for layer in module.modules() if is_linear(layer)} - others
+    each = (tuple(layer for layer in part.modules() if layer in linear) for part in module.modules())
+    return [layers for layers in dict.fromkeys(each) if fits(layers)]
+
+
+def _attends(layers: Sequence[nn.Module]) -> bool:
+    *into, out = layers or (None,)
+    if len(into) == 1:
+        return _size(into[0]) == 3 * _inputs(out)
+    sizes = sorted(map(_size, into))
+    return len(into) == 3 and sizes[0] == sizes[1] and sizes[2] == _inputs(out) and sizes[2] % sizes[0] == 0
+
+
+def _mixes_neurons(layers: Sequence[nn.Module]) -> bool:
+    *into, out = layers or (None,)
+    return len(into) in (1, 2) and all(
+        _size(layer) == _inputs(out) and _inputs(layer) == _size(out) for layer in into
+    )
 
 
 def is_linear(layer: nn.Module) -> bool:
-    """A torch or a transformers linear layer; not a subclass, which may read its weight in other ways."""
-    return type(layer) is nn.Linear or type(layer).__name__ == "Conv1D"
+    """A torch linear layer, or another that computes W x + b; not a subclass, which may read its weight in
+    other ways."""
+    return type(layer) is nn.Linear or _inputs_first(layer)
+
+
+def _inputs_first(layer: Any) -> bool:
+    """Whether it computes x W + b, its weight (in, out), as transformers' Conv1D does; seen by running it."""
+    weight, bias = getattr(layer, "weight", None), getattr(layer, "bias", None)
+    if isinstance(layer, nn.Linear) or not isinstance(weight, nn.Parameter) or weight.ndim != 2:
+        return False
+    if len(list(layer.parameters())) > 1 + (bias is not None) or next(layer.children(), None) is not None:
+        return False
+    x = torch.arange(len(weight)).cos()[None].to(weight)
+    try:
+        with torch.no_grad():
+            wanted = x @ weight if bias is None else x @ weight + bias
+            given = layer(x)
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
+    return (
+        isinstance(given, Tensor)
+        and given.shape == wanted.shape
+        and torch.allclose(given, wanted, atol=MAX_OUTPUT_CHANGE)
+    )
 
 
 def _outputs_first(layer: Any) -> bool:
-    return isinstance(layer, nn.Linear)  # transformers' Conv1D keeps weights (in, out)
+    return isinstance(layer, nn.Linear)
 
 
 def _size(layer: Any) -> int:
     """Outputs of a layer."""
     return int(layer.weight.shape[0 if _outputs_first(layer) else 1])
+
+
+def _inputs(layer: Any) -> int:
+    return int(layer.weight.shape[1 if _outputs_first(layer) else 0])
 
 
 def reorder(layer: Any, index: Tensor, *, outputs: bool) -> None:
@@ -321,7 +345,7 @@ def _layers(module: nn.Module) -> Iterator[tuple[nn.Module, str, Any]]:
                 yield parent, name, layer
 
 
-def as_products(module: nn.Module, rng: torch.Generator) -> int:
+def as_products(module: nn.Module, rng: torch.Generator, _heads: int = 0) -> int:
     if isinstance(module, OneLayerClassifier):
         mirror = householder(module.config.d_out, rng).to(module.value)
         with torch.no_grad():
@@ -331,11 +355,11 @@ def as_products(module: nn.Module, rng: torch.Generator) -> int:
     return split(module, rng, Product)
 
 
-def as_sums(module: nn.Module, rng: torch.Generator) -> int:
+def as_sums(module: nn.Module, rng: torch.Generator, _heads: int = 0) -> int:
     return split(module, rng, Sum)
 
 
-Change = Callable[[nn.Module, torch.Generator], int]
+Change = Callable[[nn.Module, torch.Generator, int], int]  # a module, and the heads of its layers
 CHANGES: dict[str, Change] = {
     "heads permuted": permute_heads,
     "neurons permuted": permute_neurons,

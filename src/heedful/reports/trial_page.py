@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from heedful.core.numbers import short, span
-from heedful.reports import trial_charts
-from heedful.reports.charts.forest_scatter import Line, forest
+from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
 from heedful.reports.html_parts import esc, part, plain, table
 from heedful.trials.result import Trial, by_unit
-from heedful.trials.rows import Statement, TrialRow, by_test
+from heedful.trials.rows import Statement, TrialChart, TrialRow, by_test
 
 
 def page(trial: Trial) -> str:
@@ -28,10 +27,10 @@ def fragment(trial: Trial) -> str:
 def body(trial: Trial, size: int) -> str:
     """Every section; `size` is the heading level of the headline."""
     drawn = [_answer(trial, size)]
-    said = {statement.test: statement for statement in trial.statements}
-    for test, findings in by_test(trial.findings).items():
-        drawn.append(_test(trial, findings, said.get(test), size + 1))
-    drawn += [_numbers(trial, size + 1), _refused(trial, size + 1), _made(trial, size + 1)]
+    statements = {statement.test: statement for statement in trial.statements}
+    for test, rows in by_test(trial.findings).items():
+        drawn.append(_test(rows, statements.get(test), trial.charts.get(test), size + 1))
+    drawn += [_numbers(trial, size + 1), _skipped(trial, size + 1), _made(trial, size + 1)]
     return "\n".join(text for text in drawn if text)
 
 
@@ -47,55 +46,57 @@ def _answer(trial: Trial, size: int) -> str:
     return f"<header>{''.join(lines)}</header>"
 
 
-def _test(trial: Trial, findings: Sequence[TrialRow], said: Statement | None, size: int) -> str:
+def _test(rows: Sequence[TrialRow], words: Statement | None, chart: TrialChart | None, size: int) -> str:
     lead = ""
-    if said is not None:
-        lead = f"{esc(said.showed)} <b>Not shown:</b> {esc(said.not_shown)}"
+    if words is not None:
+        lead = f"{esc(words.showed)} <b>Not shown:</b> {esc(words.not_shown)}"
+    test = rows[0].test
     drawn = [
-        forest([_line(f) for f in same], f"{unit}, with 95 % interval", f"{same[0].test}: {unit}")
+        forest([_line(row) for row in same], f"{unit}, with 95 % interval", f"{test}: {unit}")
         + _caption(same)
-        for unit, same in by_unit(findings).items()
+        for unit, same in by_unit(rows).items()
     ]
-    test = findings[0].test
-    drawn += trial_charts.of(test, trial.details.get(test, {}))
-    title = said.title if said is not None else test
+    if chart is not None:
+        series = [Series(one.name, one.points, one.joined) for one in chart.series]
+        drawn.append(scatter(series, chart.across, chart.up, chart.title))
+    title = words.title if words is not None else test
     return part(f"trial-{test.replace(' ', '-')}", esc(title), lead, "".join(drawn), size)
 
 
-def _caption(findings: Sequence[TrialRow]) -> str:
-    names = dict.fromkeys(f.control_name for f in findings if f.control_name and math.isfinite(f.control))
+def _caption(rows: Sequence[TrialRow]) -> str:
+    names = dict.fromkeys(row.control_name for row in rows if row.control_name and math.isfinite(row.control))
     return f'<p class="lead">◇ {esc("; ".join(names))}</p>' if names else ""
 
 
-def _line(found: TrialRow) -> Line:
-    return Line(found.what, found.value, *found.interval, control=found.control)
+def _line(row: TrialRow) -> Line:
+    return Line(row.what, row.value, *row.interval, control=row.control)
 
 
 def _numbers(trial: Trial, size: int) -> str:
     heads = ["test", "what", "value", "95 % interval", "control", "n", "unit", "also"]
-    rows = [_row(found) for found in trial.findings]
+    rows = [_row(row) for row in trial.findings]
     lead = "Every number of the trial, with the control it is read by."
     return part("numbers", "The numbers", lead, table(heads, rows, "Every number"), size)
 
 
-def _row(found: TrialRow) -> str:
+def _row(row: TrialRow) -> str:
     control = "–"
-    if math.isfinite(found.control):
-        control = f"{short(found.control)} <small>{esc(found.control_name)}</small>"
-    also = ", ".join(f"{esc(name)} {short(value)}" for name, value in found.extra.items())
+    if math.isfinite(row.control):
+        control = f"{short(row.control)} <small>{esc(row.control_name)}</small>"
+    also = ", ".join(f"{esc(name)} {short(value)}" for name, value in row.extra.items())
     cells = (
-        esc(found.what),
-        short(found.value),
-        span(*found.interval),
+        esc(row.what),
+        short(row.value),
+        span(*row.interval),
         control,
-        f"{found.n:,}",
-        esc(found.unit),
+        f"{row.n:,}",
+        esc(row.unit),
         also,
     )
-    return f'<tr><th scope="row">{esc(found.test)}</th>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
+    return f'<tr><th scope="row">{esc(row.test)}</th>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
 
 
-def _refused(trial: Trial, size: int) -> str:
+def _skipped(trial: Trial, size: int) -> str:
     if not trial.skipped:
         return ""
     rows = [

@@ -16,59 +16,51 @@ from heedful.reports.columns import visible
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, by_test
 
-ALSO = {
-    "correlation": ("share significant", "significant"),
-    "permutation": ("Spearman of largest weight and change", "Spearman with largest weight"),
-    "adversary": ("share of starts feasible", "starts feasible"),
-}
-
 
 def render(trial: Trial) -> Iterator[RenderableType]:
     name, count = trial.model.get("name", "a model"), f"{trial.texts:,} text{'s' * (trial.texts != 1)}"
     yield Text(f"Is attention explanation? {name}, {count}", "bold")
-    said = {statement.test: statement for statement in trial.statements}
-    for test, findings in by_test(trial.findings).items():
+    statements = {statement.test: statement for statement in trial.statements}
+    for test, rows in by_test(trial.findings).items():
+        words = statements.get(test)
         yield Text("")
-        yield Text(said[test].title if test in said else test, "bold")
-        for unit, same in by_unit(findings).items():
-            controls = dict.fromkeys(f.control_name for f in same if f.control_name)
+        yield Text(visible(words.title) if words else test, "bold")
+        for unit, same in by_unit(rows).items():
+            controls = dict.fromkeys(row.control_name for row in same if row.control_name)
             beside = f"; control: {', '.join(controls)}" if controls else ""
             yield Text(visible(f"{unit}{beside}"), "dim")
-            yield _table(same)
-        if test in said:
-            yield Text(visible(said[test].showed))
-            yield Text(f"Not shown: {visible(said[test].not_shown)}", "dim")
+            yield _table(same, words.column if words else ("", ""))
+        if words:
+            yield Text(visible(words.showed))
+            yield Text(f"Not shown: {visible(words.not_shown)}", "dim")
     yield Text("")
     yield Text(visible(trial.conclusion), "bold")
-    for why, tests in _refused(trial).items():
+    for why, tests in _skipped(trial).items():
         yield Text(f"Not held: {listed(tests)}. {visible(why)}", "dim")
     for line in trial.notes:
         yield Text(visible(line), "dim")
 
 
-def _refused(trial: Trial) -> dict[str, list[str]]:
+def _skipped(trial: Trial) -> dict[str, list[str]]:
     """Tests that were not held, by reason."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for test, why in trial.skipped.items():
-        found.setdefault(why, []).append(test)
-    return found
+        by_reason.setdefault(why, []).append(test)
+    return by_reason
 
 
-def _table(findings: Sequence[TrialRow]) -> Table:
-    also = ALSO.get(findings[0].test, ("", ""))[1]
+def _table(rows: Sequence[TrialRow], column: tuple[str, str]) -> Table:
+    """`column` names the further number that the published test reports, and its heading."""
+    extra, heading = column
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("")
-    for name in ("value", "95 % interval", "control", "n", *([also] if also else [])):
-        table.add_column(name, justify="right", no_wrap=name != also)
-    for f in findings:
-        more = [_also(f)] if also else []
-        table.add_row(visible(f.what), short(f.value), span(*f.interval), short(f.control), f"{f.n:,}", *more)
+    for name in ("value", "95 % interval", "control", "n", *([heading] if heading else [])):
+        table.add_column(visible(name), justify="right", no_wrap=name != heading)
+    for row in rows:
+        more = [short(row.extra.get(extra, math.nan))] if heading else []
+        interval = span(*row.interval)
+        table.add_row(visible(row.what), short(row.value), interval, short(row.control), f"{row.n:,}", *more)
     return table
-
-
-def _also(found: TrialRow) -> str:
-    """The further number the published test reports."""
-    return short(found.extra.get(ALSO[found.test][0], math.nan))
 
 
 def show(trial: Trial, console: Console) -> None:

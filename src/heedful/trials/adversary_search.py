@@ -59,19 +59,19 @@ class Ground:
 
     def pulled(self, candidates: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The same, and the strain, (n,)."""
-        found = self.answers(candidates)
-        changes = [self.cases.apart(some, self.answer).cpu() for some in found]
-        return changes, [(self.residuals(some) ** 2).sum(-1).cpu() for some in found]
+        answers = self.answers(candidates)
+        changes = [self.cases.apart(some, self.answer).cpu() for some in answers]
+        return changes, [(self.residuals(some) ** 2).sum(-1).cpu() for some in answers]
 
     def answers(self, candidates: Sequence[Tensor]) -> list[Tensor]:
         """Of each layer's candidates (n, H, Q, T), the answers (n, C)."""
         counts = [len(some) for some in candidates]
-        found = ask(self.cases, self.case, sum(counts), self._put(candidates, counts))
-        return list(torch.split(found, counts))
+        answers = ask(self.cases, self.case, sum(counts), self._put(candidates, counts))
+        return list(torch.split(answers, counts))
 
-    def residuals(self, found: Tensor) -> Tensor:
+    def residuals(self, answers: Tensor) -> Tensor:
         """(n, C): how answers differ from the model's own; the sum of squares is the strain."""
-        gaps = found - self.answer
+        gaps = answers - self.answer
         if self.cases.model.kind == "regression":
             return gaps
         return gaps / (2 * (self.answer + RARE).sqrt())
@@ -80,21 +80,21 @@ class Ground:
         firsts = {f.layer: sum(counts[:i]) for i, f in enumerate(self.layers)}
         those = {f.layer: some for f, some in zip(self.layers, candidates, strict=True)}
 
-        def change(seen: Seen, here: slice) -> Seen:
-            layer = seen.site.layer
-            if seen.site.stack != self.stack or layer not in those:
-                return seen
+        def change(state: Seen, here: slice) -> Seen:
+            layer = state.site.layer
+            if state.site.stack != self.stack or layer not in those:
+                return state
             first = firsts[layer]
             low, high = max(first, here.start), min(first + len(those[layer]), here.stop)
             if low >= high:
-                return seen
-            own = seen.weights
+                return state
+            own = state.weights
             parts = [
                 own[: low - here.start],
                 those[layer][low - first : high - first],
                 own[high - here.start :],
             ]
-            return seen.reweighed(torch.cat([part.to(own) for part in parts]))
+            return state.reweighed(torch.cat([part.to(own) for part in parts]))
 
         return change
 

@@ -47,8 +47,8 @@ class Linear:
     def step(self, p: Tensor, y: Tensor, g: Tensor, eta: Tensor, slack: Tensor) -> Tensor:
         """p' (n, k, X, T) from p, y (n, k, m), g like p, eta and slack (n,)."""
         slack, scale = slack[:, None], eta[:, None, None, None]
-        seen = self.free.any(-1, keepdim=True)
-        logs = p.clamp_min(TINY).log().masked_fill(~self.free & seen, -torch.inf) + scale * g
+        live = self.free.any(-1, keepdim=True)
+        logs = p.clamp_min(TINY).log().masked_fill(~self.free & live, -torch.inf) + scale * g
         priced = self.jacobian / self.price[:, None]
         fixed = self.moved(p) - y
 
@@ -80,12 +80,12 @@ class Linear:
 
     def _covariance(self, shares: Tensor, priced: Tensor) -> Tensor:
         """(n, k, m, m): sum over rows of J cov(p') J^T / c; one k after the other, since J is large."""
-        found = []
+        parts = []
         for some in shares.unbind(1):
-            weighed = self.jacobian * some[:, None]  # (n, m, X, T)
-            means = weighed.sum(-1)  # (n, m, X)
-            found.append(weighed.flatten(2) @ priced.flatten(2).mT - (means / self.price) @ means.mT)
-        return torch.stack(found, 1)
+            weighted = self.jacobian * some[:, None]  # (n, m, X, T)
+            means = weighted.sum(-1)  # (n, m, X)
+            parts.append(weighted.flatten(2) @ priced.flatten(2).mT - (means / self.price) @ means.mT)
+        return torch.stack(parts, 1)
 
 
 def _length(nu: Tensor) -> Tensor:

@@ -37,10 +37,10 @@ class AttendedText:
 
     def views(self) -> dict[str, Floats]:
         """Name -> (T,). A single layer is its own mean, and its rollout adds nothing: it stands alone."""
-        found = {layer_name(number): row for number, row in enumerate(self.layers)}
+        views = {layer_name(number): row for number, row in enumerate(self.layers)}
         if len(self.layers) > 1:
-            found |= {ALL: self.layers.mean(0), ROLLOUT: self.rollout}
-        return found
+            views |= {ALL: self.layers.mean(0), ROLLOUT: self.rollout}
+        return views
 
 
 def layer_name(layer: int) -> str:

@@ -63,8 +63,8 @@ def rows(model: TokenModel, texts: Sequence[Any], labels: Sequence[Any], length:
         raise HeedfulError("a training text has no label", fix="Leave texts without a label out")
     most = min(length, model.window or length)
     if not all(isinstance(text, str) for text in texts):
-        found = [shortened(model.encode(text, long="truncate"), most, "truncate") for text in texts]
-        return of_encoded(found, truth, model)
+        encoded = [shortened(model.encode(text, long="truncate"), most, "truncate") for text in texts]
+        return of_encoded(encoded, truth, model)
     batch = model.encode_many(texts, most)
     if any(not row for row in batch["input_ids"]):
         raise HeedfulError("a training text is empty", fix="Leave it out")
@@ -83,9 +83,9 @@ def cut(cases: Cases, length: int = LENGTH) -> list[TextInput]:
     return [shortened(case.x, min(length, cases.model.window or length), "truncate") for case in cases.cases]
 
 
-def of_encoded(found: Sequence[TextInput], labels: Sequence[Any], model: TokenModel) -> PaddedTexts:
-    types = [x.type_ids for x in found] if found[0].type_ids is not None else None
-    return _padded([x.ids for x in found], [x.special for x in found], labels, model, types)
+def of_encoded(encoded: Sequence[TextInput], labels: Sequence[Any], model: TokenModel) -> PaddedTexts:
+    types = [x.type_ids for x in encoded] if encoded[0].type_ids is not None else None
+    return _padded([x.ids for x in encoded], [x.special for x in encoded], labels, model, types)
 
 
 def marked(
@@ -95,10 +95,10 @@ def marked(
     if not items:
         raise HeedfulError("there are no marked texts")
     most = min(length, model.window or length)
-    found = [shortened(model.encode(item.text, long="truncate"), most, "truncate") for item in items]
-    data = of_encoded(found, [label_of(model, label) for label in labels], model)
+    encoded = [shortened(model.encode(item.text, long="truncate"), most, "truncate") for item in items]
+    data = of_encoded(encoded, [label_of(model, label) for label in labels], model)
     marks = torch.zeros_like(data.special)
-    for row, (x, item) in enumerate(zip(found, items, strict=True)):
+    for row, (x, item) in enumerate(zip(encoded, items, strict=True)):
         for (position,), mark in zip(x.units("token"), by_unit(x, item.spans, "token"), strict=True):
             marks[row, position] = mark
     return replace(data, marks=marks)

@@ -125,8 +125,8 @@ def _answered(
         spread = float(np.std([logits.numpy() for _, logits, _ in read], axis=0).max())
         scale = spread if spread > 0 else 1.0
     empty = Cases(model, (), scale)
-    found = (Example(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
-    return Cases(model, tuple(found), scale, notes)
+    examples = (Example(x, empty.answers(logits[None])[0].numpy(), label) for x, logits, label in read)
+    return Cases(model, tuple(examples), scale, notes)
 
 
 def label_of(model: TokenModel, label: Any) -> int | None:

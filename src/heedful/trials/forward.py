@@ -50,7 +50,7 @@ def ask(cases: Cases, case: Example, copies: int, change: Change) -> Tensor:
 
     def edit(part: Sequence[int]) -> Edit:
         here = slice(part[0], part[-1] + 1)
-        return lambda seen: change(seen, here)
+        return lambda state: change(state, here)
 
     ran = passes(cases.model, [row_of(case)] * copies, queue, target=probe(cases), edit=edit)
     return torch.cat([answers(cases, each) for each in ran])

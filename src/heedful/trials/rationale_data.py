@@ -27,10 +27,10 @@ def with_marks(model: TokenModel, given: LabelledTexts, length: int) -> tuple[Pa
     ]
     if len(marked) < 2 * HELD_OUT:
         raise HeedfulError(f"{len(marked)} texts have marks", "too few to train on some and test on others")
-    held = marked[::HELD_OUT]
-    away = {item.text for item, _ in held}  # a text that stands twice is not trained on either
+    held_out = marked[::HELD_OUT]
+    away = {item.text for item, _ in held_out}  # a text that stands twice is not trained on either
     rest = [pair for pair in marked if pair[0].text not in away]
-    train, test = (_rows(model, part, length) for part in (rest, held))
+    train, test = (_rows(model, part, length) for part in (rest, held_out))
     plain = [(text, label) for text, label, marks in every if not spans_of(text, marks) and text not in away]
     if plain:
         texts, labels = ([pair[k] for pair in plain] for k in (0, 1))

@@ -1,8 +1,10 @@
-"""What a test of the trial found: one number, its interval, its control, and what it shows.
+"""What a test of the trial measured: one number, its interval, its control, and what it shows.
 
     value      the number, a mean over texts (or seeds)
     interval   95 %, over the same
     control    the number if attention meant nothing or, for a distance, the scale to read it by
+    key        which of the test's numbers it is; sentences and charts choose rows by it
+    variant    of which layer, score or term
 
 Every test returns its details and a list of these, so that the table of the trial is one table.
 """
@@ -17,14 +19,16 @@ from typing import Any
 from heedful.io.json_codec import to_jsonable
 
 INTERRUPTED = "They were interrupted."  # why tests were not held
+# keys of rows whose value is a change of the answer, by what their control deletes: any test may use them
+BESIDE_ALL_WORDS, BESIDE_ONE_WORD = "change beside all words", "change beside one word"
 
 
 @dataclass(frozen=True)
 class TrialRow:
     """A line of the trial's table."""
 
-    test: str  # correlation, permutation, adversary, frozen, guide, seeds, trained adversary, training
-    what: str  # "attention and gradients, layer 4"
+    test: str  # its registered name
+    what: str  # "attention and gradients, layer 4": for people
     value: float
     interval: tuple[float, float]
     control: float = math.nan
@@ -32,6 +36,8 @@ class TrialRow:
     n: int = 0  # texts, or seeds
     unit: str = ""  # "Kendall tau-b", "TVD", "JSD, at most 0.693", "accuracy"
     extra: Mapping[str, float] = field(default_factory=dict)  # further numbers: "share significant": 0.4
+    key: str = ""
+    variant: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what is not a number is None."""
@@ -46,16 +52,39 @@ class Statement:
     title: str
     showed: str
     not_shown: str
+    column: tuple[str, str] = (
+        "",
+        "",
+    )  # a further number the terminal shows: its name in `extra`, its heading
 
 
-def by_test(findings: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
-    """Findings of each test, tests in the order they were held."""
-    found: dict[str, list[TrialRow]] = {}
-    for finding in findings:
-        found.setdefault(finding.test, []).append(finding)
-    return found
+@dataclass(frozen=True)
+class ChartSeries:
+    """Points of one kind."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    joined: bool = False
 
 
-def of_test(findings: Sequence[TrialRow], test: str) -> list[TrialRow]:
-    """Those of one test."""
-    return [found for found in findings if found.test == test]
+@dataclass(frozen=True)
+class TrialChart:
+    """A scatter plot of one test, as data."""
+
+    title: str
+    across: str
+    up: str
+    series: tuple[ChartSeries, ...]
+
+
+def by_test(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
+    """Rows of each test, tests in the order they were held."""
+    grouped: dict[str, list[TrialRow]] = {}
+    for row in rows:
+        grouped.setdefault(row.test, []).append(row)
+    return grouped
+
+
+def of_key(rows: Sequence[TrialRow], key: str, test: str = "") -> list[TrialRow]:
+    """Those with one key, of any test or of one."""
+    return [row for row in rows if row.key == key and (not test or row.test == test)]

@@ -1,6 +1,6 @@
 """Models like the user's, trained again with their attention in the graph.
 
-    fresh(model, seed)   the same architecture with weights of its own, behind the same door
+    fresh(model, seed)   the same architecture with weights of its own, loaded in the same way
     copied(model)        the same weights, in a module of its own
     fit(student, ...)    AdamW on random batches; loss(passed, pick) sees logits and every layer's weights
     answers, maps        what a model says, and where it looks, batch by batch, without a graph
@@ -43,6 +43,7 @@ SMALL = 0.1  # of a first token table drawn N(0, 1), which a few thousand texts 
 LARGEST = 20_000_000  # parameters: what a core trains in minutes
 MOSTLY = 0.99  # of the answer read at one place
 CHUNK = 64  # texts in a pass without a graph
+GENTLE = 1 / 3  # of the learning rate, where training starts from the user's weights
 ONE_LAYER = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)
 DEEPER = TrainConfig(steps=400, batch=32, lr=7e-4, warmup=60, weight_decay=0.05, progress=False)
 
@@ -131,17 +132,17 @@ def run(model: TokenModel, inputs: Inputs, frozen: bool = False, look: bool = Tr
         with _flat_mixing(model.module) if frozen else nullcontext():
             out = model.module.attend(inputs.ids, inputs.mask)
         return Passed(out.logits, (out.attention[:, :, None],), mask)
-    seen: dict[int, Tensor] = {}
+    by_layer: dict[int, Tensor] = {}
 
-    def watch(now: Seen) -> Seen:
-        now = now.reweighed(uniform(now)) if frozen else now
-        if now.site.stack == "self":
-            seen[now.site.layer] = now.weights
-        return now
+    def watch(state: Seen) -> Seen:
+        state = state.reweighed(uniform(state)) if frozen else state
+        if state.site.stack == "self":
+            by_layer[state.site.layer] = state.weights
+        return state
 
     with model.attending(watch) if look or frozen else nullcontext():
         logits = model.raw_pass(inputs).logits
-    return Passed(logits, tuple(seen[layer] for layer in sorted(seen)), mask)
+    return Passed(logits, tuple(by_layer[layer] for layer in sorted(by_layer)), mask)
 
 
 def _flat_mixing(module: Mixes) -> AbstractContextManager[Any]:
@@ -176,8 +177,8 @@ def place_of(model: TokenModel, data: PaddedTexts) -> str:
         assert output.last_hidden is not None
         (grad,) = torch.autograd.grad(output.logits[0, 0], output.last_hidden)
     share = grad[0].norm(dim=-1) / grad[0].norm(dim=-1).sum()
-    found = {0: "first", len(share) - 1: "last"}.get(int(share.argmax()), "all")
-    return found if float(share.max()) > MOSTLY else "all"
+    place = {0: "first", len(share) - 1: "last"}.get(int(share.argmax()), "all")
+    return place if float(share.max()) > MOSTLY else "all"
 
 
 def read(passed: Passed, place: str) -> Tensor:

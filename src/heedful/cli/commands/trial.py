@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from heedful.cli import options as o
 from heedful.cli.commands.audit import File, LabelColumn, Limit, RationaleColumn, TextColumn
@@ -45,6 +46,22 @@ Save = Annotated[Path | None, option("--save", metavar="FOLDER", help="Keep it, 
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a number.")]
 
 
+class TrialCommand(typer.core.TyperCommand):
+    """Its help lists the tests there are, those of plug-ins too."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        from heedful.trials.facts import trial_facts
+
+        with formatter.section("Tests"):
+            formatter.write_dl([_listed(facts) for facts in trial_facts().values()])
+        super().format_options(ctx, formatter)
+
+
+def _listed(facts: Any) -> tuple[str, str]:
+    condition = "--improve: " if facts.on_request else "--train: " if facts.trains else ""
+    return facts.name.replace(" ", "-"), condition + facts.title
+
+
 def trial(
     file: File,
     model: o.Model = "zoo:one-layer",
@@ -80,15 +97,6 @@ def trial(
     heedful trial reviews.csv --label-column label --train train.csv --save trial/
     heedful trial texts.csv --label-column label --train m.jsonl --rationale-column marks --improve rationales
 
-    \b
-    correlation        does attention order words like gradients and leave-one-out do?
-    permutation        does the answer move when attention is shuffled?
-    adversary          can attention be changed, text by text, and the answer stay?
-    uniform            how well does the model do with uniform attention?
-    frozen, seeds      --train: ... when trained that way, and how far do seeds alone move attention?
-    trained-adversary  --train: can another model keep the answers and move the attention?
-    guide              --train: do these weights help a model that has no attention of its own?
-
     Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
@@ -104,7 +112,7 @@ def trial(
     names, terms = (_names(some) for some in (test, improve))
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        found = heedful.trial(
+        result = heedful.trial(
             loaded,
             given.texts,
             given.labels,
@@ -123,28 +131,32 @@ def trial(
             progress=say,
         )
     command = typed()
-    found = replace(found, settings={**found.settings, "command": command})
+    result = replace(result, settings={**result.settings, "command": command})
     if html:
         from heedful.reports.trial_page import page
 
-        write(html, page(found))
+        write(html, page(result))
     if save:
-        found.save(save)
-    if shape == "json":
-        put_json(found.to_dict())
-    elif shape == "csv":
-        print(found.to_csv(), end="")
-    else:
-        from heedful.reports.trial_terminal import show
-
-        show(found, console())
+        result.save(save)
+    _print(result, shape)
     if not quiet:
         for written in (html, save):
             if written:
                 print_stderr(f"wrote {written}")
     reproduce(command, quiet)
-    if found.interrupted:
+    if result.interrupted:
         raise typer.Exit(130)
+
+
+def _print(result: Any, shape: str) -> None:
+    if shape == "json":
+        put_json(result.to_dict())
+    elif shape == "csv":
+        print(result.to_csv(), end="")
+    else:
+        from heedful.reports.trial_terminal import show
+
+        show(result, console())
 
 
 def _names(given: list[str] | None) -> list[str]:

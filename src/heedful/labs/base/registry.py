@@ -10,7 +10,6 @@ group "heedful.plugins". A lab draws from `run.seed` alone; `run_lab` puts back 
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 import time
@@ -19,15 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from heedful.core.declarations import declarations, import_plugins
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Part, Table
 
-PLUGINS = "heedful.plugins"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
@@ -129,31 +126,17 @@ def lab(name: str, *, title: str, minutes: float, cite: str) -> Callable[[Work],
 
 def labs() -> dict[str, Lab]:
     """Every lab by name."""
-    _import_plugins()
+    import_plugins()
     found = {each.name: each for each in (*_written(), *(registered for registered, _ in _works.values()))}
     return dict(sorted(found.items()))
 
 
 @cache
-def _import_plugins() -> None:
-    for point in entry_points(group=PLUGINS):
-        point.load()
-
-
-@cache
 def _written() -> tuple[Lab, ...]:
     """The labs of this package, from their source."""
-    folder = Path(str(files("heedful.labs")))
-    return tuple(found for path in sorted(folder.glob("*.py")) for found in _read(path))
-
-
-def _read(path: Path) -> Iterator[Lab]:
-    """The labs a file defines, by its decorators."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        for mark in getattr(node, "decorator_list", ()):
-            if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "lab":
-                facts = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg}
-                yield Lab(ast.literal_eval(mark.args[0]), module=f"heedful.labs.{path.stem}", **facts)
+    return tuple(
+        Lab(name=each.name, module=each.module, **each.facts) for each in declarations("heedful.labs", "lab")
+    )
 
 
 def _work(name: str) -> tuple[Lab, Work]:

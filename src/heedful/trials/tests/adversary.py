@@ -29,8 +29,10 @@ Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 20
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
+from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import Seen
@@ -48,13 +51,25 @@ from heedful.trials.adversary_refine import follow
 from heedful.trials.adversary_search import BestCandidates, Ground, Search, climb, drawn_back, starts
 from heedful.trials.attention_scores import AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
+from heedful.trials.formatting import ends, short, with_interval
 from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.permute_attention import permuted
+from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
+MIN_TEXTS_OVERALL = 5  # texts, below which nothing is said of attention as a whole
+FREE = 0.5  # share of the highest JSD there is, from which on attention counts as freely replaceable
+PINNED = 0.1  # share below which it counts as pinned by the answer
 WORTH = 0.1  # of the highest JSD, from which on attention counts as other
 COLUMNS = ("distance", "change", "largest", "random", "reached", "words", "shown", "late")
+HIGHEST, FEASIBLE = "highest JSD of any weights", "share of starts feasible"
+ON_WORDS, HEADS_MEAN = "attention on words", "JSD of the heads' mean"
+SHARE = "share of texts with an adversary"
+NOWHERE = "clearly replaceable in no layer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +91,7 @@ class Adversary:
         count = self.distance.shape[1]
         return [self._finding(layer, count) for layer in range(count)]
 
-    def found(self) -> npt.NDArray[np.bool_]:
+    def exists(self) -> npt.NDArray[np.bool_]:
         """(N, L) is there an adversary: better than chance, and worth the name?"""
         return np.asarray((self.distance > self.random) & (self.distance > WORTH * self.largest))
 
@@ -84,16 +99,16 @@ class Adversary:
         real = np.isfinite(self.distance[:, layer])
         value, interval = nanmean_of(self.distance[:, layer], (0.0, LN2), claims)
         column = {
-            "highest JSD of any weights": self.largest,
-            "share of starts feasible": self.reached,
-            "attention on words": self.words,
-            "JSD of the heads' mean": self.shown,
+            HIGHEST: self.largest,
+            FEASIBLE: self.reached,
+            ON_WORDS: self.words,
+            HEADS_MEAN: self.shown,
             "change of the answer": self.change,
             "gained in the last quarter of the search": self.late,
         }
         extra = {name: nanmean_of(numbers[real, layer])[0] for name, numbers in column.items()}
-        share, reach = share_of(self.found()[real, layer], claims)
-        names = ("share of texts with an adversary", "that share, low", "that share, high")
+        share, reach = share_of(self.exists()[real, layer], claims)
+        names = (SHARE, "that share, low", "that share, high")
         extra |= dict(zip(names, (share, *reach), strict=True)) | {"texts left out": float((~real).sum())}
         return TrialRow(
             test="adversary",
@@ -105,6 +120,7 @@ class Adversary:
             n=int(real.sum()),
             unit="JSD, at most 0.693",
             extra=extra,
+            variant=layer_name(layer),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,38 +148,40 @@ def adversary(
 
 def _of_text(cases: Cases, case: Example, search: Search, rng: torch.Generator) -> Floats:
     """(8, L): the columns of `Adversary`, one text."""
-    said = shown(cases, case)
-    layers, answer = _layers(cases, case, said)
+    attended = shown(cases, case)
+    layers, answer = _layers(cases, case, attended)
     together = max(1, TOKENS // (search.starts * len(case.x)))  # graphs take memory
-    found = [
-        _of_layers(Ground(cases, case, said.stack, layers[i : i + together], answer), said, search, rng)
+    columns = [
+        _of_layers(
+            Ground(cases, case, attended.stack, layers[i : i + together], answer), attended, search, rng
+        )
         for i in range(0, len(layers), together)
     ]
-    return np.concatenate(found, 1)
+    return np.concatenate(columns, 1)
 
 
-def _layers(cases: Cases, case: Example, said: AttendedText) -> tuple[list[Movable], Tensor]:
+def _layers(cases: Cases, case: Example, attended: AttendedText) -> tuple[list[Movable], Tensor]:
     """What may move in each layer, and the model's own answer (1, C) by the same kind of pass."""
     maps: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def look(seen: Seen, _: slice) -> Seen:
-        if seen.site.stack == said.stack:
-            allowed = seen.allowed.expand_as(seen.weights)
-            maps[seen.site.layer] = (seen.weights[0].float().cpu(), allowed[0].cpu())
-        return seen
+    def look(state: Seen, _: slice) -> Seen:
+        if state.site.stack == attended.stack:
+            allowed = state.allowed.expand_as(state.weights)
+            maps[state.site.layer] = (state.weights[0].float().cpu(), allowed[0].cpu())
+        return state
 
     with torch.no_grad():
         answer = ask(cases, case, 1, look)
-    words, last = torch.from_numpy(said.words), max(maps)
-    readout = torch.from_numpy(said.readout).float()
+    words, last = torch.from_numpy(attended.words), max(maps)
+    readout = torch.from_numpy(attended.readout).float()
     rows = {layer: readout if layer == last else torch.ones_like(readout) for layer in maps}
     return [movable(layer, *maps[layer], words, rows[layer]) for layer in sorted(maps)], answer
 
 
-def _of_layers(ground: Ground, said: AttendedText, search: Search, rng: torch.Generator) -> Floats:
+def _of_layers(ground: Ground, attended: AttendedText, search: Search, rng: torch.Generator) -> Floats:
     """(8, l): the same for layers that are searched together."""
     best, chance, reached = searched(ground, search, rng)
-    found = np.array(
+    columns = np.array(
         [
             best.distance,
             best.change,
@@ -171,13 +189,16 @@ def _of_layers(ground: Ground, said: AttendedText, search: Search, rng: torch.Ge
             chance.distance,
             reached,
             [layer.words() for layer in ground.layers],
-            [_as_shown(layer, some, said) for layer, some in zip(ground.layers, best.weights, strict=True)],
+            [
+                _as_shown(layer, some, attended)
+                for layer, some in zip(ground.layers, best.weights, strict=True)
+            ],
             best.late(),
         ],
         dtype=np.float64,
     )
-    found[:, [layer.stuck for layer in ground.layers]] = np.nan
-    return found
+    columns[:, [layer.stuck for layer in ground.layers]] = np.nan
+    return columns
 
 
 def searched(
@@ -208,8 +229,101 @@ def _random(layer: Movable, count: int, rng: torch.Generator) -> Tensor:
     return torch.cat([layer.weights(starts(layer, half, rng)), permuted(layer.own, layer.free, noise)])
 
 
-def _as_shown(layer: Movable, weights: Tensor, said: AttendedText) -> float:
+def _as_shown(layer: Movable, weights: Tensor, attended: AttendedText) -> float:
     """JSD of what a reader sees who averages heads, from where the answer is read."""
-    readout = torch.from_numpy(said.readout)
+    readout = torch.from_numpy(attended.readout)
     rows = [torch.einsum("hqt,q->t", some.double() * layer.free, readout) for some in (layer.own, weights)]
     return float(jsd(*(row / row.sum().clamp_min(1e-30) for row in rows)))
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    known = [row for row in rows if math.isfinite(row.value)]
+    if not known:
+        return (
+            "No text has two words between which attention could be dealt out, and an answer that feels it."
+        )
+    low, high = ends(known)
+    share = max(row.extra[SHARE] for row in known)
+    feasible = max(row.extra[FEASIBLE] for row in known)
+    text = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
+    if not share:
+        text = "No other attention was found that keeps the answer and beats random weights; the farthest is "
+    text += f"JSD {with_interval(low)} ({low.variant})"
+    text += "" if low is high else f" to {with_interval(high)} ({high.variant})"
+    return text + (
+        f" of at most {short(high.extra[HIGHEST])}, where random weights that keep the "
+        f"answer get to {short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
+    )
+
+
+def _conclude(rows: Rows, texts: int, against: Sequence[str]) -> str:
+    """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
+
+    A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
+    and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
+    """
+    known = [row for row in rows if math.isfinite(row.value)]
+    if not known:
+        return "Without adversaries that could be searched for, nothing is said about attention as a whole."
+    if known[0].n < MIN_TEXTS_OVERALL:
+        return f"{known[0].n} texts are too few to say anything about attention as a whole."
+    free = [row for row in known if row.interval[0] >= FREE * row.extra[HIGHEST]]
+    pinned = [row for row in known if row.interval[1] <= PINNED * row.extra[HIGHEST]]
+    here, moved = f"On these {texts:,} texts", _movable(known)
+    if len(free) == len(known):
+        text = f"{here} other attention gives the same answers in every layer{moved}:"
+        text += " it says where the model looked, and should not be read alone as why it answered."
+    elif len(pinned) == len(known):
+        text = f"{here} this search found hardly any other attention that gives the same answers{moved}."
+        if any(not row.extra[FEASIBLE] for row in pinned):
+            text += " No start kept the answer unaided: a longer search (climb) may find more."
+        if not against:
+            text += " Nothing else here speaks against reading it, which does not make it an explanation."
+    else:
+        where = f"replaceable in {listed([row.variant for row in free])}" if free else NOWHERE
+        text = f"{here} the answers hold attention in part: it is {where}{moved}."
+        text += " Read it beside a method that removes words."
+    return " ".join([text, *against])
+
+
+def _movable(rows: Rows) -> str:
+    """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
+    means = [row.extra.get(HEADS_MEAN, math.nan) for row in rows]
+    known = [mean for mean in means if math.isfinite(mean)]
+    parts = []
+    if known:
+        spread = f"{short(min(known))} to {short(max(known))}" if len(known) > 1 else short(known[0])
+        parts.append(f"head by head; the mean over heads, which readers are shown, moves by JSD {spread}")
+    share = sum(row.extra[ON_WORDS] for row in rows) / len(rows)
+    if share < 0.9:
+        parts.append(f"words get {share:.0%} of it, and what special tokens get was left alone")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+@trial_test(
+    "adversary",
+    title="Can attention be changed, text by text, and the answer stay?",
+    needs={"attentions", "edits"},
+    cite="Jain & Wallace 2019",
+    order=3,
+    words=TrialWords(_showed, conclude=_conclude, column=(FEASIBLE, "starts feasible")),
+)
+def _run(suite: TrialSuite) -> Adversary:
+    """The farthest attention (Jensen–Shannon) that moves the answer by at most ε = 0.01: all heads and rows
+    of one layer may change, 5 starts; the best one is run again by itself to check it.
+
+    Control: the farthest of 50 random weights that keep the answer; the highest JSD that any weights have
+
+    Cost: up to 1,680 forwards per layer, 825 backwards with two labels, 1,600 for a language model;
+    `--climb`, `--starts`
+
+    Not shown: that any model computes such weights: they were searched for one text at a time. Whether
+    trained weights can do it for all texts is the trained adversary's question.
+    """
+    settings = suite.settings
+    search = Search(settings.epsilon, settings.starts, settings.climb)
+    progress = suite.progress("looking for adversaries")
+    return adversary(suite.cases, seed=settings.seed, search=search, progress=progress)

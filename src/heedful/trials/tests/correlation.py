@@ -15,8 +15,9 @@ Jain & Wallace, Attention is not Explanation, NAACL 2019.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,10 +33,17 @@ from heedful.models.batch import pick
 from heedful.stats.intervals import SIGNED, nanmean_of, share_of
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
+from heedful.trials.formatting import above, short, with_interval
 from heedful.trials.forward import predicted, probe, row_of, without
-from heedful.trials.rows import TrialRow
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import TrialRow, of_key
 
-GRADIENTS, LEFT_OUT = "gradients", "leave-one-out"
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
+GRADIENTS, LEFT_OUT = "gradients", "leave-one-out"  # also keys of rows: attention beside each
+REFERENCE = "reference"  # key: the two beside each other
+SHARE = "share significant"
 SIGNIFICANT, ORDERS = 0.05, 20
 NORMS = ("one-hot", "l2")
 
@@ -63,10 +71,10 @@ class Correlation:
         first, second = self.pairs[i]
         extra = {
             "standard deviation": float(tau.std(ddof=1)) if len(tau) > 1 else float("nan"),
-            "share significant": share,
-            "share significant, low": reach[0],
-            "share significant, high": reach[1],
-            "share significant in random order": nanmean_of(self.lucky[real, i])[0],
+            SHARE: share,
+            f"{SHARE}, low": reach[0],
+            f"{SHARE}, high": reach[1],
+            f"{SHARE} in random order": nanmean_of(self.lucky[real, i])[0],
             "texts left out": float((~real).sum()),
         }
         return TrialRow(
@@ -79,6 +87,8 @@ class Correlation:
             n=int(real.sum()),
             unit="Kendall tau-b",
             extra=extra,
+            key=REFERENCE if first == GRADIENTS else second,
+            variant="" if first == GRADIENTS else first,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,17 +110,17 @@ def correlation(
     before, rng = cases.model.spent, np.random.default_rng(seed)
     left_out = leave_one_out(cases)
     pairs: tuple[tuple[str, str], ...] = ()
-    found = []  # (4, pairs) a text
+    columns = []  # (4, pairs) a text
     for number, case in enumerate(cases.cases):
-        said = shown(cases, case)
-        rankings = said.views()
+        attended = shown(cases, case)
+        rankings = attended.views()
         pairs = (*((name, to) for name in rankings for to in (GRADIENTS, LEFT_OUT)), (GRADIENTS, LEFT_OUT))
         rankings |= {GRADIENTS: gradients(cases, case, norm), LEFT_OUT: left_out[number]}
-        among = {name: scores[said.words] for name, scores in rankings.items()}
-        found.append(_correlated(pairs, among, rng))
+        among = {name: scores[attended.words] for name, scores in rankings.items()}
+        columns.append(_correlated(pairs, among, rng))
         if progress is not None:
             progress(number + 1, len(cases))
-    tau, p, chance, lucky = np.stack(found, 1)  # (N, pairs) each
+    tau, p, chance, lucky = np.stack(columns, 1)  # (N, pairs) each
     return Correlation(pairs, tau, p, chance, lucky, norm, cases.model.spent - before)
 
 
@@ -130,8 +140,8 @@ def kendall(some: Floats, others: Floats) -> tuple[float, float]:
     """(tau-b, p); nan for fewer than two tokens or a constant ranking."""
     if len(some) < 2 or np.ptp(some) == 0 or np.ptp(others) == 0:
         return float("nan"), float("nan")
-    found = stats.kendalltau(some, others)
-    return float(found.statistic), float(found.pvalue)
+    tau = stats.kendalltau(some, others)
+    return float(tau.statistic), float(tau.pvalue)
 
 
 def leave_one_out(cases: Cases) -> list[Floats]:
@@ -139,17 +149,17 @@ def leave_one_out(cases: Cases) -> list[Floats]:
     gone = [
         (n, t) for n, case in enumerate(cases.cases) for t, fixed in enumerate(case.x.special) if not fixed
     ]
-    found = [np.full(len(case.x), np.nan) for case in cases.cases]
+    changes = [np.full(len(case.x), np.nan) for case in cases.cases]
     for (number, token), moved in zip(gone, without(cases, [(n, [t]) for n, t in gone]), strict=True):
-        found[number][token] = moved
-    return found
+        changes[number][token] = moved
+    return changes
 
 
 def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
     """(T,) |gradient| of the predicted answer at each token, attention weights held fixed."""
     model, index = cases.model, predicted(cases, case).index
     counted = model.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(case.x))
-    fixed = model.attending(lambda seen: seen.reweighed(seen.weights.detach()))
+    fixed = model.attending(lambda state: state.reweighed(state.weights.detach()))
     with counted, torch.inference_mode(False), torch.enable_grad():
         inputs, places = model.batch([row_of(case)], probe(cases))
         with fixed:
@@ -163,3 +173,57 @@ def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
             tokens = table(torch.tensor(case.x.ids, device=tokens.device))
     size: Tensor = grad.norm(dim=-1) if norm == "l2" else (grad * tokens.double()).sum(-1).abs()
     return np.asarray(size.cpu(), dtype=np.float64)
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    known = [row for row in rows if math.isfinite(row.value)]
+    parts = []
+    for to in (GRADIENTS, LEFT_OUT):
+        if own := of_key(known, to):
+            best = max(own, key=lambda row: row.value)
+            where = f"{best.variant}; significant in {best.extra[SHARE]:.0%} of texts"
+            parts.append(f"like {to} with tau {with_interval(best)} at best ({where})")
+    if not parts:
+        return "No text has ranks to compare: fewer than two words, or scores that are all the same."
+    controls = [row.control for row in known if math.isfinite(row.control)]
+    chance = short(sum(controls) / len(controls) if controls else math.nan)
+    text = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
+    if reference := of_key(known, REFERENCE)[:1]:
+        own = of_key(known, GRADIENTS) + of_key(known, LEFT_OUT)
+        worse = all(above(reference[0].interval[0], row.interval[1]) for row in own)
+        more = "more than attention does with either" if worse else "not clearly more than attention does"
+        text += (
+            f" Gradients and leave-one-out agree with each other at {with_interval(reference[0])}, {more}."
+        )
+    return text
+
+
+def _against(rows: Rows, _: Rows) -> str:
+    ranks = [row for row in of_key(rows, LEFT_OUT) if math.isfinite(row.value)]
+    if ranks and not any(above(row.interval[0], 0.0) for row in ranks):
+        return "It ranks tokens not clearly better than chance when they are left out one by one."
+    return ""
+
+
+@trial_test(
+    "correlation",
+    title="Does attention agree with gradients and leave-one-out?",
+    needs={"attentions", "edits", "gradients"},
+    cite="Jain & Wallace 2019",
+    order=1,
+    words=TrialWords(_showed, against=_against, column=(SHARE, "significant")),
+)
+def _run(suite: TrialSuite) -> Correlation:
+    """Kendall tau-b of attention with gradients (attention held fixed, through the one-hot) and with
+    leave-one-out (total variation of the answer without the token), over the tokens of a text.
+
+    Control: the same attention in random orders; gradients and leave-one-out with each other
+
+    Cost: T + 2 forwards, 2 backwards
+
+    Not shown: which of them is right: all are measures, and many of the tokens they rank hardly matter.
+    """
+    return correlation(suite.cases, seed=suite.settings.seed, progress=suite.progress("correlation"))

@@ -20,23 +20,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig, fit
 from heedful.trials.batches import PaddedTexts
+from heedful.trials.formatting import above, with_interval
+from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow
-from heedful.trials.tests.retrain_uniform import SCORES, Judged, Labels, judge
+from heedful.trials.tests.retrain_uniform import ACCURACY, SCORES, Judged, Labels, judge
 from heedful.trials.tests.seeds import majority
 from heedful.trials.training import maps, place_of, read
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
 WIDTH = 128
 BUDGET = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)
-TRAINED = "trained"
+UNIFORM, TRAINED, MODEL, SHUFFLED = "uniform", "trained", "model", "shuffled"  # guides, and keys of rows
+OVER = {
+    SHUFFLED: "model over shuffled",
+    UNIFORM: "model over uniform",
+}  # keys: how much more the model's help
 Weights = tuple[Tensor, Tensor]  # (n, L) of the training texts, (m, L') of the others; zero on padding
 
 
@@ -74,21 +84,18 @@ class Guided:
     majority: float
 
     def findings(self) -> list[TrialRow]:
-        found, k = [], len(self.seeds)
-        control = self.judged["shuffled"]
+        rows, k = [], len(self.seeds)
         for score in SCORES:
-            least = control.value(score)[0]
-            for name, judged in self.judged.items():
-                value, reach = judged.value(score)
+            least = self.judged[SHUFFLED].value(score)[0], "the model's weights, shuffled"
+            none = 0.0, "weights that do not matter"
+            lines = [(name, name, own.value(score), least) for name, own in self.judged.items()]
+            for other in (UNIFORM, SHUFFLED):
+                gap = self.judged[MODEL].over(self.judged[other], score)
+                lines.append((OVER[other], f"model rather than {other}", gap, none))
+            for key, name, value, control in lines:
                 what = f"{score}, guide: {name}"
-                found.append(
-                    TrialRow("guide", what, value, reach, least, "the model's weights, shuffled", k, score)
-                )
-            for other in ("uniform", "shuffled"):
-                gap, reach = self.judged["model"].over(self.judged[other], score)
-                what = f"{score}, guide: model rather than {other}"
-                found.append(TrialRow("guide", what, gap, reach, 0.0, "weights that do not matter", k, score))
-        return found
+                rows.append(TrialRow("guide", what, *value, *control, k, score, key=key, variant=score))
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         scores = {name: {s: own.scores(s).tolist() for s in SCORES} for name, own in self.judged.items()}
@@ -109,23 +116,23 @@ def guide(
     """`others` are further models whose attention guides, such as {"adversary": ...}; `vectors` (V, d) are
     word vectors for the network, by id."""
     own = weights_of(model, train), weights_of(model, test)
-    guides: dict[str, Weights | None] = {"uniform": (_even(train), _even(test)), TRAINED: None, "model": own}
+    guides: dict[str, Weights | None] = {UNIFORM: (_even(train), _even(test)), TRAINED: None, MODEL: own}
     guides |= {
         name: (weights_of(each, train), weights_of(each, test)) for name, each in (others or {}).items()
     }
     judged, done, total = {}, 0, (len(guides) + 1) * len(seeds)
-    for name in (*guides, "shuffled"):
-        said = []
+    for name in (*guides, SHUFFLED):
+        labels = []
         for seed in seeds:
-            if name == "shuffled":  # another order for every seed
+            if name == SHUFFLED:  # another order for every seed
                 drawn: Weights | None = (shuffled(own[0], train, seed), shuffled(own[1], test, seed))
             else:
                 drawn = guides[name]
-            said.append(led(model, train, test, drawn, seed, config, vectors))
+            labels.append(led(model, train, test, drawn, seed, config, vectors))
             done += 1
             if progress is not None:
                 progress(done, total)
-        judged[name] = judge(said, test, model)
+        judged[name] = judge(labels, test, model)
     return Guided(tuple(seeds), judged, majority(train, test))
 
 
@@ -154,8 +161,8 @@ def led(
             _logits(network, test, pick, None if guides is None else guides[1])
             for pick in torch.split(torch.arange(len(test)), 256)
         ]
-    said: Labels = torch.cat(parts).argmax(-1).numpy()
-    return said
+    labels: Labels = torch.cat(parts).argmax(-1).numpy()
+    return labels
 
 
 def _logits(network: TokenWise, data: PaddedTexts, pick: Tensor, guides: Tensor | None) -> Tensor:
@@ -169,12 +176,12 @@ def _logits(network: TokenWise, data: PaddedTexts, pick: Tensor, guides: Tensor 
 def weights_of(model: TokenModel, data: PaddedTexts) -> Tensor:
     """(n, L): what a model attends to, zero on padding."""
     place, done = place_of(model, data), 0
-    found = torch.zeros(data.ids.shape)
+    weights = torch.zeros(data.ids.shape)
     for passed in maps(model, data):
         rows = read(passed, place).mean((1, 2))  # (B, T)
-        found[done : done + len(rows), : rows.shape[1]] = rows
+        weights[done : done + len(rows), : rows.shape[1]] = rows
         done += len(rows)
-    return found
+    return weights
 
 
 def shuffled(weights: Tensor, data: PaddedTexts, seed: int) -> Tensor:
@@ -187,3 +194,43 @@ def shuffled(weights: Tensor, data: PaddedTexts, seed: int) -> Tensor:
 def _even(data: PaddedTexts) -> Tensor:
     mask = data.mask.float()
     return mask / mask.sum(1, keepdim=True)
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    by_key = {row.key: row for row in rows if row.variant == ACCURACY}
+    shown = [f"{key} {with_interval(row)}" for key, row in by_key.items() if key not in OVER.values()]
+    text = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
+    gaps = {name: by_key[key] for name, key in OVER.items() if key in by_key}
+    better = [name for name, gap in gaps.items() if above(gap.interval[0], 0.0)]
+    if better:
+        return text + f" This model's weights help more than {listed(better)} ones."
+    return text + " This model's weights do not clearly help more than shuffled or uniform ones."
+
+
+@trial_test(
+    "guide",
+    title="Do the weights help a network that has no attention of its own?",
+    needs={"attentions", "edits", "training texts"},
+    cite="Wiegreffe & Pinter 2019",
+    order=8,
+    words=TrialWords(_showed),
+)
+def _run(suite: TrialSuite) -> Guided:
+    """A network that reads each token alone, its average weighted by uniform, learnt, the model's or an
+    adversary's weights.
+
+    Control: the model's weights shuffled within each text
+
+    Cost: one small fit per guide and seed
+
+    Not shown: that the model uses the words so: only that its weights carry something about the words.
+    """
+    adversaries = suite.result("trained adversary")
+    best = adversaries.best() or adversaries.mildest()
+    others = {} if best is None else {"adversary": best.models[0]}
+    progress = suite.progress("training guided networks")
+    model = suite.cases.model
+    return guide(model, suite.train, suite.test, suite.seeds, others=others, progress=progress)

@@ -16,9 +16,10 @@ Needs: attentions, edits. Jain & Wallace, Attention is not Explanation, NAACL 20
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,12 +33,19 @@ from heedful.models.attention_hooks import Seen, uniform
 from heedful.stats.intervals import NORMAL_QUANTILE, nanmean_of
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
+from heedful.trials.formatting import NOTHING, above, ends, short, unmoved
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.permute_attention import permuted
-from heedful.trials.rows import TrialRow
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import BESIDE_ONE_WORD, ChartSeries, TrialChart, TrialRow
+
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as in the paper
 WORDS = 20  # deleted a text, at most
+TOGETHER = "Spearman of largest weight and change"
+AT_LEAST, AT_MOST = "at least", "at most"  # ends of the interval of "more than one word deleted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +75,14 @@ class Permutation:
 
     def bins(self, place: int) -> list[dict[str, float]]:
         """Texts by their largest weight: how many, and quartiles of their change."""
-        found = []
+        rows = []
         for low, high in pairwise(BINS):
             weights = self.largest[:, place]
             inside = self.change[(weights >= low) & ((weights < high) | (high == BINS[-1])), place]
             quarters = np.quantile(inside, [0.25, 0.5, 0.75]) if len(inside) else np.full(3, np.nan)
             numbers = dict(zip(("lower", "median", "upper"), quarters.tolist(), strict=True))
-            found.append({"from": low, "to": high, "texts": float(len(inside))} | numbers)
-        return found
+            rows.append({"from": low, "to": high, "texts": float(len(inside))} | numbers)
+        return rows
 
     def findings(self) -> list[TrialRow]:
         return [self._finding(place) for place in range(len(self.places))]
@@ -87,13 +95,13 @@ class Permutation:
         r, low, high = self.together(place)
         extra = {
             "largest weight": float(self.largest[:, place].mean()),
-            "Spearman of largest weight and change": r,
+            TOGETHER: r,
             "Spearman, low": low,
             "Spearman, high": high,
             "change by uniform attention": float(self.uniform[:, place].mean()),
             "more than one word deleted": more,
-            "at least": reach[0],
-            "at most": reach[1],
+            AT_LEAST: reach[0],
+            AT_MOST: reach[1],
         }
         return TrialRow(
             test="permutation",
@@ -105,6 +113,8 @@ class Permutation:
             n=len(self.change),
             unit="change of the answer",
             extra=extra,
+            key=BESIDE_ONE_WORD,
+            variant=self.places[place],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,11 +139,11 @@ def permutation(
     places: tuple[str, ...] = ()
     rows = []  # (3, P) a text
     for number, case in enumerate(cases.cases):
-        said = shown(cases, case)
-        places = _places(len(said.layers))
+        attended = shown(cases, case)
+        places = _places(len(attended.layers))
         draws = torch.Generator().manual_seed(seed + number)
-        found = [_at(cases, case, said, place, permutations, draws) for place in range(len(places))]
-        rows.append(np.array(found).T)
+        columns = [_at(cases, case, attended, place, permutations, draws) for place in range(len(places))]
+        rows.append(np.array(columns).T)
         if progress is not None:
             progress(number + 1, len(cases))
     largest, change, level = np.stack(rows, 1)  # (N, P) each
@@ -147,34 +157,34 @@ def _places(layers: int) -> tuple[str, ...]:
 
 
 def _at(
-    cases: Cases, case: Example, said: AttendedText, place: int, permutations: int, rng: torch.Generator
+    cases: Cases, case: Example, attended: AttendedText, place: int, permutations: int, rng: torch.Generator
 ) -> tuple[float, float, float]:
     """(largest weight, median change of permutations, change by uniform attention) at one place."""
-    everywhere = place == len(said.layers)
-    chosen = set(range(len(said.layers))) if everywhere else {place}
-    row = said.layers.mean(0) if everywhere else said.layers[place]
+    everywhere = place == len(attended.layers)
+    chosen = set(range(len(attended.layers))) if everywhere else {place}
+    row = attended.layers.mean(0) if everywhere else attended.layers[place]
     with torch.no_grad():
-        found = ask(cases, case, permutations + 2, shuffling(said.stack, chosen, rng, permutations))
-        moved = cases.apart(found[:-1], found[-1:])  # the last copy is the model's own answer
-    return float(row[said.words].max(initial=0.0)), float(moved[:-1].quantile(0.5)), float(moved[-1])
+        answers = ask(cases, case, permutations + 2, shuffling(attended.stack, chosen, rng, permutations))
+        moved = cases.apart(answers[:-1], answers[-1:])  # the last copy is the model's own answer
+    return float(row[attended.words].max(initial=0.0)), float(moved[:-1].quantile(0.5)), float(moved[-1])
 
 
 def shuffling(stack: str, layers: set[int], rng: torch.Generator, permutations: int) -> Change:
     """Copies: so many in random orders, one with uniform attention, the rest as they are."""
 
-    def change(seen: Seen, here: slice) -> Seen:
-        if seen.site.stack != stack or seen.site.layer not in layers:
-            return seen
+    def change(state: Seen, here: slice) -> Seen:
+        if state.site.stack != stack or state.site.layer not in layers:
+            return state
         shuffled = max(0, min(permutations, here.stop) - here.start)
         level = range(here.start, here.stop).index(permutations) if _in(permutations, here) else None
-        weights = seen.weights.clone()
+        weights = state.weights.clone()
         if shuffled:
             noise = torch.rand(weights[:shuffled].shape, generator=rng)
-            free = seen.allowed.expand_as(weights)[:shuffled]
+            free = state.allowed.expand_as(weights)[:shuffled]
             weights[:shuffled] = permuted(weights[:shuffled], free, noise.to(weights.device))
         if level is not None:
-            weights[level] = uniform(seen)[level]
-        return seen.reweighed(weights)
+            weights[level] = uniform(state)[level]
+        return state.reweighed(weights)
 
     return change
 
@@ -193,3 +203,70 @@ def one_word_less(cases: Cases, rng: np.random.Generator) -> Floats:
     moved = without(cases, gone)
     texts = np.array([text for text, _ in gone])
     return np.array([np.median(moved[texts == number]) for number in range(len(cases))])
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    low, high = ends(rows)
+    text = f"Shuffled attention moves the answer by {short(low.value)} ({low.variant})"
+    text += "" if low is high else f" to {short(high.value)} ({high.variant})"
+    text += f", where deleting one random word moves it by {short(high.control)}"
+    if unmoved(high):
+        return f"{text}: {NOTHING}."
+    if _less(high):
+        text += ": the order of the weights matters less than a single word"
+    elif _more(low):
+        text += ": the order of the weights matters more than a single word"
+    elif not any(_more(row) or _less(row) for row in rows):
+        text += ": no clear difference"
+    together = high.extra.get(TOGETHER, math.nan)
+    if math.isfinite(together):
+        text += f". Over texts, change and largest weight have a Spearman correlation of {short(together)}"
+    return text + "."
+
+
+def _more(row: TrialRow) -> bool:
+    """Shuffling changes the answer clearly more than deleting a word."""
+    return above(row.extra.get(AT_LEAST, math.nan), 0.0)
+
+
+def _less(row: TrialRow) -> bool:
+    return above(0.0, row.extra.get(AT_MOST, math.nan))
+
+
+def _chart(result: Permutation) -> TrialChart:
+    """One point per text, at the last place: all layers, or the only one."""
+    name = result.places[-1]
+    points = tuple(zip(result.largest[:, -1].tolist(), result.change[:, -1].tolist(), strict=True))
+    title = f"median change of the answer against the largest weight, {name}"
+    return TrialChart(title, f"largest weight, {name}", "median change", (ChartSeries(name, points),))
+
+
+@trial_test(
+    "permutation",
+    title="Does the answer move when attention is shuffled?",
+    needs={"attentions", "edits"},
+    cite="Jain & Wallace 2019",
+    order=2,
+    words=TrialWords(_showed, column=(TOGETHER, "Spearman with largest weight")),
+    chart=_chart,
+)
+def _run(suite: TrialSuite) -> Permutation:
+    """Every row of every head in 100 random orders, layer by layer and all at once; median change of the
+    answer.
+
+    Control: one random word deleted; uniform attention
+
+    Cost: 101 forwards per layer
+
+    Not shown: that the model could do without attention: these weights were put in, not computed by it, and a
+    sure answer hardly moves whatever is done.
+    """
+    return permutation(
+        suite.cases,
+        seed=suite.settings.seed,
+        permutations=suite.settings.permutations,
+        progress=suite.progress("permutation"),
+    )

@@ -18,25 +18,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import Interval, two_way_mean
+from heedful.trials.adversary_search import Search
+from heedful.trials.attention_scores import ALL
 from heedful.trials.batches import PaddedTexts
+from heedful.trials.examples import again
+from heedful.trials.formatting import signed
+from heedful.trials.rationale_data import with_marks
+from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked_mass, off_marks
-from heedful.trials.rows import TrialRow
+from heedful.trials.rows import TrialRow, of_key
+from heedful.trials.tests.adversary import adversary
+from heedful.trials.tests.correlation import GRADIENTS, LEFT_OUT, correlation
 from heedful.trials.tests.seeds import majority
-from heedful.trials.tests.trained_adversary import GENTLE
 from heedful.trials.training import (
+    GENTLE,
     Loss,
     Passed,
     copied,
@@ -49,12 +59,17 @@ from heedful.trials.training import (
     settings,
 )
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
+SHORT_TRIAL_TEXTS = 20  # texts of the short trial that models trained with a term are put to
 WEIGHTS = {"none": 0.0, "sharper": 0.1, "flatter": 0.1, "diverse": 0.1, "rationales": 0.3}
 DRAWS = 20  # random scores a marked text
 Measures = Callable[[Any], Mapping[str, Floats]]  # a model -> name -> one number per text
 Measured = Mapping[str, Floats]  # name -> (n,) or, of k seeds, (k, n)
-RANDOM = "AUPRC of random scores"
-UNITS = {"accuracy": "accuracy", "log-loss": "nats", "entropy of heads": "nats", "diversity of heads": "nats"}
+ACCURACY, AUPRC, RANDOM = "accuracy", "AUPRC", "AUPRC of random scores"
+MORE, AT_LEAST, AT_MOST = "more than none", "at least", "at most"
+UNITS = {ACCURACY: "accuracy", "log-loss": "nats", "entropy of heads": "nats", "diversity of heads": "nats"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,67 +85,94 @@ class Improved:
 
     def findings(self) -> list[TrialRow]:
         """Each kind against none, and none against the model as it was."""
-        found = []
-        for kind, measured in self.after.items():
-            for name, values in measured.items():
-                if name != RANDOM:
-                    found.append(self._line(kind, name, values))
-        return found
+        return [
+            self._row(kind, name, values)
+            for kind, measured in self.after.items()
+            for name, values in measured.items()
+            if name != RANDOM
+        ]
 
-    def _line(self, kind: str, name: str, values: Floats) -> TrialRow:
-        value, reach = over_told(values)
+    def _row(self, kind: str, name: str, values: Floats) -> TrialRow:
+        value, reach = over_finite(values)
         extra = {"before": _mean(self.before[name]), "weight": self.weights[kind]}
         if kind != "none" and "none" in self.after:
-            gap, around = over_told(values - self.after["none"][name])
-            extra |= {"more than none": gap, "at least": around[0], "at most": around[1]}
-        control, told = self._control(kind, name)
-        unit = UNITS.get(name, "")
-        return TrialRow(
-            "training", f"{name}, {kind}", value, reach, control, told, len(self.seeds), unit, extra
-        )
+            gap, around = over_finite(values - self.after["none"][name])
+            extra |= {MORE: gap, AT_LEAST: around[0], AT_MOST: around[1]}
+        control, unit = self._control(kind, name), UNITS.get(name, "")
+        what, k = f"{name}, {kind}", len(self.seeds)
+        return TrialRow("training", what, value, reach, *control, k, unit, extra, key=name, variant=kind)
 
     def _control(self, kind: str, name: str) -> tuple[float, str]:
-        if name == "accuracy":
+        if name == ACCURACY:
             return self.majority, "majority class"
-        if name == "AUPRC":
+        if name == AUPRC:
             return _mean(self.after[kind][RANDOM]), "random scores"
         return (
             _mean(self.after["none"][name]) if "none" in self.after else math.nan
         ), "trained without a term"
 
     def to_dict(self) -> dict[str, Any]:
-        def told(measured: Measured) -> dict[str, Any]:
-            return {name: _plain(over_told(values)) for name, values in measured.items()}
+        def estimates(measured: Measured) -> dict[str, Any]:
+            return {name: _plain(over_finite(values)) for name, values in measured.items()}
 
         gaps = {
-            kind: {name: _plain(over_told(values - self.after["none"][name])) for name, values in own.items()}
+            kind: {
+                name: _plain(over_finite(values - self.after["none"][name])) for name, values in own.items()
+            }
             for kind, own in self.after.items()
             if kind != "none" and "none" in self.after
         }
-        after = {kind: told(own) for kind, own in self.after.items()}
+        after = {kind: estimates(own) for kind, own in self.after.items()}
         return {
             "start": self.start,
             "seeds": list(self.seeds),
             "weights": dict(self.weights),
             "majority": self.majority,
-            "before": told(self.before),
+            "before": estimates(self.before),
             "after": after,
-            "more than none": gaps,
+            MORE: gaps,
         }
 
 
-def over_told(values: Floats) -> tuple[float, Interval]:
+def over_finite(values: Floats) -> tuple[float, Interval]:
     """Mean and interval over seeds and the texts that have a number for every seed."""
     kept = values[:, np.isfinite(values).all(0)]
     return two_way_mean(kept) if kept.shape[1] else (math.nan, (math.nan, math.nan))
 
 
 def _mean(values: Floats) -> float:
-    return over_told(values)[0]
+    return over_finite(values)[0]
 
 
-def _plain(found: tuple[float, Interval]) -> list[float | None]:
-    return [number if math.isfinite(number) else None for number in (found[0], *found[1])]
+def _plain(estimate: tuple[float, Interval]) -> list[float | None]:
+    return [number if math.isfinite(number) else None for number in (estimate[0], *estimate[1])]
+
+
+@dataclass(frozen=True)
+class RegularisedTraining:
+    """What is trained, and how."""
+
+    kinds: Sequence[str] = KINDS
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the terms, where WEIGHTS shall not hold
+    seeds: Sequence[int] = (0, 1, 2)
+    config: TrainConfig | None = None  # None: what suits the model's depth, and the start
+    start: str = "copy"  # or "fresh"
+
+    def config_for(self, model: TokenModel) -> TrainConfig:
+        if self.config is not None:
+            return self.config
+        config = settings(model, None)
+        return replace(config, lr=config.lr * GENTLE) if self.start == "copy" else config
+
+    def check(self, train: PaddedTexts) -> None:
+        if unknown := [kind for kind in self.kinds if kind not in KINDS]:
+            raise HeedfulError(f"unknown kind {unknown[0]!r}", fix=f"Use some of: {', '.join(KINDS)}")
+        if self.start not in ("copy", "fresh"):
+            raise HeedfulError(f"unknown start {self.start!r}", fix="Use copy or fresh")
+        if "rationales" in self.kinds and (train.marks is None or not train.marks.any()):
+            raise HeedfulError(
+                "no training text has marks", "supervision by rationales needs some", "Leave rationales out"
+            )
 
 
 def improve(
@@ -138,43 +180,27 @@ def improve(
     train: PaddedTexts,
     test: PaddedTexts,
     marked: PaddedTexts | None = None,
-    kinds: Sequence[str] = KINDS,
+    training: RegularisedTraining | None = None,
     *,
-    weights: Mapping[str, float] | None = None,
-    seeds: Sequence[int] = (0, 1, 2),
-    config: TrainConfig | None = None,
-    start: str = "copy",
     measures: Measures | None = None,
     progress: Progress | None = None,
 ) -> Improved:
     """`train` holds marks for "rationales"; `marked` are texts with marks that are not trained on."""
-    _check(train, kinds, start)
-    weights = WEIGHTS | dict(weights or {})
-    if config is None:
-        config = settings(model, None)
-        config = replace(config, lr=config.lr * GENTLE) if start == "copy" else config
+    training = training or RegularisedTraining()
+    training.check(train)
+    kinds, seeds, start = training.kinds, training.seeds, training.start
+    weights, config = WEIGHTS | dict(training.weights), training.config_for(model)
     after: dict[str, Measured] = {}
     for number, kind in enumerate(kinds):
-        told = []
+        each = []
         for count, seed in enumerate(seeds, 1):
             student = trained(model, train, kind, weights[kind], seed, config, start)
-            told.append(measure(student, test, marked, measures))
+            each.append(measure(student, test, marked, measures))
             if progress is not None:
                 progress(number * len(seeds) + count, len(kinds) * len(seeds))
-        after[kind] = {name: np.stack([own[name] for own in told]) for name in told[0]}
+        after[kind] = {name: np.stack([own[name] for own in each]) for name in each[0]}
     before = {name: values[None] for name, values in measure(model, test, marked, measures).items()}
     return Improved(before, after, weights, tuple(seeds), start, majority(train, test))
-
-
-def _check(train: PaddedTexts, kinds: Sequence[str], start: str) -> None:
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise HeedfulError(f"unknown kind {unknown[0]!r}", fix=f"Use some of: {', '.join(KINDS)}")
-    if start not in ("copy", "fresh"):
-        raise HeedfulError(f"unknown start {start!r}", fix="Use copy or fresh")
-    if "rationales" in kinds and (train.marks is None or not train.marks.any()):
-        raise HeedfulError(
-            "no training text has marks", "supervision by rationales needs some", "Leave rationales out"
-        )
 
 
 def trained(
@@ -220,17 +246,19 @@ def measure(
         labels = test.labels[done : done + len(passed.logits)]
         done += len(labels)
         logp = passed.logits.double().log_softmax(-1)
-        found = {
-            "accuracy": (logp.argmax(-1) == labels),
+        numbers = {
+            ACCURACY: (logp.argmax(-1) == labels),
             "log-loss": -logp.gather(1, labels[:, None])[:, 0],
             "entropy of heads": entropy(passed),
             "diversity of heads": diversity(passed),
         }
-        for name, values in found.items():
+        for name, values in numbers.items():
             parts.setdefault(name, []).append(np.asarray(values.double().numpy()))
-    told = {name: np.concatenate(values) for name, values in parts.items()}
-    told |= {} if marked is None else plausible(model, marked)
-    return told | {name: np.asarray(values) for name, values in (measures(model) if measures else {}).items()}
+    by_name = {name: np.concatenate(values) for name, values in parts.items()}
+    by_name |= {} if marked is None else plausible(model, marked)
+    return by_name | {
+        name: np.asarray(values) for name, values in (measures(model) if measures else {}).items()
+    }
 
 
 def plausible(model: TokenModel, marked: PaddedTexts) -> dict[str, Floats]:
@@ -238,20 +266,84 @@ def plausible(model: TokenModel, marked: PaddedTexts) -> dict[str, Floats]:
     assert marked.marks is not None
     place, row = place_of(model, marked), 0
     rng = np.random.default_rng(0)  # the same random scores for every model
-    found: dict[str, list[float]] = {"AUPRC": [], RANDOM: [], "mass on marks": []}
+    by_name: dict[str, list[float]] = {AUPRC: [], RANDOM: [], "mass on marks": []}
     for passed in maps(model, marked):
         shown = read(passed, place)[:, -1].mean(1).double().numpy()  # (B, T)
         mass = marked_mass(passed, marked.marks[row : row + len(shown), : shown.shape[1]], place)
-        found["mass on marks"] += mass.tolist()
+        by_name["mass on marks"] += mass.tolist()
         for own in shown:
             words = (marked.mask[row].bool() & ~marked.special[row]).numpy()
             scores, marks = own[words[: len(own)]], marked.marks[row].numpy()[words]
             row += 1
             if not marks.any() or marks.all():
-                found["AUPRC"].append(math.nan)
-                found[RANDOM].append(math.nan)
+                by_name[AUPRC].append(math.nan)
+                by_name[RANDOM].append(math.nan)
                 continue
-            found["AUPRC"].append(average_precision(scores, marks))
+            by_name[AUPRC].append(average_precision(scores, marks))
             chance = [average_precision(rng.random(len(marks)), marks) for _ in range(DRAWS)]
-            found[RANDOM].append(float(np.mean(chance)))
-    return {name: np.array(values) for name, values in found.items()}
+            by_name[RANDOM].append(float(np.mean(chance)))
+    return {name: np.array(values) for name, values in by_name.items()}
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _short_trial(suite: TrialSuite, model: TokenModel) -> dict[str, Floats]:
+    """One number per text, of the first few: the tests that need no training, on another model."""
+    settings = suite.settings
+    few = again(suite.cases, model, SHORT_TRIAL_TEXTS)
+    search = Search(settings.epsilon, 2, min(60, settings.climb))
+    far = adversary(few, seed=settings.seed, search=search).distance.mean(1)
+    ranks = correlation(few, seed=settings.seed)
+    shown = ranks.pairs[-2][0] if len(ranks.pairs) == 3 else ALL
+    tau = {
+        f"tau of attention and {to}": ranks.tau[:, ranks.pairs.index((shown, to))]
+        for to in (GRADIENTS, LEFT_OUT)
+    }
+    return {"JSD of an adversary": far} | tau
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    gaps = {
+        name: [_gap(row) for row in of_key(rows, name) if MORE in row.extra] for name in (ACCURACY, AUPRC)
+    }
+    parts = [f"{name} against training without a term: {listed(own)}" for name, own in gaps.items() if own]
+    return f"Trained on with a term on its heads, {'; '.join(parts)}." if parts else ""
+
+
+def _gap(row: TrialRow) -> str:
+    gap, low, high = (signed(row.extra[name]) for name in (MORE, AT_LEAST, AT_MOST))
+    return f"{row.variant} {gap} [{low}, {high}]"
+
+
+@trial_test(
+    "training",
+    title="Can training make attention better?",
+    needs={"attentions", "edits", "gradients", "training texts", "terms"},
+    cite="Bao et al. 2018",
+    order=9,
+    words=TrialWords(_showed),
+)
+def _run(suite: TrialSuite) -> Improved:
+    """`--improve`: trained on with a term on the heads (sharper, flatter, diverse, rationales) and measured
+    before and after.
+
+    Control: trained as long without a term
+
+    Cost: one fit per term and seed
+
+    Not shown: that attention people find plausible is what the model goes by: the term asked for marked
+    words, not for their use.
+    """
+    model, train, marked = suite.cases.model, suite.train, None
+    if suite.given is not None and suite.given.rationales is not None:
+        train, marked = with_marks(model, suite.given, suite.settings.length)
+    return improve(
+        model,
+        train,
+        suite.test,
+        marked,
+        RegularisedTraining(kinds=suite.terms, seeds=suite.seeds, config=suite.gentle_config),
+        measures=partial(_short_trial, suite),
+        progress=suite.progress("training with terms"),
+    )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,18 +29,26 @@ from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import WHOLE, Interval, resample_counts, two_way_interval, variance
 from heedful.trials.batches import PaddedTexts
+from heedful.trials.formatting import above, short, with_interval
+from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow
 from heedful.trials.training import answers, fit, fresh, settings
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
 Labels = npt.NDArray[np.int64]
-SCORES = ("accuracy", "macro-F1")
+ACCURACY = "accuracy"
+SCORES = (ACCURACY, "macro-F1")
+FREE, UNIFORM, LOST = "free", "uniform", "lost"  # keys of rows
+OWN = "this model"
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
     """k models on the same n texts: how often they are right, and how sure that is."""
 
-    said: Labels  # (k, n)
+    predicted: Labels  # (k, n)
     truth: Labels  # (n,)
     classes: int
 
@@ -49,14 +57,14 @@ class Judged:
         return _score(score, self._pairs(), np.ones((1, len(self.truth))))[:, 0]
 
     def value(self, score: str) -> tuple[float, Interval]:
-        return self._told(self.scores(score), self._draws(score), (0.0, 1.0))
+        return self._estimate(self.scores(score), self._draws(score), (0.0, 1.0))
 
     def over(self, other: Judged, score: str) -> tuple[float, Interval]:
         """How much more than another's, seed by seed and text by text."""
         gaps = self.scores(score) - other.scores(score)
-        return self._told(gaps, self._draws(score) - other._draws(score), WHOLE)
+        return self._estimate(gaps, self._draws(score) - other._draws(score), WHOLE)
 
-    def _told(self, each: Floats, draws: Floats, limits: Interval) -> tuple[float, Interval]:
+    def _estimate(self, each: Floats, draws: Floats, limits: Interval) -> tuple[float, Interval]:
         mean = float(each.mean())
         seeds = (variance(each) / len(each), len(each))
         return mean, two_way_interval(mean, seeds, (variance(draws), len(self.truth)), limits)
@@ -69,7 +77,7 @@ class Judged:
     def _pairs(self) -> Floats:
         """(k, n, C, C): one where the truth is the row and the model said the column."""
         one = np.eye(self.classes)
-        return np.asarray(one[self.truth][None, :, :, None] * one[self.said][:, :, None, :])
+        return np.asarray(one[self.truth][None, :, :, None] * one[self.predicted][:, :, None, :])
 
 
 @lru_cache(maxsize=1)  # drawing costs more than counting, and a table of models asks for the same again
@@ -81,7 +89,7 @@ def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:
     """(k, D) from pairs (k, n, C, C) and how often each text counts (D, n)."""
     counts = np.einsum("dn,knab->kdab", times, pairs, optimize=True)
     both = np.einsum("kdaa->kda", counts)
-    if score == "accuracy":
+    if score == ACCURACY:
         return np.asarray(both.sum(-1) / counts.sum((-1, -2)))
     either = counts.sum(-1) + counts.sum(-2)  # 2 TP + FP + FN
     present = either > 0  # a class nobody has or says has no F1
@@ -102,44 +110,21 @@ class Frozen:
     own_uniform: Judged  # (1, n) the user's model, its attention made uniform after training
 
     def findings(self) -> list[TrialRow]:
-        found = []
+        rows, k = [], len(self.seeds)
         for score in SCORES:
-            least = self.majority.value(score)[0]
-            extra = {"this model": self.own.value(score)[0]}
-            for name, judged in (
-                ("trained freely", self.free),
-                ("trained with uniform attention", self.uniform),
+            least = self.majority.value(score)[0], "majority class"
+            own = {OWN: self.own.value(score)[0]}
+            lost, none = self.free.over(self.uniform, score), (0.0, "a task that needs none")
+            after = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
+            for key, name, value, control, extra in (
+                (FREE, "trained freely", self.free.value(score), least, own),
+                (UNIFORM, "trained with uniform attention", self.uniform.value(score), least, own),
+                (LOST, "lost without attention", lost, none, after),
             ):
-                value, reach = judged.value(score)
-                found.append(
-                    TrialRow(
-                        "frozen",
-                        f"{score}, {name}",
-                        value,
-                        reach,
-                        least,
-                        "majority class",
-                        len(self.seeds),
-                        score,
-                        extra,
-                    )
+                rows.append(
+                    TrialRow("frozen", f"{score}, {name}", *value, *control, k, score, extra, key, score)
                 )
-            gap, reach = self.free.over(self.uniform, score)
-            extra = {"uniform only after training": self.own.over(self.own_uniform, score)[0]}
-            found.append(
-                TrialRow(
-                    "frozen",
-                    f"{score}, lost without attention",
-                    gap,
-                    reach,
-                    0.0,
-                    "a task that needs none",
-                    len(self.seeds),
-                    score,
-                    extra,
-                )
-            )
-        return found
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         parts = {
@@ -164,26 +149,68 @@ def frozen(
 ) -> Frozen:
     """Two fits a seed."""
     config, students = settings(model, config), []
-    said: dict[bool, list[Labels]] = {False: [], True: []}
+    predicted: dict[bool, list[Labels]] = {False: [], True: []}
     for number, seed in enumerate(seeds):
         for flat in (False, True):
             student = fresh(model, seed)
             fit(student, train, config, seed, frozen=flat)
-            said[flat].append(_said(student, test, flat))
+            predicted[flat].append(_predicted(student, test, flat))
             students += [] if flat else [student]
             if progress is not None:
                 progress(2 * number + flat + 1, 2 * len(seeds))
     most = np.full(len(test), int(torch.mode(train.labels).values))
-    own, own_flat = _said(model, test, False), _said(model, test, True)
+    own, own_flat = _predicted(model, test, False), _predicted(model, test, True)
     names = ("free", "uniform", "majority", "own", "own_uniform")
-    parts = (*said.values(), [most], [own], [own_flat])
+    parts = (*predicted.values(), [most], [own], [own_flat])
     judged = {name: judge(part, test, model) for name, part in zip(names, parts, strict=True)}
     return Frozen(tuple(seeds), tuple(students), **judged)
 
 
-def judge(said: Sequence[Labels], test: PaddedTexts, model: TokenModel) -> Judged:
-    return Judged(np.stack(said), test.labels.numpy(), len(model.labels))
+def judge(predicted: Sequence[Labels], test: PaddedTexts, model: TokenModel) -> Judged:
+    return Judged(np.stack(predicted), test.labels.numpy(), len(model.labels))
 
 
-def _said(model: TokenModel, test: PaddedTexts, flat: bool) -> Labels:
+def _predicted(model: TokenModel, test: PaddedTexts, flat: bool) -> Labels:
     return np.asarray(answers(model, test, flat).argmax(1))
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    by_key = {row.key: row for row in rows if row.variant == ACCURACY}
+    free, lost = by_key[FREE], by_key[LOST]
+    if not above(free.interval[0], free.control):
+        return (
+            "Models of this kind, trained again, did not clearly learn the task (accuracy "
+            f"{with_interval(free)}, majority class {short(free.control)}): nothing is seen of what "
+            "attention is worth to them."
+        )
+    text = (
+        f"Trained again freely, models of this kind reach an accuracy of {with_interval(free)} (this model: "
+        f"{short(free.extra[OWN])}); with uniform attention they lose {with_interval(lost)}"
+    )
+    if above(lost.interval[0], 0.0):
+        return text + ": attention helps them."
+    return text + ": at this budget it is not seen that they need it."
+
+
+@trial_test(
+    "frozen",
+    title="Does a model of this kind need attention for this task?",
+    needs={"attentions", "edits", "training texts"},
+    cite="Wiegreffe & Pinter 2019",
+    order=5,
+    words=TrialWords(_showed),
+)
+def _run(suite: TrialSuite) -> Frozen:
+    """Models of the same kind trained freely and with uniform attention, same seeds and budget.
+
+    Control: the majority class
+
+    Cost: two fits per seed
+
+    Not shown: anything about one text: a task may need attention as a whole and a single answer not.
+    """
+    progress = suite.progress("training, free and uniform")
+    return frozen(suite.cases.model, suite.train, suite.test, suite.seeds, suite.config, progress=progress)

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,10 +35,16 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.rows import TrialRow
+from heedful.trials.formatting import with_interval
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
+TWO_SEEDS = "attention of two seeds"  # key of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +78,7 @@ class Seeds:
 
     def bins(self) -> list[dict[str, float]]:
         """By the text's largest weight: how many texts, and quartiles of the medians of both distances."""
-        found = []
+        rows = []
         among, own = self.medians(), np.median(self.own, axis=0)
         for low, high in pairwise(EDGES):
             inside = (self.largest >= low) & ((self.largest < high) | (high == EDGES[-1]))
@@ -82,49 +88,27 @@ class Seeds:
                     np.quantile(values[inside], [0.25, 0.5, 0.75]) if inside.any() else [math.nan] * 3
                 )
                 row |= {f"{name} 25 %": low_q, name: middle, f"{name} 75 %": high_q}
-            found.append({key: float(value) for key, value in row.items()})
-        return found
+            rows.append({key: float(value) for key, value in row.items()})
+        return rows
 
     def findings(self) -> list[TrialRow]:
-        k, flat = len(self.seeds), float(self.from_uniform.mean())
-        accuracy, reach = two_way_mean(self.right, (0.0, 1.0))
-        spread = float(np.ptp(self.right.mean(1)))
         among, own = self.between(self.among, LN2), two_way_mean(self.own, (0.0, LN2))
-        output = self.between(self.among_output, 1.0)
-        unit, scale = "JSD, at most 0.693", "the same models from uniform attention"
-        extra = {"median": float(np.median(self.medians()))}
+        right, output = two_way_mean(self.right, (0.0, 1.0)), self.between(self.among_output, 1.0)
+        scale = float(self.from_uniform.mean()), "the same models from uniform attention"
+        other = float(self.own_output.mean()), "a seed and this model"
+        jsd_unit, k = "JSD, at most 0.693", len(self.seeds)
+        spread = {
+            "spread over seeds": float(np.ptp(self.right.mean(1))),
+            "this model": float(self.own_right.mean()),
+        }
+        medians = [{"median": float(np.median(values))} for values in (self.medians(), self.own)]
+        again, apart = "accuracy of models trained again", "attention of two seeds apart"
+        beside = "attention of a seed and this model apart"
         return [
-            TrialRow(
-                "seeds",
-                "accuracy of models trained again",
-                accuracy,
-                reach,
-                self.majority,
-                "majority class",
-                k,
-                "accuracy",
-                {"spread over seeds": spread, "this model": float(self.own_right.mean())},
-            ),
-            TrialRow("seeds", "attention of two seeds apart", *among, flat, scale, k, unit, extra),
-            TrialRow(
-                "seeds",
-                "attention of a seed and this model apart",
-                *own,
-                flat,
-                scale,
-                k,
-                unit,
-                {"median": float(np.median(self.own))},
-            ),
-            TrialRow(
-                "seeds",
-                "answers of two seeds apart",
-                *output,
-                float(self.own_output.mean()),
-                "a seed and this model",
-                k,
-                "TVD",
-            ),
+            TrialRow("seeds", again, *right, self.majority, "majority class", k, "accuracy", spread),
+            TrialRow("seeds", apart, *among, *scale, k, jsd_unit, medians[0], key=TWO_SEEDS),
+            TrialRow("seeds", beside, *own, *scale, k, jsd_unit, medians[1]),
+            TrialRow("seeds", "answers of two seeds apart", *output, *other, k, "TVD"),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,3 +197,40 @@ def hits(passed: Passed, labels: Tensor) -> Floats:
 
 def as_array(values: Tensor) -> Floats:
     return np.asarray(values.double().numpy())
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    (apart,) = of_key(rows, TWO_SEEDS)
+    return f"Models that differ by a seed alone are JSD {with_interval(apart)} apart in attention."
+
+
+def _chart(result: Seeds) -> TrialChart:
+    """One point per text."""
+    points = tuple(zip(result.largest.tolist(), result.medians().tolist(), strict=True))
+    title = "how far seeds are apart against the largest weight of the text"
+    return TrialChart(title, "largest weight", "median JSD of two seeds", (ChartSeries("texts", points),))
+
+
+@trial_test(
+    "seeds",
+    title="How far do seeds alone move attention?",
+    needs={"attentions", "edits", "training texts"},
+    cite="Wiegreffe & Pinter 2019",
+    order=6,
+    words=TrialWords(_showed),
+    chart=_chart,
+)
+def _run(suite: TrialSuite) -> Seeds:
+    """How far models that differ by a seed are apart in attention.
+
+    Control: the same from uniform attention
+
+    Cost: none beyond that of `frozen`, whose models it compares
+
+    Not shown: that either seed is wrong: it is the scale by which adversaries are read.
+    """
+    students = suite.result("frozen").students
+    return seeds(suite.cases.model, suite.train, suite.test, suite.seeds, suite.config, students=students)

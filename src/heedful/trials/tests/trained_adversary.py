@@ -24,7 +24,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,10 +39,13 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.rows import TrialRow
-from heedful.trials.tests.seeds import Seeds, answers_apart, as_array, hits
+from heedful.trials.formatting import above, short, with_interval
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
+from heedful.trials.tests.seeds import TWO_SEEDS, Seeds, answers_apart, as_array, hits
 from heedful.trials.training import (
     CHUNK,
+    GENTLE,
     Loss,
     Passed,
     answers,
@@ -55,12 +58,34 @@ from heedful.trials.training import (
     settings,
 )
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
 WEIGHTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)  # lambda
 FLOOR = 1e-8
 CHECKS, SAMPLE = 10, 256  # times a fit that the training loss is looked at, and on how many texts
 PUSH, PUSHED = 0.3, 0.3  # lambda at the start of a copy, and for which share of the steps
-GENTLE = 1 / 3  # of the learning rate, where training starts from the user's weights
 LIMIT = 0.05  # mean TVD up to which an adversary keeps the answers
+ATTENTION, ANSWERS = "attention", "answers"  # keys of rows: what moved
+LAMBDA, TVD = "lambda", "TVD"
+
+
+@dataclass(frozen=True)
+class AdversaryTraining:
+    """Which adversaries are trained, and how."""
+
+    weights: Sequence[float] = WEIGHTS  # the lambdas
+    seeds: Sequence[int] = (0,)
+    config: TrainConfig | None = None  # None: what suits the model's depth, and the start
+    start: str = "copy"  # or "fresh"
+
+    def config_for(self, model: TokenModel) -> TrainConfig:
+        if self.config is not None:
+            return self.config
+        config = settings(model, None)
+        if self.start == "fresh":
+            return config
+        return replace(config, lr=config.lr * GENTLE, steps=config.steps * 4 // 3, weight_decay=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,35 +120,30 @@ class TrainedAdversary:
         return min((p for p in self.points if p.weight), key=lambda p: float(p.output.mean()), default=None)
 
     def findings(self) -> list[TrialRow]:
-        return [found for point in self.points for found in self._lines(point)]
+        return [row for point in self.points for row in self._rows(point)]
 
-    def _lines(self, point: LambdaPoint) -> list[TrialRow]:
-        n = point.moved.shape[1]
+    def _rows(self, point: LambdaPoint) -> list[TrialRow]:
         output, moved = two_way_mean(point.output, (0.0, 1.0)), two_way_mean(point.moved, (0.0, math.log(2)))
         right, own = float(point.right.mean()), float(self.own_right.mean())
-        extra = {"lambda": point.weight, "TVD": output[0], "accuracy": right, "accuracy of this model": own}
-        what, seeds = f"lambda {point.weight:g}", "two seeds"
+        extra = {LAMBDA: point.weight, TVD: output[0], "accuracy": right, "accuracy of this model": own}
+        n, at = point.moved.shape[1], f"{point.weight:g}"
         return [
             TrialRow(
                 "trained adversary",
-                f"attention moved, {what}",
-                *moved,
-                self.control_moved,
-                seeds,
+                f"{key} moved, lambda {at}",
+                *value,
+                control,
+                "two seeds",
                 n,
-                "JSD, at most 0.693",
+                unit,
                 extra,
-            ),
-            TrialRow(
-                "trained adversary",
-                f"answers moved, {what}",
-                *output,
-                self.control_output,
-                seeds,
-                n,
-                "TVD",
-                extra,
-            ),
+                key,
+                at,
+            )
+            for key, value, control, unit in (
+                (ATTENTION, moved, self.control_moved, "JSD, at most 0.693"),
+                (ANSWERS, output, self.control_output, "TVD"),
+            )
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,11 +153,11 @@ class TrainedAdversary:
             "accuracy of this model": float(self.own_right.mean()),
             "JSD of seeds": self.control_moved if math.isfinite(self.control_moved) else None,
             "TVD of seeds": self.control_output if math.isfinite(self.control_output) else None,
-            "curve": [_told(point) for point in self.points],
+            "curve": [_estimates(point) for point in self.points],
         }
 
 
-def _told(point: LambdaPoint) -> dict[str, Any]:
+def _estimates(point: LambdaPoint) -> dict[str, Any]:
     def both(values: Floats, limits: Interval) -> list[Any]:
         value, reach = two_way_mean(values, limits)
         return [value, *reach]
@@ -154,21 +174,17 @@ def trained_adversary(
     model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int] = (0,),
-    config: TrainConfig | None = None,
+    training: AdversaryTraining | None = None,
     *,
-    start: str = "copy",
     beside: Seeds | None = None,
     progress: Progress | None = None,
 ) -> TrainedAdversary:
-    """`weights` are the lambdas; `beside` gives the distances of seeds."""
+    """`beside` gives the distances of seeds."""
+    training = training or AdversaryTraining()
+    weights, seeds, start = training.weights, training.seeds, training.start
     if start not in ("copy", "fresh"):
         raise HeedfulError(f"unknown start {start!r}", fix="Use copy or fresh")
-    if config is None:
-        config = settings(model, None)
-        gentle = replace(config, lr=config.lr * GENTLE, steps=config.steps * 4 // 3, weight_decay=0.0)
-        config = gentle if start == "copy" else config
+    config = training.config_for(model)
     points = []
     for number, weight in enumerate(weights):
         grown = []
@@ -246,3 +262,77 @@ def measured(model: TokenModel, grown: Sequence[Any], test: PaddedTexts, weight:
             output[i, at], moved[i, at] = answers_apart(other, base), as_array(apart(other, base, jsd))
             right[i, at] = hits(other, test.labels[at])
     return LambdaPoint(weight, output, moved, right, tuple(grown))
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _farthest(rows: Rows) -> TrialRow | None:
+    """The trained adversary that moved attention most and kept the answers."""
+    kept = [row for row in of_key(rows, ATTENTION) if row.extra[LAMBDA] and row.extra[TVD] <= LIMIT]
+    return max(kept, key=lambda row: row.value, default=None)
+
+
+def _showed(rows: Rows, every: Rows) -> str:
+    best, text = _farthest(rows), ""
+    if best is None:
+        moved = [row for row in of_key(rows, ATTENTION) if row.extra[LAMBDA]]
+        best = min(moved, key=lambda row: row.extra[TVD], default=None)
+        text = f"No trained adversary kept the answers within a mean TVD of {LIMIT:g}. "
+    if best is None:
+        return text.strip()
+    text += (
+        f"A trained adversary that moved the answers by a mean TVD of {short(best.extra[TVD])} "
+        f"moved attention by JSD {with_interval(best)}"
+    )
+    for seeds in of_key(every, TWO_SEEDS)[:1]:
+        how = "further" if above(best.interval[0], seeds.interval[1]) else "not clearly further"
+        text += f", {how} than two seeds are apart ({with_interval(seeds)})"
+    return text + "."
+
+
+def _against(rows: Rows, every: Rows) -> str:
+    best, seeds = _farthest(rows), of_key(every, TWO_SEEDS)
+    if best is not None and seeds and above(best.interval[0], seeds[0].interval[1]):
+        return "Another model answers alike and looks elsewhere, further than seeds go."
+    return ""
+
+
+def _chart(result: TrainedAdversary) -> TrialChart:
+    """The curve over lambda, and two seeds beside it."""
+    curve = tuple((float(point.output.mean()), float(point.moved.mean())) for point in result.points)
+    series = [ChartSeries("adversary, one point a lambda", curve, joined=True)]
+    if math.isfinite(result.control_moved) and math.isfinite(result.control_output):
+        series.append(ChartSeries("two seeds", ((result.control_output, result.control_moved),)))
+    title = "how far attention moved against how far the answers moved"
+    return TrialChart(title, "answers moved (TVD)", "attention moved (JSD)", tuple(series))
+
+
+@trial_test(
+    "trained adversary",
+    title="Can another model answer alike and look elsewhere?",
+    needs={"attentions", "edits", "training texts"},
+    cite="Wiegreffe & Pinter 2019",
+    order=7,
+    words=TrialWords(_showed, against=_against),
+    chart=_chart,
+)
+def _run(suite: TrialSuite) -> TrainedAdversary:
+    """A second model trained for TVD(y′, y) − λ KL(α′ ‖ α) over six λ.
+
+    Control: λ = 0; two seeds
+
+    Cost: one fit per λ and seed
+
+    Not shown: that the first model's attention is no explanation of the first model: it shows that answers
+    like these do not determine it.
+    """
+    config = None if suite.settings.steps is None else suite.gentle_config
+    return trained_adversary(
+        suite.cases.model,
+        suite.train,
+        suite.test,
+        AdversaryTraining(seeds=suite.seeds, config=config),
+        beside=suite.result("seeds"),
+        progress=suite.progress("training adversaries"),
+    )

@@ -16,7 +16,7 @@ Explanation, EMNLP 2019 (there with training).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +31,23 @@ from heedful.models.attention_hooks import Seen, uniform
 from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
+from heedful.trials.formatting import NOTHING, short, unmoved, with_interval
 from heedful.trials.forward import Change, ask, without
-from heedful.trials.rows import TrialRow
+from heedful.trials.registry import Rows, TrialWords, trial_test
+from heedful.trials.rows import BESIDE_ALL_WORDS, TrialRow, of_key
 from heedful.trials.tests.permutation import shuffling
 
+if TYPE_CHECKING:
+    from heedful.trials.suite import TrialSuite
+
 ORDERS = 10  # random orders a text
+KEPT, ACCURACY = "prediction kept", "accuracy"  # keys of rows
+OWN_ACCURACY = "accuracy of the model as it is"
+NEARLY_ALL = 0.9  # of the predictions
 
 
 @dataclass(frozen=True, eq=False)
-class Levelled:
+class UniformAttention:
     """Texts (N) and places (P): each layer, then all layers where there are several."""
 
     places: tuple[str, ...]
@@ -56,12 +64,12 @@ class Levelled:
     cost: Cost
 
     def findings(self) -> list[TrialRow]:
-        found = []
+        rows = []
         for place in range(len(self.places)):
-            found.append(self._changed(place))
-            found += self._share("prediction kept", self.agrees[:, place], self.predictions, place)
-            found += self._share("accuracy", self.correct[:, place], self.labels, place)
-        return found
+            rows.append(self._changed(place))
+            rows += self._share(KEPT, self.agrees[:, place], self.predictions, place)
+            rows += self._share(ACCURACY, self.correct[:, place], self.labels, place)
+        return rows
 
     def _changed(self, place: int) -> TrialRow:
         value, interval = nanmean_of(
@@ -78,32 +86,36 @@ class Levelled:
             n=len(self.change),
             unit="change of the answer",
             extra=extra,
+            key=BESIDE_ALL_WORDS,
+            variant=self.places[place],
         )
 
-    def _share(self, what: str, hits: Floats, among: npt.NDArray[np.int64], place: int) -> list[TrialRow]:
+    def _share(self, key: str, hits: Floats, among: npt.NDArray[np.int64], place: int) -> list[TrialRow]:
         """A share of texts, beside what always naming the most frequent would give; none if unknown."""
         real = np.isfinite(hits)
         if not real.any():
             return []
         value, interval = share_of(hits[real] > 0, len(self.places))
         extra = {}
-        if what == "accuracy":
+        if key == ACCURACY:
             extra = {
-                "accuracy of the model as it is": float(self.own_correct[real].mean()),
+                OWN_ACCURACY: float(self.own_correct[real].mean()),
                 "ln p of the label": float(self.logp[real, place].mean()),
                 "ln p of the label, model as it is": float(self.own_logp[real].mean()),
             }
         return [
             TrialRow(
                 test="uniform",
-                what=f"uniform attention, {what}, {self.places[place]}",
+                what=f"uniform attention, {key}, {self.places[place]}",
                 value=value,
                 interval=interval,
                 control=float(np.unique(among[real], return_counts=True)[1].max() / real.sum()),
-                control_name=f"most frequent {'label' if what == 'accuracy' else 'prediction'}",
+                control_name=f"most frequent {'label' if key == ACCURACY else 'prediction'}",
                 n=int(real.sum()),
-                unit=what,
+                unit=key,
                 extra=extra,
+                key=key,
+                variant=self.places[place],
             )
         ]
 
@@ -116,29 +128,29 @@ class Levelled:
         }
 
 
-def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None = None) -> Levelled:
+def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None = None) -> UniformAttention:
     """Every text under uniform attention, layer by layer and in all layers."""
     before = cases.model.spent
     places: tuple[str, ...] = ()
     columns: list[tuple[Any, ...]] = []
     for number, case in enumerate(cases.cases):
-        said = shown(cases, case)
-        layers = len(said.layers)
+        attended = shown(cases, case)
+        layers = len(attended.layers)
         places = tuple(map(layer_name, range(layers))) + ((ALL,) if layers > 1 else ())
         rng = torch.Generator().manual_seed(seed + number)
         with torch.no_grad():
-            found = ask(cases, case, len(places) + 1, _uniform(said.stack, layers, len(places)))
-            mixed = ask(cases, case, ORDERS, shuffling(said.stack, set(range(layers)), rng, ORDERS))
-            moved = cases.apart(found[:-1], found[-1:])  # the last copy is the model as it is
-            median = float(cases.apart(mixed, found[-1:]).quantile(0.5))
-        columns.append((moved.cpu().numpy(), *_judged(cases.model.kind, case, found.cpu()), median))
+            answers = ask(cases, case, len(places) + 1, _uniform(attended.stack, layers, len(places)))
+            mixed = ask(cases, case, ORDERS, shuffling(attended.stack, set(range(layers)), rng, ORDERS))
+            moved = cases.apart(answers[:-1], answers[-1:])  # the last copy is the model as it is
+            median = float(cases.apart(mixed, answers[-1:]).quantile(0.5))
+        columns.append((moved.cpu().numpy(), *_judged(cases.model.kind, case, answers.cpu()), median))
         if progress is not None:
             progress(number + 1, len(cases))
     change, agrees, correct, logp, prediction, shuffled = (np.array(c) for c in zip(*columns, strict=True))
     labels = np.array([-1 if case.label is None else case.label for case in cases.cases])
     words = [[t for unit in case.x.units("word") for t in unit] for case in cases.cases]
     empty = without(cases, list(enumerate(words)))
-    return Levelled(
+    return UniformAttention(
         places,
         change,
         agrees,
@@ -157,12 +169,12 @@ def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None 
 def _uniform(stack: str, layers: int, copies: int) -> Change:
     """Copy l with uniform attention in layer l, the last but one in all layers, the last as it is."""
 
-    def change(seen: Seen, here: slice) -> Seen:
-        if seen.site.stack != stack:
-            return seen
-        wanted = {seen.site.layer} | ({layers} if copies > layers else set())
-        level = torch.tensor([i in wanted for i in range(here.start, here.stop)], device=seen.weights.device)
-        return seen.reweighed(torch.where(level[:, None, None, None], uniform(seen), seen.weights))
+    def change(state: Seen, here: slice) -> Seen:
+        if state.site.stack != stack:
+            return state
+        wanted = {state.site.layer} | ({layers} if copies > layers else set())
+        level = torch.tensor([i in wanted for i in range(here.start, here.stop)], device=state.weights.device)
+        return state.reweighed(torch.where(level[:, None, None, None], uniform(state), state.weights))
 
     return change
 
@@ -174,11 +186,62 @@ def _judged(kind: str, case: Example, answers: Tensor) -> tuple[Floats, Floats, 
     nothing = np.full(known, np.nan)
     if kind == "regression":
         return nothing[1:], nothing, nothing, -1
-    said = answers > 0.5 if kind == "multi-label" else answers.argmax(-1, keepdim=True)
-    agrees = (said == said[-1:]).all(-1).double().numpy()[:-1]
-    own = sum(int(yes) << i for i, yes in enumerate(said[-1])) if kind == "multi-label" else int(said[-1])
+    predicted = answers > 0.5 if kind == "multi-label" else answers.argmax(-1, keepdim=True)
+    agrees = (predicted == predicted[-1:]).all(-1).double().numpy()[:-1]
+    own = (
+        sum(int(yes) << i for i, yes in enumerate(predicted[-1]))
+        if kind == "multi-label"
+        else int(predicted[-1])
+    )
     if case.label is None:
         return agrees, nothing, nothing, own
-    right = said[:, case.label] if kind == "multi-label" else said[:, 0] == case.label
+    right = predicted[:, case.label] if kind == "multi-label" else predicted[:, 0] == case.label
     logp = answers[:, case.label].clamp_min(1e-300).log()
     return agrees, right.double().numpy(), logp.numpy(), own
+
+
+# --- in the trial ----------------------------------------------------------------------------------------
+
+
+def _showed(rows: Rows, _: Rows) -> str:
+    """The last place is all layers, or the only one."""
+    changed = of_key(rows, BESIDE_ALL_WORDS)[-1]
+    text = f"With uniform attention the answer moves by {with_interval(changed)}"
+    text += f" (with all words deleted: {short(changed.control)})"
+    if unmoved(changed):
+        return f"{text}: {NOTHING}."
+    for row in of_key(rows, KEPT)[-1:]:
+        text += f"; the prediction stays in {row.value:.0%} of the texts"
+    for row in of_key(rows, ACCURACY)[-1:]:
+        own, now = f"{row.extra[OWN_ACCURACY]:.3f}", f"{row.value:.3f}"
+        moved = f"goes from {own} to {now}" if own != now else f"stays at {own}"
+        text += f"; accuracy {moved} (most frequent label: {row.control:.3f})"
+    return text + "."
+
+
+def _against(rows: Rows, _: Rows) -> str:
+    kept = of_key(rows, KEPT)[-1:]
+    return (
+        "Uniform attention keeps nearly all predictions." if kept and kept[0].interval[0] > NEARLY_ALL else ""
+    )
+
+
+@trial_test(
+    "uniform",
+    title="Does this model need its attention?",
+    needs={"attentions", "edits"},
+    cite="Wiegreffe & Pinter 2019",
+    order=4,
+    words=TrialWords(_showed, against=_against),
+)
+def _run(suite: TrialSuite) -> UniformAttention:
+    """Attention made uniform as the model runs.
+
+    Control: all words deleted; the most frequent label
+
+    Cost: L + 14 forwards
+
+    Not shown: whether a model trained without attention would do as well: this one was trained with it.
+    """
+    progress = suite.progress("uniform attention")
+    return uniform_attention(suite.cases, seed=suite.settings.seed, progress=progress)

@@ -1,0 +1,55 @@
+"""What registers itself: ours as the source declares it, read without importing it so that lists come up at
+once; that of third parties by importing what they name under the entry-point group "heedful.plugins".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+PLUGINS = "heedful.plugins"
+
+
+@cache
+def import_plugins() -> None:
+    """Import what third parties name, once."""
+    for point in entry_points(group=PLUGINS):
+        point.load()
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One decorated function."""
+
+    name: str  # the decorator's first argument
+    module: str
+    facts: dict[str, Any]  # its keyword arguments that are literals
+
+
+def declarations(package: str, decorator: str) -> Iterator[Declaration]:
+    """Every `@decorator("name", keyword=literal, ...)` at the top level of the package's files."""
+    for path in sorted(Path(str(files(package))).glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for mark in getattr(node, "decorator_list", ()):
+                if (
+                    isinstance(mark, ast.Call)
+                    and isinstance(mark.func, ast.Name)
+                    and mark.func.id == decorator
+                ):
+                    facts = {
+                        str(word.arg): ast.literal_eval(word.value)
+                        for word in mark.keywords
+                        if _literal(word)
+                    }
+                    yield Declaration(ast.literal_eval(mark.args[0]), f"{package}.{path.stem}", facts)
+
+
+def _literal(word: ast.keyword) -> bool:
+    plain = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.Load, ast.USub)
+    return word.arg is not None and all(isinstance(node, plain) for node in ast.walk(word.value))
