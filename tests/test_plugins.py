@@ -20,13 +20,13 @@ import numpy as np
 from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
 
-@explainer("letters", needs={"rows"}, cite="Plugin 2026")
-def letters(model, x, target, *, power: int = 1) -> Attribution:
+@explainer("letters", needs={"values"}, cite="Plugin 2026")
+def letters(q, *, power: int = 1) -> Attribution:
     """Longer tokens score higher.
 
     Limitations: It never looks at the model.
     """
-    return Attribution(x, target, np.array([len(token) ** power for token in x.tokens], dtype=float))
+    return q.answer(np.array([len(token) ** power for token in q.x.tokens], dtype=float), over="token")
 '''
 METRIC = '''
 """f(x) less f(x without the best word)."""

@@ -17,6 +17,7 @@ from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resol
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
 from heedful.core.defaults import ENGINES
+from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.engine import ray
@@ -175,7 +176,7 @@ def _swaps(settings: AuditSettings) -> bool:
 
 def _check_rationales(settings: AuditSettings, source: Source) -> None:
     """Metrics that ask what people marked have nothing to say without it."""
-    asking = [name for name in settings.metrics if name.startswith("plausibility")]
+    asking = [name for name in settings.metrics if registry.get_metric(name).rationales]
     if asking and not source.marked:
         raise HeedfulError(
             f"{', '.join(asking)} cannot be measured",

@@ -25,7 +25,7 @@ from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import DataRow, in_random_order, open_source
-from heedful.metrics.score import GOALS, SHORTLIST
+from heedful.metrics.score import SHORTLIST, goals_of
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
 
@@ -153,7 +153,7 @@ def _judging(settings: AuditSettings, d: int, methods: int) -> int:
     metrics = [registry.get_metric(name) for name in settings.metrics]
     per_order = sum(len(m.run(scores, rng).keep) for m in metrics if m.kind == "removal" and not m.shuffled)
     shared = sum(len(m.run(scores, rng).keep) for m in metrics if m.kind == "removal" and m.shuffled)
-    goals = [goal for goal, served in GOALS.items() if served & set(settings.metrics)]
+    goals = goals_of(settings.metrics)
     search = {name: param.default for name, param in registry.get("search").params.items()}
     most = 1 + d + search["beam"] * min(search["depth"], d) * min(d, SHORTLIST)
     looked = 0 if settings.until_decided else len(goals) * most

@@ -9,12 +9,12 @@ metric that says nothing there (nan) is checked on a two-layer BERT, whose words
     repeatable     the same seed gives the same value, and the model is left as it was
     numbers        finite or nan, for the truth, for chance, for scores that are all zero and for a single
                    word; and nothing beats what the metric says cannot be beaten
-    size           seven times the scores have the same value, unless the metric minds their size (SIZED)
+    size           seven times the scores have the same value, unless the metric minds their size (scale_free)
     truth          the truth does better than the truth spoilt
     chance         random scores, drawn anew at every question, do no better than the truth
 
 Spoilt is the truth plus noise, drawn anew at every question. Where noise is not what a metric looks for,
-another way is named (SPOILT, or `spoil`): "silent", half the scores set to zero; "stuck", the same whatever
+another way is named (`spoiled_by`, or `spoil`): "silent", half the scores set to zero; "stuck", the same
 the model. A metric that looks for what is stuck finds chance innocent, so chance is not held to it.
 """
 
@@ -39,8 +39,6 @@ from heedful.engine.question import run_explainer
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4
-SIZED = frozenset({"completeness"})
-SPOILT = {"sanity": "stuck", "sensitivity-axiom": "silent"}
 NOISE = 1.0  # of the standard deviation of the truth
 SLACK = 1e-9  # rounding
 
@@ -114,7 +112,7 @@ def _asked(
 def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = None) -> None:
     """Every check on a registered metric; the first that fails raises AssertionError with a sentence."""
     metric = registry.get_metric(name)
-    spoil = SPOILT.get(name, "noise") if spoil is None else spoil
+    spoil = metric.spoiled_by if spoil is None else spoil
     if spoil not in ("noise", "silent", "stuck"):
         raise HeedfulError(f"the truth cannot be spoilt by {spoil!r}", fix="Use noise, silent or stuck")
     models = (linear_model(), stack_model())
@@ -125,7 +123,7 @@ def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = No
         left = changes(state, noticed(model.module))
         assert not left, f"{name} left traces in the model: {', '.join(left)}"
     check_numbers(bench)
-    if not (name in SIZED if sized is None else sized):
+    if not (not metric.scale_free if sized is None else sized):
         check_size(bench)
     check_truth(bench, spoil)
     if spoil != "stuck":

@@ -19,18 +19,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.core.attribution import Attribution
+from heedful.core.declarations import import_plugins
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 
-PLUGINS = "heedful.plugins"
 PACKAGES = ("heedful.explainers", "heedful.metrics")  # every module of these registers what it has
 LIMITATIONS = "Limitations:"
 Found = TypeVar("Found")
@@ -226,6 +225,10 @@ class Metric(NotebookRepr):
     family: str = ""  # its voice in the verdict: "remove-top", "keep-top"; "": it takes no part
     expensive: bool = False  # explains again many times: runs only when named
     shuffled: bool = False  # the control is the method's own scores in random order
+    goal: str = ""  # of `search`: "deletion" or "insertion" finds the order that is best by it; "": none does
+    rationales: bool = False  # it says nothing where nobody marked a reason
+    scale_free: bool = True  # seven times the scores have the same value
+    spoiled_by: str = "noise"  # what it must notice: "noise", "silent" or "stuck" (heedful.checks.metrics)
 
     @property
     def limitations(self) -> str:
@@ -247,6 +250,10 @@ def metric(
     family: str = "",
     expensive: bool = False,
     shuffled: bool = False,
+    goal: str = "",
+    rationales: bool = False,
+    scale_free: bool = True,
+    spoiled_by: str = "noise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a metric.
 
@@ -257,7 +264,10 @@ def metric(
     family         of a metric that takes part in the verdict: "remove-top" or "keep-top". Metrics of one
                    family share one voice
     shuffled       of a metric whose rows do not depend on the scores: its control is the method's own scores
-                   in random order, so that their signs and sizes alone earn nothing.
+                   in random order, so that their signs and sizes alone earn nothing
+    goal           what `search` looks for to find the best that any order reaches: "deletion", "insertion"
+    rationales     of a metric that needs what people marked as the reason
+    scale_free, spoiled_by   what heedful.checks.check_metric holds it to.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -273,7 +283,21 @@ def metric(
             raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _metrics[name] = Metric(
-            name, function, kind, better, cite, summary, best, needs, family, expensive, shuffled
+            name=name,
+            run=function,
+            kind=kind,
+            better=better,
+            cite=cite,
+            summary=summary,
+            best=best,
+            needs=needs,
+            family=family,
+            expensive=expensive,
+            shuffled=shuffled,
+            goal=goal,
+            rationales=rationales,
+            scale_free=scale_free,
+            spoiled_by=spoiled_by,
         )
         return function
 
@@ -285,8 +309,7 @@ def _import_all() -> None:
     for name in PACKAGES:
         for module in iter_modules(import_module(name).__path__):
             import_module(f"{name}.{module.name}")
-    for point in entry_points(group=PLUGINS):
-        point.load()
+    import_plugins()
 
 
 def explainers() -> dict[str, Explainer]:

@@ -39,7 +39,14 @@ from heedful.models.load import load
 from heedful.stats.rounding import rounding_step
 
 
-@metric("completeness", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+@metric(
+    "completeness",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Sundararajan, Taly & Yan 2017",
+    scale_free=False,
+)
 def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the scores are from summing to the change of the output, relative to it.
 
@@ -70,7 +77,14 @@ def incompleteness(scores: Floats, rise: float) -> float:
     return abs(float(scores.sum()) - rise) / abs(rise) if rise else float("nan")
 
 
-@metric("sensitivity-axiom", kind="re-explain", better="low", best=0.0, cite="Sundararajan, Taly & Yan 2017")
+@metric(
+    "sensitivity-axiom",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Sundararajan, Taly & Yan 2017",
+    spoiled_by="silent",
+)
 def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
     """Share of units that matter but score zero, or score but never matter.
 

@@ -89,7 +89,14 @@ def curve_counts(d: int) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, d, min(d, MAX_CURVE_POINTS) + 1).tolist()})
 
 
-@metric("comprehensiveness", kind="removal", better="high", cite="DeYoung et al. 2020", family="remove-top")
+@metric(
+    "comprehensiveness",
+    kind="removal",
+    better="high",
+    cite="DeYoung et al. 2020",
+    family="remove-top",
+    goal="deletion",
+)
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when the best units go.
 
@@ -100,7 +107,14 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("sufficiency", kind="removal", better="low", cite="DeYoung et al. 2020", family="keep-top")
+@metric(
+    "sufficiency",
+    kind="removal",
+    better="low",
+    cite="DeYoung et al. 2020",
+    family="keep-top",
+    goal="insertion",
+)
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the best units alone fall short of the output.
 
@@ -111,7 +125,7 @@ def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("aopc", kind="removal", better="high", cite="Samek et al. 2017", family="remove-top")
+@metric("aopc", kind="removal", better="high", cite="Samek et al. 2017", family="remove-top", goal="deletion")
 def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units go, best first.
 
@@ -122,7 +136,14 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
 
 
-@metric("insertion", kind="removal", better="low", cite="Petsiuk, Das & Saenko 2018", family="keep-top")
+@metric(
+    "insertion",
+    kind="removal",
+    better="low",
+    cite="Petsiuk, Das & Saenko 2018",
+    family="keep-top",
+    goal="insertion",
+)
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
     """Area over the curve of the output as units come, best first.
 
@@ -184,7 +205,7 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
     return Probe(_one_out(len(scores)), finish)
 
 
-@metric("effective-complexity", kind="removal", better="low", cite="Nguyen & Martinez 2020")
+@metric("effective-complexity", kind="removal", better="low", cite="Nguyen & Martinez 2020", goal="insertion")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units that must be fixed to hold the output.
 

@@ -55,7 +55,9 @@ def _marks(subject: MetricInput) -> Marks | None:
     return marks if marks.any() and not marks.all() else None
 
 
-@metric("plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric(
+    "plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
+)
 def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     """Area under precision and recall of the units people marked.
 
@@ -66,7 +68,9 @@ def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     return float("nan") if marks is None else average_precision(subject.scores, marks)
 
 
-@metric("plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric(
+    "plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
+)
 def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     """F1 of as many top units as people marked.
 
@@ -79,7 +83,14 @@ def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     return f1(*unit_counts(top(subject.scores, int(marks.sum()), rng), marks))
 
 
-@metric("plausibility-iou", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020")
+@metric(
+    "plausibility-iou",
+    kind="re-explain",
+    better="high",
+    best=1.0,
+    cite="DeYoung et al. 2020",
+    rationales=True,
+)
 def plausibility_iou(subject: MetricInput, rng: np.random.Generator) -> float:
     """F1 of spans of as many top units as people marked, a match being half of what either covers.
 

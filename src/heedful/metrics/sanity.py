@@ -73,7 +73,15 @@ class RandomisedLayer:
     size: float  # of their absolute values
 
 
-@metric("sanity", kind="re-explain", better="low", best=0.0, cite="Adebayo et al. 2018", expensive=True)
+@metric(
+    "sanity",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Adebayo et al. 2018",
+    expensive=True,
+    spoiled_by="stuck",
+)
 def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
     """How much the explanation of a network with random weights looks like that of the trained one.
 

@@ -31,6 +31,7 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session, session_of
+from heedful.explainers.search import GOALS
 from heedful.metrics.faithfulness import Ends, Probe
 from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain
 from heedful.metrics.random_orders import control_rng, random_scores
@@ -40,12 +41,6 @@ DRAWS = 20
 
 
 SHORTLIST = 8  # units the search looks at a step
-
-
-GOALS = {  # what is searched for, and for which metrics
-    "deletion": {"comprehensiveness", "aopc"},
-    "insertion": {"sufficiency", "insertion", "effective-complexity"},
-}
 
 
 ASKED = 8  # draws of the control where each explains again
@@ -162,11 +157,17 @@ def _removed(
     return found
 
 
+def goals_of(metrics: Sequence[str]) -> list[str]:
+    """What is searched for, so that the best is known by each of these metrics."""
+    wanted = {registry.get_metric(name).goal for name in metrics}
+    return [goal for goal in GOALS if goal in wanted]
+
+
 def ceilings(
     session: Session, item: Attribution, operator: str, unit: str, metrics: Sequence[str]
 ) -> list[Floats]:
     """Scores that were searched for: what they reach, an explanation may be asked to reach."""
-    goals = [goal for goal, served in GOALS.items() if served & set(metrics)]
+    goals = goals_of(metrics)
     groups = item.x.units(unit)
     entry = registry.get("search")
     found = [

@@ -385,8 +385,8 @@ class TokenModel(Model):
         counts = {"forwards": len(chunk), "backwards": len(chunk) * graph, "unique": len(chunk)}
         with (
             self.meter.counted(**counts, tokens=self.tokens_read(chunk, probe)),
+            torch.inference_mode(False),  # which turns gradients on
             nullcontext() if graph else torch.no_grad(),
-            torch.inference_mode(False),
         ):
             inputs, places = self.batch(chunk, probe)
             if target is None:
