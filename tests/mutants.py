@@ -1998,12 +1998,17 @@ MUTANTS = (
 )
 
 
+def _not_copied(folder: str, names: list[str]) -> set[str]:
+    """Caches, and the weights of heedful/zoo; heedful/models/zoo is code."""
+    return {name for name in names if name == "__pycache__" or (name == "zoo" and Path(folder) == SOURCE)}
+
+
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[Path]:
     """A folder that holds the package with the bug in it."""
     with TemporaryDirectory(prefix="mutant-") as folder:
         copy = Path(folder) / "heedful"
-        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "zoo"))
+        shutil.copytree(SOURCE, copy, ignore=_not_copied)
         (copy / "zoo").symlink_to(SOURCE / "zoo")  # weights are data, and large
         (copy / mutant.file).write_text(mutant.applied(), encoding="utf-8")
         yield Path(folder)

@@ -18,9 +18,10 @@ from pathlib import Path
 from pyarrow import parquet
 
 import heedful
+from heedful.core.evidence import MeasuredValue
 from heedful.features.measures.quality import Measured, measure
 from heedful.features.reading.feature_pages import FeaturePages, Page
-from heedful.features.steering.results import PromptMean, Sweep, SweepPoint
+from heedful.features.steering.results import Sweep, SweepPoint
 from heedful.features.steering.sweep import Baselines, Intervention, Writing, sweep
 from heedful.models.zoo import resolve
 
@@ -98,11 +99,11 @@ def features(pages: FeaturePages) -> Iterator[str]:
         )
 
 
-def point(mean: PromptMean) -> str:
+def point(mean: MeasuredValue) -> str:
     return spanned(mean.value, mean.low, mean.high)
 
 
-def share(mean: PromptMean) -> str:
+def share(mean: MeasuredValue) -> str:
     """Of tokens, in percent; a share is not below zero, so neither is its interval."""
     return f"{100 * mean.value:.2g} % [{100 * max(mean.low, 0):.2g}, {100 * mean.high:.2g}]"
 

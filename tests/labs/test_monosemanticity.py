@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.evidence import MeasuredValue
 from heedful.core.lab_report import Claim, Paragraph
 from heedful.features.activations.eval_windows import activations, corpus
 from heedful.features.measures.quality import Measured
-from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import split
 from heedful.features.measures.universality import Likeness, Universality
 from heedful.features.sae.autoencoder import SAE

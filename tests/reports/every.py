@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tests.reports.conftest import chart, compare
 
-from heedful.core.evidence import Evidence
+from heedful.core.evidence import Evidence, MeasuredValue
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 
 # run, each of these would leave a mark on the page's window
@@ -150,11 +150,11 @@ def features() -> Any:
 
 
 def sweep() -> Any:
-    from heedful.features.steering.results import PromptMean, SteeredText, Sweep, SweepPoint
+    from heedful.features.steering.results import SteeredText, Sweep, SweepPoint
 
     def point(method: str, strength: str, size: float) -> Any:
         texts = tuple(SteeredText(p, 0, EVIL, 20.0 + size, 0.1 * size + p, 0.2) for p in range(2))
-        return SweepPoint(method, strength, size, texts, PromptMean(1.0 + size, 1.0, 3.0))
+        return SweepPoint(method, strength, size, texts, MeasuredValue(1.0 + size, 1.0, 3.0))
 
     points = (point("none", "0", 0.0), point(EVIL, "1x", 1.0), point("random", "1x", 1.0))
     return Sweep(points, (EVIL, "b"), {"name": EVIL}, {"site": EVIL, "seed": 0}, (EVIL,))

@@ -19,6 +19,7 @@ from tests.reports import every
 
 import heedful
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -54,7 +55,6 @@ def plain() -> dict[str, Callable[[], Any]]:
     import torch
 
     from heedful.features.measures.quality import Measured
-    from heedful.features.measures.sparsity import MeasuredValue
     from heedful.features.sae.autoencoder import SAE
     from heedful.features.sae.config import Config
     from heedful.heads.ablation.importance_results import Drop, Importance, Unit

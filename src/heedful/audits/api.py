@@ -16,8 +16,8 @@ from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
 from heedful.audits.stopping import Deciding
-from heedful.core.defaults import ENGINES
 from heedful.core import registry
+from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.engine import ray

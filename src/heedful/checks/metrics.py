@@ -15,7 +15,7 @@ metric that says nothing there (nan) is checked on a two-layer BERT, whose words
 
 Spoilt is the truth plus noise, drawn anew at every question. Where noise is not what a metric looks for,
 another way is named (`spoiled_by`, or `spoil`): "silent", half the scores set to zero; "stuck", the same
-the model. A metric that looks for what is stuck finds chance innocent, so chance is not held to it.
+whatever the model. A metric that looks for what is stuck finds chance innocent, so chance is not held to it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 
 from heedful.core.result import NotebookRepr
+
+
+@dataclass(frozen=True)
+class MeasuredValue:
+    """A number and its 95 % interval; (nan, nan) where there is none."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def to_dict(self) -> dict[str, float | None]:
+        return {name: v if math.isfinite(v) else None for name, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)

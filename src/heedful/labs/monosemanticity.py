@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import heedful
+from heedful.core.evidence import MeasuredValue
 from heedful.features.activations.eval_windows import Corpus, activations, corpus
 from heedful.features.measures.quality import Measured, measure
-from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.measures.splitting import Splitting, split
 from heedful.features.measures.universality import ModelSAE, Universality, compare
 from heedful.features.sae.autoencoder import SAE

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from heedful.features.measures.sparsity import MeasuredValue
+from heedful.core.evidence import MeasuredValue
 from heedful.features.measures.splitting import Splitting
 from heedful.reports.comparison_page import document
 from heedful.reports.html_parts import esc, part, table

@@ -8,8 +8,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from heedful.core.evidence import MeasuredValue
 from heedful.core.numbers import by_size, with_interval
-from heedful.features.steering.results import Continuation, PromptMean, Sides, Sweep, SweepPoint
+from heedful.features.steering.results import Continuation, Sides, Sweep, SweepPoint
 from heedful.reports.columns import visible
 
 
@@ -73,7 +74,7 @@ def row(point: SweepPoint) -> tuple[str, ...]:
     return (point.method, by_size(point.size), *map(ranged, numbers))
 
 
-def ranged(mean: PromptMean) -> str:
+def ranged(mean: MeasuredValue) -> str:
     """A mean, and its interval where there is one."""
     if mean.low == mean.high:
         return by_size(mean.value)

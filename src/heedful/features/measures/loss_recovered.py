@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.evidence import MeasuredValue
 from heedful.features.activations.eval_windows import Corpus, Progress
 from heedful.features.activations.windows import Batch
-from heedful.features.measures.sparsity import MeasuredValue, ratio
+from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_index
 from heedful.models.adapter import TokenModel

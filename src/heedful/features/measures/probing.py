@@ -25,10 +25,11 @@ from scipy.special import log_softmax
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import activations, corpus, site_of
-from heedful.features.measures.sparsity import MeasuredValue, ratio
+from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.labels import label_classes
 from heedful.models.load import load_token_model

@@ -29,12 +29,13 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 from heedful.core.model import Loadable
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
-from heedful.features.measures.sparsity import DENSE_SHARE, MeasuredValue, counted
+from heedful.features.measures.sparsity import DENSE_SHARE, counted
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.adapter import TokenModel
 from heedful.models.load import load_token_model

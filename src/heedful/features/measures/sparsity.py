@@ -13,7 +13,7 @@ Cost: one encoding and one decoding a token, and a row of F counts a window.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.evidence import MeasuredValue
 from heedful.features.activations.eval_windows import Corpus, Progress, activations
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
@@ -28,18 +29,6 @@ from heedful.models.adapter import TokenModel
 from heedful.stats.intervals import bootstrap, bootstrap_ratio, percentile_interval
 
 DENSE_SHARE = 0.1  # of the tokens
-
-
-@dataclass(frozen=True)
-class MeasuredValue:
-    """A number and its 95 % interval."""
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-
-    def to_dict(self) -> dict[str, float | None]:
-        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 @dataclass(eq=False)

@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 from heedful.core.result import NotebookRepr
-from heedful.features.measures.sparsity import MeasuredValue, ratio
+from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
 
 MIN_COSINE = 0.5

@@ -27,10 +27,10 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
-from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.sites.access import site_names
 from heedful.stats.intervals import bootstrap_median

@@ -9,23 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heedful.core.evidence import MeasuredValue
 from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
 MAX_REPETITION = 0.5  # of all runs of three tokens: a text that repeats itself
-
-
-@dataclass(frozen=True)
-class PromptMean:
-    """A mean over prompts with its 95 % interval; (nan, nan) where one prompt was given."""
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-
-    def to_dict(self) -> dict[str, float | None]:
-        return {name: v if math.isfinite(v) else None for name, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -48,20 +37,19 @@ class SweepPoint:
     strength: str
     size: float  # mean length of what was added to a position
     texts: tuple[SteeredText, ...]
-    ratio: PromptMean = PromptMean(
-        1.0
-    )  # of perplexity to that of the unsteered texts, geometric mean over prompts
+    # of perplexity to that of the unsteered texts, geometric mean over prompts
+    ratio: MeasuredValue = field(default_factory=lambda: MeasuredValue(1.0))
 
     @property
-    def perplexity(self) -> PromptMean:
+    def perplexity(self) -> MeasuredValue:
         return _exp(mean_of(_by_prompt(self, lambda w: math.log(w.perplexity))))
 
     @property
-    def presence(self) -> PromptMean:
+    def presence(self) -> MeasuredValue:
         return mean_of(_by_prompt(self, lambda w: w.presence))
 
     @property
-    def repetition(self) -> PromptMean:
+    def repetition(self) -> MeasuredValue:
         return mean_of(_by_prompt(self, lambda w: w.repetition))
 
     @property
@@ -197,7 +185,7 @@ class Sides(Result):
         }
 
 
-def paired(base: SweepPoint, point: SweepPoint) -> PromptMean:
+def paired(base: SweepPoint, point: SweepPoint) -> MeasuredValue:
     """Ratio of perplexities, prompt by prompt."""
     before, after = (_by_prompt(p, lambda w: math.log(w.perplexity)) for p in (base, point))
     return _exp(mean_of([b - a for a, b in zip(before, after, strict=True)]))
@@ -211,12 +199,12 @@ def _by_prompt(point: SweepPoint, number: Callable[[SteeredText], float]) -> lis
     return [float(np.mean(values)) for values in found.values()]
 
 
-def mean_of(values: list[float]) -> PromptMean:
+def mean_of(values: list[float]) -> MeasuredValue:
     from heedful.stats.intervals import nanmean_of
 
     value, (low, high) = nanmean_of(values)
-    return PromptMean(value, low, high) if math.isfinite(low) else PromptMean(value)
+    return MeasuredValue(value, low, high) if math.isfinite(low) else MeasuredValue(value)
 
 
-def _exp(mean: PromptMean) -> PromptMean:
-    return PromptMean(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))
+def _exp(mean: MeasuredValue) -> MeasuredValue:
+    return MeasuredValue(*(math.exp(min(value, 700.0)) for value in (mean.value, mean.low, mean.high)))

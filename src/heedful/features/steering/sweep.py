@@ -32,7 +32,7 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering.diff_of_means import Texts, beside
 from heedful.features.steering.directions import Direction, feature_maxima, random_direction, site_of
-from heedful.features.steering.results import BROKEN, PromptMean, SteeredText, Sweep, SweepPoint, paired
+from heedful.features.steering.results import BROKEN, SteeredText, Sweep, SweepPoint, paired
 from heedful.features.steering.steer import steer
 from heedful.features.steering.strength import parse
 from heedful.modalities.text import TextInput
@@ -44,7 +44,6 @@ __all__ = [
     "Baselines",
     "Intervention",
     "Presence",
-    "PromptMean",
     "SteeredText",
     "Sweep",
     "SweepPoint",
