@@ -46,8 +46,10 @@ def reproduce(command: str | None, quiet: bool) -> None:
 
 def put_json(data: Any) -> None:
     """Exactly one JSON document on stdout; ASCII where the terminal's encoding is not UTF-8."""
+    from heedful.io.json_codec import json_text
+
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(data, ensure_ascii=not utf8, allow_nan=False, indent=1))
+    print(json_text(data, indent=1, ascii_only=not utf8))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -152,9 +154,10 @@ def _is_message(message: Any) -> bool:
 
 def write(path: Path, content: str) -> None:
     """Write a file the user named, making its folder."""
+    from heedful.io.files import write_file
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        write_file(path, content)
     except OSError as error:
         raise HeedfulError(
             f"cannot write {path}", error.strerror or str(error), "Name another file"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from heedful.core.result import Result, reports
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
+from heedful.io.json_codec import json_text
 
 if TYPE_CHECKING:
     from heedful.heads.kinds import HeadKind
@@ -172,7 +172,7 @@ class Atlas(Result):
         return found | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
-        return json.dumps(self.to_dict(weights), ensure_ascii=False, allow_nan=False)
+        return json_text(self.to_dict(weights))
 
     def to_csv(self, what: str = "weights") -> str:
         """One line per weight, or ("heads") one line per head with its kind and scores."""

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.errors import HeedfulError
 from heedful.core.result import TextResult
-from heedful.io.json_codec import to_jsonable
+from heedful.io.files import write_file
+from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
 from heedful.trials.rows import INTERRUPTED, Statement, TrialRow
 
 FILE = "trial.json"
@@ -88,7 +87,7 @@ class Trial(TextResult):
         for f in self.findings:
             numbers = (f.value, *f.interval, f.control)
             shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            extra = json.dumps(to_jsonable(f.extra), ensure_ascii=False)
+            extra = json_text(f.extra)
             writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit, extra])
         return out.getvalue()
 
@@ -96,57 +95,30 @@ class Trial(TextResult):
         return {
             "verdict": self.verdict,
             "conclusion": self.conclusion,
-            "statements": [vars(said) for said in self.statements],
+            "statements": to_jsonable(self.statements),
             "texts": self.texts,
             "table": self.table,
-            "model": dict(self.model),
-            "settings": dict(self.settings),
-            "details": {test: dict(found) for test, found in self.details.items()},
-            "skipped": dict(self.skipped),
+            "model": to_jsonable(self.model),
+            "settings": to_jsonable(self.settings),
+            "details": to_jsonable(self.details),
+            "skipped": to_jsonable(self.skipped),
             "notes": list(self.notes),
         }
 
     def save(self, folder: str | Path) -> Path:
         """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        (target / FILE).write_text(self.to_json(), encoding="utf-8")
-        return target
+        write_file(Path(folder) / FILE, self.to_json())
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> Trial:
         """Read what `save` wrote."""
-        path = Path(folder) / FILE
-        try:
-            return from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise HeedfulError(f"{path} is not a saved trial", str(error)) from None
+        return load_json(Path(folder) / FILE, from_dict, "trial")
 
 
 def from_dict(data: Mapping[str, Any]) -> Trial:
     """A trial from what `Trial.to_dict` gave."""
-    return Trial(
-        findings=tuple(map(_finding, data["table"])),
-        texts=data["texts"],
-        model=data["model"],
-        settings=data["settings"],
-        details=data["details"],
-        skipped=data["skipped"],
-        notes=tuple(data["notes"]),
-    )
-
-
-def _finding(row: Mapping[str, Any]) -> TrialRow:
-    low, high = map(_number, row["interval"])
-    extra = {name: _number(value) for name, value in row["extra"].items()}
-    numbers: dict[str, Any] = {"value": _number(row["value"]), "control": _number(row["control"])}
-    return TrialRow(**{**row, **numbers, "interval": (low, high), "extra": extra})
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+    return from_jsonable(Trial, {**data, "findings": data["table"]})
 
 
 def by_unit(findings: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

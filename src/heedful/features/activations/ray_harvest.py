@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from heedful.core.errors import HeedfulError
 from heedful.engine import ray as cluster_of
 from heedful.engine.ray import Cluster
-from heedful.features.activations.store_writer import GOES_ON
+from heedful.io.files import GOES_ON
 
 if TYPE_CHECKING:
     from heedful.features.activations.extract import HarvestSettings, Taken

@@ -35,6 +35,7 @@ from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import DENSE, MeasuredValue, counted
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.models.sites.access import width
 
 
@@ -52,13 +53,7 @@ class Measured(NotebookRepr):
         return self.figures[name].value
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "about": self.about,
-            "figures": {name: figure.to_dict() for name, figure in self.figures.items()},
-            "controls": {name: _finite(values) for name, values in self.controls.items()},
-            "loss": self.loss,
-            "notes": list(self.notes),
-        }
+        return dict(to_jsonable(self))
 
 
 def measure(
@@ -109,10 +104,6 @@ def measure(
     return Measured(figures, controls, losses.means(), about, (*found.notes, *losses.notes()))
 
 
-def _finite(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
-
-
 def _loss_of(model: Any, found: Corpus) -> str | None:
     if model.kind == "causal-lm":
         return "the next token"
@@ -134,9 +125,7 @@ class Noise(NotebookRepr):
     cv: float  # sd / |mean|
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in ("mean", "sd", "cv")}
-        shown = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-        return {"values": list(self.values), **shown}
+        return dict(to_jsonable(self))
 
 
 def noise(values: Sequence[float]) -> Noise:

@@ -13,7 +13,7 @@ Cost: one encoding and one decoding a token, and a row of F counts a window.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,6 @@ class MeasuredValue:
     value: float
     low: float = math.nan
     high: float = math.nan
-
-    def to_dict(self) -> dict[str, float | None]:
-        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 @dataclass(eq=False)

@@ -32,6 +32,7 @@ from heedful.features.activations.eval_windows import Corpus, Progress, corpus, 
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.models.sites.access import site_names
 
 DRAWS = 1000
@@ -109,12 +110,11 @@ class Universality(NotebookRepr):
     neurons: Likeness | None = None  # of the units beside, if there are any
 
     def to_dict(self) -> dict[str, Any]:
-        best = [None if np.isnan(value) else float(value) for value in self.features.best]
         return {
-            "about": self.about,
-            "median of the best correlation": {name: f.to_dict() for name, f in self.figures.items()},
-            "best": best,
-            "partner": [int(j) for j in self.features.partner],
+            "about": to_jsonable(self.about),
+            "median of the best correlation": to_jsonable(self.figures),
+            "best": to_jsonable(self.features.best),
+            "partner": to_jsonable(self.features.partner),
             "notes": list(self.notes),
         }
 

@@ -27,6 +27,7 @@ from heedful.core.input import Encoded
 from heedful.core.result import NotebookRepr
 from heedful.core.windows import windows
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.modalities import text as encoding
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import read
@@ -62,7 +63,7 @@ class Direction(NotebookRepr):
         return {
             "site": self.site,
             "length": self.length,
-            "length with shuffled labels": None if self.chance != self.chance else self.chance,
+            "length with shuffled labels": to_jsonable(self.chance),
             "texts": list(self.texts),
             "notes": list(self.notes),
         }

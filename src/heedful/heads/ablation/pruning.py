@@ -91,8 +91,7 @@ class Pruning(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = to_jsonable(asdict(self))
-        return found
+        return dict(to_jsonable(self))
 
 
 def prune_heads(

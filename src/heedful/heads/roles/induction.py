@@ -21,7 +21,7 @@ Elhage et al. 2021; Olsson et al. 2022 (In-context learning and induction heads)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Band, Interval, student
 
 MARGIN = 0.1  # attention: a tenth of the head's looking must be due to the repetition
@@ -100,7 +101,7 @@ class Induction(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 def stripes(maps: npt.NDArray[np.float32], start: int, period: int) -> Floats:

@@ -24,7 +24,7 @@ Vig 2019; Vig et al. 2020 (gender bias, causal mediation); Zhao et al. 2018 (Win
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.bias_templates import Template, Variant, variant
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval, max_t, sign_flips
 
 ROUNDING = 1e-6  # of a share: weights are float32, and what differs by less is the same
@@ -105,7 +106,7 @@ class Bias(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from heedful.core.input import Encoded
 from heedful.core.progress import Progress
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval, bootstrap
 
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
@@ -103,9 +104,8 @@ class Syntax(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {k: getattr(self, k) for k in ("model", "sentences", "least", "seed", "notes")}
-        accuracy = {name: values.round(6).tolist() for name, values in self.accuracy.items()}
-        return plain | {"relations": [asdict(r) for r in self.relations], "accuracy": accuracy}
+        accuracy = {name: values.round(6) for name, values in self.accuracy.items()}
+        return dict(to_jsonable(vars(self) | {"accuracy": accuracy}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.features.activations.store_writer import replace
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
+from heedful.io.files import write_file
 
 
 def test_two_processes_may_write_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,12 +20,12 @@ def test_two_processes_may_write_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     def meanwhile(handle: int) -> None:
         monkeypatch.setattr(os, "fsync", fsync)
         monkeypatch.setattr(os, "getpid", lambda: own + 1)
-        replace(path, b"second", shared=True)
+        write_file(path, b"second", shared=True)
         monkeypatch.setattr(os, "getpid", lambda: own)
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    replace(path, b"the first", shared=True)
+    write_file(path, b"the first", shared=True)
     assert path.read_bytes() == b"the first"
     assert list(tmp_path.iterdir()) == [path]
 
