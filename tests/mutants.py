@@ -1792,7 +1792,8 @@ MUTANTS = (
         "sae: old weights removed before the new ones are vouched for",
         "features/sae/checkpoint.py",
         "    write_file(folder / name, content)\n",
-        "    for old in folder.glob('state-*'):\n        old.unlink()\n    write_file(folder / name, content)\n",
+        "    for old in folder.glob('state-*'):\n        old.unlink()\n"
+        "    write_file(folder / name, content)\n",
         "test_fault_points.py::test_stopped_at_a_named_place[train]",
     ),
     Mutant(

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.api import AuditWork, Progress, Where, run_audit
+from heedful.audits.api import AuditWork, Where, run_audit
 from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
 from heedful.audits.settings import SHARD, resolve_settings
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report
 from heedful.io.datasets import in_random_order, open_source
 from heedful.modalities.operators import OPERATORS
 
@@ -43,7 +44,7 @@ def weigh(
     long: str = "error",
     until_decided: bool = False,
     out: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Audit:
     """Weigh anybody's explanation scores on a model: the same evidence, the same verdict.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, Step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,15 +165,12 @@ def write(path: Path, content: str) -> None:
         ) from None
 
 
-Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
-
-
 @contextmanager
-def progress_bar(message: str, silent: bool = False) -> Iterator[Say]:
+def progress_bar(message: str, silent: bool = False) -> Iterator[Report]:
     """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
     ten seconds."""
     if silent:
-        yield lambda what, done, total: None
+        yield lambda step: None
         return
     if not sys.stderr.isatty():
         yield _every(PATIENCE)
@@ -188,23 +186,27 @@ def progress_bar(message: str, silent: bool = False) -> Iterator[Say]:
     count = counted()
     with Progress(*parts, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(message, total=None, told="")
-        yield lambda what, done, total: bar.update(
-            task, completed=done, total=total or None, description=what, told=count(done, total)
+        yield lambda step: bar.update(
+            task,
+            completed=step.done,
+            total=step.total or None,
+            description=step.label,
+            told=count(step.done, step.total),
         )
 
 
-def _every(seconds: float) -> Say:
+def _every(seconds: float) -> Report:
     """Plain lines, the first after so many seconds: a short run says nothing."""
     last, count = time.monotonic(), counted()
 
-    def say(what: str, done: int, total: int) -> None:
+    def report(step: Step) -> None:
         nonlocal last
-        told = count(done, total)
+        rows = count(step.done, step.total)
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            print_stderr(f"{what}: {told}" if told else what)
+            print_stderr(f"{step.label}: {rows}" if rows else step.label)
 
-    return say
+    return report
 
 
 def counted() -> Callable[[int, int], str]:

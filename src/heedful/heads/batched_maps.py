@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
-from heedful.core.progress import Progress
+from heedful.core.progress import Report, counting
 from heedful.modalities.operators import InputRow
 from heedful.models.backend import Inputs
 from heedful.models.passes import run_with_oom_retry
@@ -40,7 +40,7 @@ def row_of(x: Encoded) -> InputRow:
 
 
 def passes(
-    model: Any, rows: Sequence[InputRow], progress: Progress | None = None, *, logits: bool = False
+    model: Any, rows: Sequence[InputRow], progress: Report | None = None, *, logits: bool = False
 ) -> Iterator[Pass]:
     """Every row once; shorter ones first. `logits` are those of every position, of a causal model."""
     require_maps(model)
@@ -52,8 +52,7 @@ def passes(
     for part, found in run_with_oom_retry(_chunks(rows, model.backend.one_row_at_a_time), run):
         yield found
         done += len(part)
-        if progress is not None:
-            progress(done, len(rows))
+        counting(progress, "reading")(done, len(rows))
 
 
 def require_maps(model: Any) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report
 from heedful.features.activations.windows import Batch
 from heedful.features.reading.collect import Values
 from heedful.features.reading.examples import pieces_of
-from heedful.features.reading.read_features import Passes, Progress, Stream
+from heedful.features.reading.read_features import Passes, Stream
 from heedful.features.reading.select import FiringRates
 
 MOST = 60_000_000  # firings that are kept
@@ -74,7 +75,7 @@ class Codes:
             begin = end
 
 
-def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None) -> Codes:
+def read_codes(model: Any, sae: Any, site: str, texts: Any, rows: int, progress: Report | None) -> Codes:
     """One pass over `rows` tokens of the texts."""
     stream = Stream(model, sae, texts, site, rows, None, "text", progress)
     firing = FiringRates.none(sae.config.width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,6 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import (
-    Say,
     console,
     print_stderr,
     progress_bar,
@@ -21,6 +19,7 @@ from heedful.cli.console import (
 )
 from heedful.cli.threads import fit_threads
 from heedful.cli.typed_command import typed
+from heedful.core.progress import Report, Step
 
 option, argument = typer.Option, typer.Argument
 File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
@@ -193,13 +192,13 @@ def _names(given: list[str] | None) -> list[str] | None:
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
 
 
-def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[..., None]:
+def _with_note(progress: Report, rows: int | None) -> Report:
     """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
     from heedful.core.defaults import MIN_TEXTS
 
     few = rows is not None and rows < MIN_TEXTS
 
-    def tell(*where: Any, **more: Any) -> None:
+    def tell(step: Step) -> None:
         nonlocal few
         if few:
             few = False
@@ -207,7 +206,7 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
             print_stderr(
                 f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
             )
-        progress(*where, **more)
+        progress(step)
 
     return tell
 
@@ -223,12 +222,13 @@ def _expensive(model: Any) -> str:
     return left_out({e.name: EXPENSIVE for e in expensive if not (known and missing(model, e.needs))})
 
 
-def _progress(say: Say) -> Callable[[int, int | None, int], None]:
+def _progress(say: Report) -> Report:
     """Rows done in this run, which set the pace; those of an earlier one are named."""
-    say("weighing explanations", 0, 0)
+    say(Step("weighing explanations"))
 
-    def progress(done: int, total: int | None, before: int) -> None:
-        there = f" ({before:,} more were done before)" if before else ""
-        say(f"weighing explanations{there}", done - before, max(0, (total or 0) - before))
+    def progress(step: Step) -> None:
+        before = f" ({step.resumed:,} more were done before)" if step.resumed else ""
+        left = max(0, step.total - step.resumed)
+        say(Step(f"{step.method}{before}", done=step.done - step.resumed, total=left))
 
     return progress

@@ -14,7 +14,6 @@ from heedful.cli.commands.features_probe import probe
 from heedful.cli.commands.features_read import interpret, page
 from heedful.cli.commands.features_train import train
 from heedful.cli.console import (
-    Say,
     console,
     duration,
     print_stderr,
@@ -117,7 +116,7 @@ def harvest(
             engine=engine,
             address=address,
             workers=workers,
-            progress=_told(say),
+            progress=say,
         )
     if as_json:
         put_json({"folder": str(out), **acts.manifest})
@@ -127,13 +126,6 @@ def harvest(
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
     print_stderr(f"in {duration(time.monotonic() - started)}")
-
-
-def _told(say: Say) -> Any:
-    def progress(done: int, total: int | None, _before: int) -> None:
-        say("harvesting", done, total or 0)
-
-    return progress
 
 
 @app.command()

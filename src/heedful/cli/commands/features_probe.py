@@ -9,6 +9,7 @@ from heedful.cli import options as o
 from heedful.cli.commands.features_measure import Context, Rows, Sae, Site, TextColumn
 from heedful.cli.console import console, progress_bar, put_json, silence_libraries
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Step
 
 File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
 LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column of the labels.")]
@@ -47,7 +48,7 @@ def probe(
     loaded_sae = heedful.SAE.load(sae)
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        say("reading texts", 0, 0)
+        say(Step("reading texts"))
         found = run(
             loaded_sae,
             loaded,

@@ -59,7 +59,7 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
             )
         written: dict[str, list[int]] = {}
         for count, name in enumerate(wish.strategies):
-            say(name, count, len(wish.strategies))
+            say(Step(name, done=count, total=len(wish.strategies)))
             written[name] = model.answer(
                 model.encode(wish.prompt), strategy=name, seed=wish.seed, **wish.options
             )
@@ -105,10 +105,6 @@ def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) ->
         last = plan(model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params)
         announce(len(ids) * last.most_rows, len(ids) * last.seconds, capped=why.budget is not None)
     with progress_bar("explaining", quiet) as say:
-
-        def progress(step: Step) -> None:
-            say(step.label, step.done, step.total)
-
         return heedful.explain_each(
             model,
             x,
@@ -118,7 +114,7 @@ def explained(model: Any, wish: GenerateRequest, ids: list[int], quiet: bool) ->
             why.budget,
             continuation=ids,
             params=params,
-            progress=progress,
+            progress=say,
         )
 
 

@@ -11,6 +11,7 @@ import typer
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import console, form, progress_bar, put_json, silence_libraries
+from heedful.core.progress import Report
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(heads_ablation.importance)
@@ -64,7 +65,7 @@ def induction(
     from heedful.heads.roles.induction import induction as measure
     from heedful.reports.heads_terminal import show_induction
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Any, progress: Report) -> Any:
         return measure(loaded, period=period, draws=draws, seed=seed, margin=margin, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_induction)
@@ -95,7 +96,7 @@ def syntax(
 
     sentences = conllu.read(file)  # its mistakes are told before the model is loaded
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Any, progress: Report) -> Any:
         return measure(loaded, sentences, least=least, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_syntax)
@@ -127,20 +128,18 @@ def bias(
 
     rows = built.read(templates)
 
-    def run(loaded: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Any, progress: Report) -> Any:
         return measure(loaded, rows, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_bias)
 
 
-def _measured(
-    name: str, run: Callable[[Any, Callable[[int, int], None]], Any], quiet: bool, allow_pickle: bool
-) -> Any:
+def _measured(name: str, run: Callable[[Any, Report], Any], quiet: bool, allow_pickle: bool) -> Any:
     import heedful
 
     with progress_bar(f"loading {name}", quiet) as say:
         model: Any = heedful.load(name, allow_pickle=allow_pickle)
-        return run(model, lambda done, total: say("reading", done, total))
+        return run(model, say)
 
 
 def _put(found: Any, how: str, show: Callable[[Any, Any], None]) -> None:

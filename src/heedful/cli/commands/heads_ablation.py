@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.console import console, form, print_stderr, progress_bar, put_json, silence_libraries
+from heedful.core.progress import Report
 
 if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import Without
@@ -70,7 +71,7 @@ def importance(
     from heedful.heads.ablation.importance import head_importance
     from heedful.reports.ablation_terminal import show_importance
 
-    def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Any, means: Any, progress: Report) -> Any:
         return head_importance(
             loaded,
             texts,
@@ -124,7 +125,7 @@ def prune(
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.reports.ablation_terminal import show_pruning
 
-    def run(loaded: Any, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: Any, means: Any, progress: Report) -> Any:
         return prune_heads(
             loaded,
             texts,
@@ -208,10 +209,8 @@ def _measured(
         model: Any = heedful.load(name, allow_pickle=allow_pickle)
         means = None
         if how == "mean":
-            means = heedful.head_means(
-                model, texts, progress=lambda done, total: say("averaging heads", done, total)
-            )
-        return run(model, means, lambda done, total: say("removing heads", done, total))
+            means = heedful.head_means(model, texts, progress=say)
+        return run(model, means, say)
 
 
 def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[str], quiet: bool) -> None:

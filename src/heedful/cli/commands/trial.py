@@ -21,6 +21,7 @@ from heedful.cli.console import (
     write,
 )
 from heedful.cli.typed_command import typed
+from heedful.core.progress import Step
 
 option = typer.Option
 TESTS = "Repeat it, or separate by commas. Default: all that can be held."
@@ -120,7 +121,7 @@ def trial(
             length=length,
             long=long,
             seed=seed,
-            progress=say,
+            progress=lambda work, done, total: say(Step(work, done=done, total=total)),
         )
     command = typed()
     found = replace(found, settings={**found.settings, "command": command})

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.features.activations.eval_windows import Corpus, Progress, inputs_of
+from heedful.core.progress import Report, counting
+from heedful.features.activations.eval_windows import Corpus, inputs_of
 from heedful.features.activations.windows import Batch
 from heedful.features.measures.sparsity import MeasuredValue, ratio
 from heedful.features.sae.autoencoder import SAE
@@ -67,7 +68,9 @@ class Losses:
         ]
 
 
-def losses_of(model: Any, found: Corpus, site: str, edits: dict[str, Edit | None], say: Progress) -> Losses:
+def losses_of(
+    model: Any, found: Corpus, site: str, edits: dict[str, Edit | None], progress: Report | None
+) -> Losses:
     sums: dict[str, list[Tensor]] = {name: [] for name in edits}
     n: list[Tensor] = []
     targets = _Targets(model, found)
@@ -77,7 +80,7 @@ def losses_of(model: Any, found: Corpus, site: str, edits: dict[str, Edit | None
             loss, count = targets.loss(done, batch, logits)
             sums[name].append(loss)
         n.append(count)
-        say("the model with the dictionary inside", sum(map(len, n)), found.units)
+        counting(progress, "the model with the dictionary inside")(sum(map(len, n)), found.units)
     return Losses({name: torch.cat(parts).numpy() for name, parts in sums.items()}, torch.cat(n).numpy())
 
 

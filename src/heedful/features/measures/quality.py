@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
-from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
+from heedful.features.activations.eval_windows import Corpus, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import DENSE, MeasuredValue, counted
@@ -64,7 +65,7 @@ def measure(
     site: str | None = None,
     labels: Iterable[Any] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **reading: Any,
 ) -> Measured:
     """Measure a dictionary on texts it was, best, not trained on.
@@ -85,8 +86,7 @@ def measure(
             "Name its site and model",
         )
     found = texts if isinstance(texts, Corpus) else corpus(loaded, texts, labels=labels, **reading)
-    say = progress or (lambda what, done, total: None)
-    counts, others, mean = counted(sae, loaded, found, where, seed, say)
+    counts, others, mean = counted(sae, loaded, found, where, seed, progress)
     about = {"model": loaded.name, "site": where, "tokens": found.tokens, "windows": found.units}
     about |= {"kind": sae.config.kind, "width": sae.config.width, "dense above": DENSE}
     about |= {"loss of": _loss_of(loaded, found), "seed": seed}
@@ -95,7 +95,7 @@ def measure(
         why = f"no loss recovered: it is not defined here for a model of kind {loaded.kind}"
         return Measured(figures, controls, {}, about, (*found.notes, why))
     edits = edits_of(sae, random_dictionary(sae, counts.sample, seed), mean)
-    losses = losses_of(loaded, found, where, edits, say)
+    losses = losses_of(loaded, found, where, edits, progress)
     for worst in ("zero", "mean"):
         name = f"recovered ({worst})"
         figures[name] = losses.recovered("sae", worst, seed)

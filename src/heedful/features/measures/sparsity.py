@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.features.activations.eval_windows import Corpus, Progress, activations
+from heedful.core.progress import Report, counting
+from heedful.features.activations.eval_windows import Corpus, activations
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
 from heedful.stats.intervals import bootstrap, drawn
@@ -119,7 +120,7 @@ def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
 
 
 def counted(
-    sae: SAE, model: Any, found: Corpus, site: str, seed: int, say: Progress
+    sae: SAE, model: Any, found: Corpus, site: str, seed: int, progress: Report | None
 ) -> tuple[WindowSums, WindowSums, Tensor]:
     """Counts of the dictionary, of a random one, and the mean activation (d,)."""
     counts, others, other, done = WindowSums(sae.config.width), WindowSums(sae.config.width), None, 0
@@ -133,5 +134,5 @@ def counted(
                     counts.add(sae, x[keep])
                     others.add(other, x[keep])
         done += len(batch.ids)
-        say("reading activations", done, found.units)
+        counting(progress, "reading activations")(done, found.units)
     return counts, others, torch.from_numpy(np.array(counts.sums).sum(0) / sum(counts.n)).float()

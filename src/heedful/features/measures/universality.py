@@ -27,8 +27,9 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
-from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
+from heedful.features.activations.eval_windows import Corpus, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
@@ -129,7 +130,7 @@ def compare(
     sites: tuple[str | None, str | None] = (None, None),
     neurons: tuple[str, str] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **reading: Any,
 ) -> Universality:
     """How alike two dictionaries fire.
@@ -154,8 +155,7 @@ def compare(
     for x, y in _both(first, second, found, wanted):
         run.add(x, y)
         done += len(x[0])
-        if progress is not None:
-            progress("comparing", done, found.tokens)
+        counting(progress, "comparing")(done, found.tokens)
     about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
     about |= {"neurons": list(units), "widths": [a.config.width, b.config.width], "seed": seed}
     return run.result(about, found.notes)

@@ -16,7 +16,7 @@ Needs: a site that can be told (heedful.models.sites.access).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.windows import (
     Batch,
@@ -44,7 +45,6 @@ BATCH_TOKENS = 2048
 ENCODED = 1 << 23  # activations of all features held at once
 SAMPLE = 40  # firings kept for each quantile, and as many silent places in all
 __all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
-Progress = Callable[[str, int, int], None]
 Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
 
 
@@ -88,7 +88,7 @@ def read_features(
     context: int | None = None,
     text_column: str = "text",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Readings:
     """Read texts once and keep what the features fired on.
 
@@ -193,7 +193,7 @@ class Stream:
     rows: int | None
     context: int | None
     column: str
-    progress: Progress | None
+    progress: Report | None
     cut: Cut = None  # type: ignore[assignment]
     told: str = ""
 
@@ -228,8 +228,7 @@ class Stream:
                 continue
             yield number, batch, activations(self.model, self.sae, self.site, batch, wanted)
             number, tokens = number + len(batch.ids), tokens + new
-            if self.progress is not None:
-                self.progress(what, tokens, self.rows or 0)
+            counting(self.progress, what)(tokens, self.rows or 0)
         self.skipped = texts.skipped
 
 

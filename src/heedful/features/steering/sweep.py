@@ -28,6 +28,7 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
+from heedful.core.progress import Report, counting
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.maxima import known_maxima
@@ -43,7 +44,6 @@ __all__ = ["BROKEN", "PromptMean", "SteeredText", "Sweep", "SweepPoint", "Writin
 RUN = 3  # tokens of a run that may repeat
 STRENGTHS = ("1x", "2x", "5x", "10x")
 Score = Callable[[str], float]
-Say = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,6 @@ class _Task:
     prompts: tuple[Encoded, ...]
     writing: Writing
     score: Callable[[Encoded, list[int], str], float]
-    said: Say
 
 
 def sweep(
@@ -83,7 +82,7 @@ def sweep(
     site: str | None = None,
     maxima: Any = None,
     seed: int = 0,
-    progress: Say | None = None,
+    progress: Report | None = None,
 ) -> Sweep:
     """Write after every prompt at every strength, by a feature of an SAE or along a direction.
 
@@ -96,9 +95,8 @@ def sweep(
     place = site_of(by, site)
     _check(model, by, feature, prompts, presence)
     judge = _own_score(presence) if presence else _firing(model, by, place, feature, threshold)
-    said = progress or (lambda what, done, total: None)
     encoded = tuple(model.encode(prompt) for prompt in prompts)
-    task = _Task(model, place, encoded, writing or Writing(), judge, said)
+    task = _Task(model, place, encoded, writing or Writing(), judge)
     given = tuple(
         strengths if strengths is not None else STRENGTHS if isinstance(by, SAE) else (0.5, 1, 2, 4)
     )
@@ -113,7 +111,7 @@ def sweep(
     others = {"difference of means": baseline, "random direction": noise}
     points = [base]
     for number, one in enumerate(given):
-        said(f"strength {one}", number, len(given))
+        counting(progress, f"strength {one}")(number, len(given))
         points += _strength(task, by, feature, one, maxima, others)
     result = _result(task, points, feature, threshold, presence is not None)
     return replace(result, notes=(*result.notes, *filter(None, [told])))

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Band, Interval, student
@@ -126,7 +126,7 @@ def induction(
     draws: int = 8,
     seed: int = 0,
     margin: float = MARGIN,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Induction:
     """Scores of every head on `draws` random repeated texts beside as many without repetition."""
     from heedful.heads.batched_maps import passes, require_causal

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.bias_templates import Template, Variant, variant
 from heedful.io.json_codec import to_jsonable
@@ -161,9 +161,7 @@ def _summary(
     return tuple(found), flips.largest
 
 
-def bias(
-    model: Any, templates: Sequence[Template], *, seed: int = 0, progress: Progress | None = None
-) -> Bias:
+def bias(model: Any, templates: Sequence[Template], *, seed: int = 0, progress: Report | None = None) -> Bias:
     """Attention from the pronoun to both people, over all variants of the templates."""
     from heedful.heads.batched_maps import passes, require_causal, row_of
 

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Encoded
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
 from heedful.io.json_codec import to_jsonable
@@ -195,7 +195,7 @@ def syntax(
     *,
     least: int = PUBLISHED,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Syntax:
     """Every head against every relation with at least `least` examples."""
     from heedful.heads.batched_maps import passes, require_maps, row_of
