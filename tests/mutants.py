@@ -231,14 +231,14 @@ MUTANTS = (
     ),
     Mutant(
         "audit: copies count",
-        "io/datasets.py",
+        "io/datasets/sources.py",
         "yield row if first == row.number else replace(row, copy_of=first)",
         "yield row",
         "audits/test_audit_verdict.py::test_copies_count_once",
     ),
     Mutant(
         "audit: rows as the file has them",
-        "io/datasets.py",
+        "io/datasets/sources.py",
         "_shuffled(source, seed, window) if source.again else source.rows()",
         "source.rows()",
         "audits/test_audit_verdict.py::test_texts_come_in_random_order",

@@ -11,10 +11,8 @@ pool of batches are sorted, so padding is small; it is counted.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import LINE, Columns, DataRow, Source, open_source
+from heedful.io.datasets import Columns, Source, open_source
 
 PIECE = 100_000  # characters
 POOL = 32  # batches whose windows are sorted together
@@ -101,7 +99,7 @@ def cut_for(model: Any, context: int | None, pack: bool | None, skip_special: bo
 class TextSource:
     """Where texts come from, how much was read, and what could not be."""
 
-    source: Source | TextFile
+    source: Source
     read: int = 0  # rows of the source
     tokens: int = 0  # of them
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many
@@ -118,35 +116,9 @@ class TextSource:
                 yield row.text
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """Lines of a plain text file."""
-
-    path: Path
-
-    def rows(self) -> Iterator[DataRow]:
-        with self.path.open("rb") as file:
-            number = 0
-            while line := file.readline(LINE):
-                yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
-                number += 1
-
-    def facts(self) -> dict[str, Any]:
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"kind": "txt", "name": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest}
-
-    def count(self) -> int:
-        return sum(1 for _ in self.rows())
-
-
-def open_texts(texts: Any, column: str) -> Source | TextFile:
+def open_texts(texts: Any, column: str) -> Source:
     """A .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts."""
-    if isinstance(texts, str | Path) and Path(texts).suffix.lower() in (".txt", ".md"):
-        if not Path(texts).is_file():
-            raise HeedfulError(f"there is no file {texts}")
-        return TextFile(Path(texts))
-    return open_source(texts, columns=Columns(text=column))
+    return open_source(texts, columns=Columns(text=column), plain=True)
 
 
 # --- windows ---------------------------------------------------------------------------------------
@@ -159,7 +131,7 @@ def windows(texts: TextSource, tokenizer: Any, cut: Cut) -> Iterator[Window]:
             for at in range(0, len(ids), cut.room):
                 yield _framed(ids[at : at + cut.room], np.ones(len(ids[at : at + cut.room]), bool), cut)
         return
-    between = () if isinstance(texts.source, TextFile) else cut.between
+    between = () if texts.source.kind == "txt" else cut.between
     ids, keep = np.empty(0, np.int64), np.empty(0, bool)
     for number, piece in _stream(texts, tokenizer):
         new = np.array(between if number else (), dtype=np.int64)
