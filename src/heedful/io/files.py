@@ -66,6 +66,16 @@ def read_file(path: Path, folder: Path, fix: str) -> bytes:
         ) from error
 
 
+def read_text(path: str | Path) -> str:
+    """A whole file of UTF-8, without a byte order mark."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
+
+
 @contextmanager
 def writing(path: Path, fix: str = GOES_ON) -> Iterator[None]:
     """A disk that is full, or gone, is told in one line."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,7 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
         return f"line {at}: there is no {columns.text!r}" if missing else data
 
     with path.open("rb") as file:
-        records: Iterator[tuple[int, dict[str, Any] | str | None]]
-        records = ((at, record(at, line)) for at, line in enumerate(lines_of(file), 1))
-        yield from numbered(records, row)
+        yield from numbered(((at, record(at, line)) for at, line in enumerate(lines_of(file), 1)), row)
 
 
 def json_line(line: bytes, at: int) -> dict[str, Any] | str:
@@ -41,6 +41,12 @@ def json_line(line: bytes, at: int) -> dict[str, Any] | str:
     except (ValueError, RecursionError) as error:
         return f"line {at}: not JSON: {error}"
     return data if isinstance(data, dict) else f"line {at}: not a JSON object"
+
+
+def bundled(package: str, name: str) -> tuple[dict[str, Any], ...]:
+    """The objects of a .jsonl.gz file that comes with a package."""
+    content = gzip.decompress(files(package).joinpath(name).read_bytes())
+    return tuple(json.loads(line) for line in content.decode().splitlines())
 
 
 def check_columns(path: Path, columns: Columns) -> None:

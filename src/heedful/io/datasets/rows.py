@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from heedful.core.errors import HeedfulError
 
 LINE = 1 << 26  # most bytes of a line that are kept: a file without line breaks must not fill the memory
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
             line = file.readline(LINE)
 
 
-def numbered(records: Iterable[tuple[int, T | None]], row: Callable[[int, T], DataRow]) -> Iterator[DataRow]:
+def numbered(records: Iterable[tuple[int, Any]], row: Callable[[int, Any], DataRow]) -> Iterator[DataRow]:
     """Rows of (line, record) pairs. None is an empty line: at the end of a file that is no row."""
     number = empty = 0
     for line, record in records:
