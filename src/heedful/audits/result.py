@@ -7,8 +7,6 @@ A finished folder opens without torch, the model or the shards.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.result import TextResult
+from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
@@ -90,8 +89,6 @@ class Audit(TextResult):
 
     def to_csv(self) -> str:
         """One line per metric, operator and method."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         names = [
             "metric",
             "better",
@@ -107,15 +104,13 @@ class Audit(TextResult):
             "chance_low",
             "chance_high",
         ]
-        writer.writerow([*names, "spread", "circular"])
+        rows = []
         for e in self.table:
             numbers = [e.value, e.control, e.best, e.skill, *e.interval, *e.chance]
             numbers.append(self.spread(e.metric, e.method))
-            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            writer.writerow(
-                [e.metric, self.better[e.metric], e.operator, e.method, e.n, *shown, str(e.circular).lower()]
-            )
-        return out.getvalue()
+            named = [e.metric, self.better[e.metric], e.operator, e.method, e.n]
+            rows.append([*named, *numbers, str(e.circular).lower()])
+        return csv_text([*names, "spread", "circular"], rows)
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}

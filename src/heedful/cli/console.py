@@ -53,6 +53,13 @@ def put_json(data: Any) -> None:
     print(json_text(data, indent=1, ascii_only=not utf8))
 
 
+def put_csv(rows: list[dict[str, Any]]) -> None:
+    """Rows with the same keys as CSV on stdout."""
+    from heedful.io.csv_text import csv_text
+
+    print(csv_text(list(rows[0]), (row.values() for row in rows)), end="")
+
+
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 

@@ -128,9 +128,13 @@ def _read(hint: Any, data: Any) -> Any:
 
 
 def _float(data: Any) -> float:
-    if isinstance(data, bool) or not (data is None or data in INFINITE or isinstance(data, int | float)):
+    if data is None:
+        return math.nan
+    if isinstance(data, str) and data in INFINITE:
+        return INFINITE[data]
+    if isinstance(data, bool) or not isinstance(data, int | float):
         raise ValueError(f"{data!r:.60} where a number must stand")
-    return math.nan if data is None else INFINITE.get(data, data) * 1.0
+    return float(data)
 
 
 def _one_of(hints: tuple[Any, ...], data: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from heedful.reports.columns import visible
 
@@ -14,6 +14,15 @@ def esc(text: object) -> str:
     """Escaped, with controls made visible; line breaks and tabs stay."""
     parts = str(text).replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(html.escape(visible(cell)) for cell in part.split("\t")) for part in parts)
+
+
+def fact_text(value: object) -> str:
+    """A setting as a reader sees it; "" where there is none."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {fact_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def part(name: str, title: str, lead: str, body: str, size: int) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from heedful.core.numbers import short
 from heedful.reports import trial_charts
 from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
-from heedful.reports.html_parts import esc, part, table
+from heedful.reports.html_parts import esc, fact_text, part, table
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import Statement, TrialRow, by_test
 
@@ -109,13 +108,5 @@ def _made(trial: Trial, size: int) -> str:
 def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
     for given in (trial.model, trial.settings):
         for name, value in given.items():
-            if name != "command" and (shown := _plain(value)):
+            if name != "command" and (shown := fact_text(value)):
                 yield name, shown
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)

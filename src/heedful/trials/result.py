@@ -5,15 +5,13 @@ Needs neither torch nor the model: a saved trial opens anywhere.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from heedful.core.result import TextResult
+from heedful.io.csv_text import csv_text
 from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
 from heedful.trials.rows import INTERRUPTED, Statement, TrialRow
@@ -81,15 +79,11 @@ class Trial(TextResult):
 
     def to_csv(self) -> str:
         """One line per finding."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for f in self.findings:
-            numbers = (f.value, *f.interval, f.control)
-            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            extra = json_text(f.extra)
-            writer.writerow([f.test, f.what, *shown, f.control_name, f.n, f.unit, extra])
-        return out.getvalue()
+        rows = [
+            [f.test, f.what, f.value, *f.interval, f.control, f.control_name, f.n, f.unit, json_text(f.extra)]
+            for f in self.findings
+        ]
+        return csv_text(COLUMNS, rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import (
     console,
+    form,
     print_stderr,
     progress_bar,
     put_json,
@@ -22,8 +23,6 @@ from heedful.cli.typed_command import typed
 from heedful.core.progress import Report, Step
 
 option, argument = typer.Option, typer.Argument
-File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Label column.")]
 MARKED = "Rationale column: 0 or 1 per word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
@@ -40,7 +39,6 @@ DECIDED = "Look after every text; stop when the verdict is settled."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
 DRY = "Say what a verdict would cost and show; audit nothing."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
-Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
 Out = Annotated[
     Path | None,
     option(
@@ -50,16 +48,11 @@ Out = Annotated[
 Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
-Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-WHERE = "Ray cluster address. Default: start one here."
-Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
-
 
 def audit(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     rationale_column: RationaleColumn = None,
     method: Methods = None,
@@ -69,15 +62,15 @@ def audit(
     unit: o.Unit = "word",
     seed: o.Seed = 0,
     draws: Draws = 20,
-    long: Long = "error",
+    long: o.SkipOrCut = "error",
     out: Out = None,
     limit: Limit = None,
     until_decided: UntilDecided = False,
     dry_run: DryRun = False,
     shard: ShardSize = 32,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    engine: o.Engine = "local",
+    address: o.Address = None,
+    workers: o.Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[
@@ -100,8 +93,7 @@ def audit(
     """
     from heedful.core.errors import HeedfulError
 
-    if as_json and as_csv:
-        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    form(as_json, as_csv)
     silence_libraries()
     import heedful
     from heedful.io.datasets import Columns, open_source

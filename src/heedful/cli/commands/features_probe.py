@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
-from heedful.cli.commands.features_measure import Context, Rows, Sae, Site, TextColumn
+from heedful.cli.commands.features_measure import Rows, Sae, Site
 from heedful.cli.console import console, progress_bar, put_json, silence_libraries
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
@@ -24,8 +24,8 @@ def probe(
     k: Ks = "1,2,5",
     site: Site = None,
     rows: Rows = None,
-    context: Context = None,
-    text_column: TextColumn = "text",
+    context: o.Context = None,
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = "label",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,

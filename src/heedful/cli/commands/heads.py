@@ -10,7 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import console, form, progress_bar, put_json, silence_libraries
+from heedful.cli.console import console, form, progress_bar, put_csv, put_json, silence_libraries
 from heedful.core.progress import Report
 
 app = typer.Typer(rich_markup_mode=None)
@@ -146,15 +146,6 @@ def _put(found: Any, how: str, show: Callable[[Any, Any], None]) -> None:
     if how == "json":
         put_json(found.to_dict())
     elif how == "csv":
-        _put_csv(found.table())
+        put_csv(found.table())
     else:
         show(found, console())
-
-
-def _put_csv(rows: list[dict[str, Any]]) -> None:
-    import csv
-    import sys
-
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -11,14 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import console, form, print_stderr, progress_bar, put_json, silence_libraries
+from heedful.cli.console import (
+    console,
+    form,
+    print_stderr,
+    progress_bar,
+    put_csv,
+    put_json,
+    silence_libraries,
+)
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import Without
 
-File = Annotated[Path, o.argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
-TextColumn = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
 LABELS = "Column of what they are, or of the answers. Default: the model's own answers."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
 HOW = "What stands for a head's output: 0, its mean over the texts, or its values mixed evenly."
@@ -38,9 +42,9 @@ Long = Annotated[Literal["error", "truncate"], o.option(help="A text too long: l
 
 
 def importance(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     how: How = "zero",
     level: Level = "head",
@@ -91,9 +95,9 @@ def importance(
 
 
 def prune(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     how: How = "zero",
     level: Level = "head",
@@ -217,10 +221,7 @@ def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[st
     if shape == "json":
         put_json(found.to_dict() | {"left_out": left})
     elif shape == "csv":
-        rows = found.table()
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        put_csv(found.table())
     else:
         show(found, console())
     if not quiet:
