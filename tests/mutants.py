@@ -112,8 +112,8 @@ MUTANTS = (
     Mutant(
         "written: errors are lost on disk",
         "comparisons/run_folder.py",
-        '_errors(part, x, data["method"])',
-        "None",
+        '("scores", "stderr", "same_scale")',
+        '("scores", "same_scale")',
         "comparisons/test_input_share.py::test_a_run_folder_keeps_it",
     ),
     # gradients
@@ -231,14 +231,14 @@ MUTANTS = (
     ),
     Mutant(
         "audit: copies count",
-        "io/datasets.py",
+        "io/datasets/sources.py",
         "yield row if first == row.number else replace(row, copy_of=first)",
         "yield row",
         "audits/test_audit_verdict.py::test_copies_count_once",
     ),
     Mutant(
         "audit: rows as the file has them",
-        "io/datasets.py",
+        "io/datasets/sources.py",
         "_shuffled(source, seed, window) if source.again else source.rows()",
         "source.rows()",
         "audits/test_audit_verdict.py::test_texts_come_in_random_order",
@@ -1031,11 +1031,11 @@ MUTANTS = (
         "cli/test_reproduce.py::test_every_option_is_in_the_line_or_says_where_it_goes",
     ),
     Mutant(
-        "replace: several processes write into one file",
-        "features/activations/store_writer.py",
+        "files: several processes write into one file",
+        "io/files.py",
         "    if shared:\n",
         "    if False:\n",
-        "features/test_store_writer.py",
+        "io/test_files.py",
     ),
     Mutant(
         "checkpoint: it removes the files of others",
@@ -1791,8 +1791,9 @@ MUTANTS = (
     Mutant(
         "sae: old weights removed before the new ones are vouched for",
         "features/sae/checkpoint.py",
-        "    replace(folder / name, content)\n",
-        "    for old in folder.glob('state-*'):\n        old.unlink()\n    replace(folder / name, content)\n",
+        "    write_file(folder / name, content)\n",
+        "    for old in folder.glob('state-*'):\n        old.unlink()\n"
+        "    write_file(folder / name, content)\n",
         "test_fault_points.py::test_stopped_at_a_named_place[train]",
     ),
     Mutant(
@@ -1811,7 +1812,7 @@ MUTANTS = (
     ),
     Mutant(
         "audit: renamed before it is on disk",
-        "audits/run_folder.py",
+        "io/files.py",
         "        file.flush()\n        os.fsync(file.fileno())\n",
         "        file.flush()\n",
         "test_fault_points.py::test_stopped_at_a_named_place[audit]",
@@ -1867,31 +1868,31 @@ MUTANTS = (
     ),
     Mutant(
         "harvest: no rename",
-        "features/activations/store_writer.py",
-        'beside = path.with_name(f".{path.name}.part")',
+        "io/files.py",
+        'beside = path.with_name(f".{path.name}{PART}")',
         "beside = path",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: renamed before it is on disk",
-        "features/activations/store_writer.py",
-        "        file.flush()\n        os.fsync(file.fileno())\n    beside",
-        "        file.flush()\n    beside",
+        "io/files.py",
+        "        file.flush()\n        os.fsync(file.fileno())\n",
+        "        file.flush()\n",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: progress before the rows are on disk",
         "features/activations/shuffle.py",
-        "                file.flush()\n                os.fsync(file.fileno())\n            replace",
-        "                pass\n            replace",
+        "                file.flush()\n                os.fsync(file.fileno())\n            write_file",
+        "                pass\n            write_file",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: manifest before the shards",
         "features/activations/shuffle.py",
         "            for number, rows in enumerate(self._shards(), start=first):",
-        "            ahead = asdict(state) | {'generation': state.generation + 1, 'inside': 0}\n"
-        "            replace(self.part / 'progress.json', to_json(ahead))\n"
+        "            ahead = vars(state) | {'generation': state.generation + 1, 'inside': 0}\n"
+        "            write_file(self.part / 'progress.json', json_bytes(ahead))\n"
         "            for number, rows in enumerate(self._shards(), start=first):",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),

@@ -18,10 +18,11 @@ from typing import Any
 
 import heedful
 from heedful.audits import run_folder
+from heedful.io import files
 from heedful.io.datasets import Columns
 
 RESULT = ("result.json", "report.html", "manifest.json")
-write = run_folder._write
+write = files.write_synced
 
 
 def score(texts: list[str]) -> list[list[float]]:
@@ -56,8 +57,9 @@ def dying_write(after: int, half: bool, name: str = "") -> Any:
 
     def dying(path: Path, content: bytes) -> None:
         nonlocal left
-        left -= path.name.endswith(name)
-        if left < 0 and path.name.endswith(name):
+        wanted = path.name.removesuffix(files.PART).endswith(name)
+        left -= wanted
+        if left < 0 and wanted:
             path.write_bytes(content[: len(content) // 2] if half else content)
             die()
         write(path, content)
@@ -72,7 +74,7 @@ def attempt(source: Path, out: Path, rng: random.Random, longest: float, name: s
     child = os.fork()
     if not child:
         if not by_time:
-            run_folder._write = dying_write(after, half, name)
+            files.write_synced = run_folder.write_synced = dying_write(after, half, name)
         run(source, out)
         os._exit(0)
     if by_time:

@@ -382,10 +382,10 @@ def test_the_csv_has_a_line_a_number(done: heedful.Audit) -> None:
 def test_progress_counts_every_row(model: Any, tmp_path: Path) -> None:
     told: list[Any] = []
     given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"]}
-    run(model, tmp_path, progress=lambda *found: told.append(found), **given)
+    run(model, tmp_path, progress=lambda step: told.append((step.done, step.total, step.resumed)), **given)
     assert told == [(i, 6, 0) for i in range(1, 7)]
     told.clear()
-    run(model, tmp_path, progress=lambda *found: told.append(found), **given)
+    run(model, tmp_path, progress=lambda step: told.append((step.done, step.total, step.resumed)), **given)
     assert told == [(4, 6, 4), (6, 6, 6)]
 
 

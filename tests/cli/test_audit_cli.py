@@ -170,7 +170,7 @@ def test_ctrl_c_says_how_to_go_on(
 def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = run_folder._write
+    real = run_folder.write_synced
 
     def full(path: Path, content: bytes) -> None:
         if "000001" in str(path):
@@ -178,7 +178,7 @@ def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
         real(path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run_folder, "_write", full)
+        patched.setattr(run_folder, "write_synced", full)
         assert audit(data, "--shard", "3", "--quiet") == 2
     said = capsys.readouterr()
     assert said.out == ""

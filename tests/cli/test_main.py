@@ -442,6 +442,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
 
 def test_a_terminal_gets_a_bar_with_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
     from heedful.cli.console import progress_bar
+    from heedful.core.progress import Step
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:
@@ -451,11 +452,11 @@ def test_a_terminal_gets_a_bar_with_the_method(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     with progress_bar("loading") as say:
-        say("method 5 of 18: lime", 312, 512)
+        say(Step("lime", 5, 18, done=312, total=512))
     assert "method 5 of 18: lime" in screen.getvalue()
     assert "312/512" in screen.getvalue()
     with progress_bar("loading", silent=True) as say:
-        say("unheard", 1, 2)
+        say(Step("unheard", done=1, total=2))
     assert "unheard" not in screen.getvalue()
 
 

@@ -10,7 +10,7 @@ import torch
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.features.activations import store_writer
+from heedful.features.sae import autoencoder
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.features.sae.settings import KINDS
@@ -95,14 +95,14 @@ def test_folders_without_one_are_refused(tmp_path: Path):
 def test_an_old_config_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Stopped between the two renames, the folder holds no autoencoder."""
     _sae("topk").save(tmp_path)
-    really = store_writer.replace
+    really = autoencoder.write_file
 
     def stops(path: Path, content: bytes) -> None:
         if path.name == "config.json":
             raise KeyboardInterrupt
         really(path, content)
 
-    monkeypatch.setattr(store_writer, "replace", stops)
+    monkeypatch.setattr(autoencoder, "write_file", stops)
     with pytest.raises(KeyboardInterrupt):
         _sae("jumprelu").save(tmp_path)
     with pytest.raises(HeedfulError, match="not a whole autoencoder"):

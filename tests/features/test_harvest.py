@@ -18,6 +18,7 @@ import torch
 
 import heedful
 from heedful import ActivationStore, HeedfulError
+from heedful.core.progress import Step
 from heedful.features.activations import shuffle, windows
 from heedful.features.activations.windows import TextSource, batches, cut_for, open_texts
 from heedful.models.backend import Inputs
@@ -251,11 +252,11 @@ def test_it_goes_on_only_with_the_same_settings_and_texts(
     for texts in (other, TEXTS[:1] + [""] * (len(TEXTS) - 1)):
         with pytest.raises(HeedfulError, match="texts are not those"):
             start(texts)
-    told: list[tuple[int, Any, int]] = []
-    acts = start(progress=lambda *facts: told.append(facts))
-    assert told[0][2] > 0, "what was done before is not done again"
-    assert told[-1][0] == acts.rows
-    assert told[-1][1] == pytest.approx(acts.rows, rel=0.2)
+    told: list[Step] = []
+    acts = start(progress=told.append)
+    assert told[0].resumed > 0, "what was done before is not done again"
+    assert told[-1].done == acts.rows
+    assert told[-1].total == pytest.approx(acts.rows, rel=0.2)
     again = start()
     assert again.manifest == acts.manifest
 

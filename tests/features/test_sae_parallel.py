@@ -15,6 +15,7 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Step
 from heedful.features.sae import distributed, ray_train
 from heedful.features.sae.settings import KINDS
 
@@ -29,7 +30,8 @@ with distributed.crew() as workers:
     for kind in sys.argv[3].split(","):
         told = []
         sae = heedful.train_sae(
-            x, kind=kind, out=f"{sys.argv[1]}/{kind}", crew=workers, progress=told.append,
+            x, kind=kind, out=f"{sys.argv[1]}/{kind}", crew=workers,
+            progress=lambda step: told.append(step.values),
             **json.loads(sys.argv[2]))
         with open(f"{sys.argv[1]}/{kind}-{workers.rank}.json", "w") as file:
             json.dump({"told": told, "world": workers.world, "sum": sae.W_dec.double().sum().item()}, file)
@@ -55,8 +57,9 @@ def test_two_workers_of_torchrun_equal_one(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for kind in KINDS:
-        told: list[dict[str, Any]] = []
-        alone = heedful.train_sae(_x(), kind=kind, progress=told.append, **SETTINGS)
+        steps: list[Step] = []
+        alone = heedful.train_sae(_x(), kind=kind, progress=steps.append, **SETTINGS)
+        told = [step.values for step in steps]
         ranks = [json.loads((tmp_path / f"{kind}-{rank}.json").read_text()) for rank in (0, 1)]
         assert [rank["world"] for rank in ranks] == [2, 2]
         assert ranks[1]["told"] == []  # one speaks for all

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Step
 from heedful.features.activations.stream import InMemoryRows
 from heedful.features.sae import checkpoint, train
 from heedful.features.sae.settings import KINDS, resolve_settings
@@ -43,8 +44,8 @@ class _Killed(Exception):
 
 
 def _kill_at(step: int) -> Any:
-    def progress(told: dict[str, Any]) -> None:
-        if told["step"] >= step:
+    def progress(standing: Step) -> None:
+        if standing.done >= step:
             raise _Killed
 
     return progress
@@ -57,7 +58,9 @@ def test_a_resumed_run_equals_the_unbroken_one(kind: str, tmp_path: Path):
     try:
         told: list[dict[str, Any]] = []
         again: list[dict[str, Any]] = []
-        unbroken = heedful.train_sae(_x(), **_settings(kind), every=1, progress=told.append)
+        unbroken = heedful.train_sae(
+            _x(), **_settings(kind), every=1, progress=lambda step: told.append(step.values)
+        )
         for killed_at in (8, 23):  # twice, between checkpoints, which are at 7, 14, 21, ...
             with pytest.raises(_Killed):
                 heedful.train_sae(
@@ -70,7 +73,13 @@ def test_a_resumed_run_equals_the_unbroken_one(kind: str, tmp_path: Path):
                     progress=_kill_at(killed_at),
                 )
         resumed = heedful.train_sae(
-            _x(), **_settings(kind), every=1, keep=7, out=tmp_path, resume=True, progress=again.append
+            _x(),
+            **_settings(kind),
+            every=1,
+            keep=7,
+            out=tmp_path,
+            resume=True,
+            progress=lambda step: again.append(step.values),
         )
     finally:
         torch.set_num_threads(threads)
@@ -98,14 +107,18 @@ def test_weights_come_back_in_their_order(kind: str, tmp_path: Path):
 def test_without_resume_it_begins_anew(tmp_path: Path):
     told: list[dict[str, Any]] = []
     for _ in range(2):
-        heedful.train_sae(_x(), **_settings("topk"), out=tmp_path, every=20, progress=told.append)
+        heedful.train_sae(
+            _x(), **_settings("topk"), out=tmp_path, every=20, progress=lambda step: told.append(step.values)
+        )
     assert [t["step"] for t in told] == [20, 40, 20, 40]
 
 
 def test_a_finished_run_is_only_read(tmp_path: Path):
     first = heedful.train_sae(_x(), **_settings("topk"), out=tmp_path)
     told: list[dict[str, Any]] = []
-    again = heedful.train_sae(_x(), **_settings("topk"), out=tmp_path, resume=True, progress=told.append)
+    again = heedful.train_sae(
+        _x(), **_settings("topk"), out=tmp_path, resume=True, progress=lambda step: told.append(step.values)
+    )
     assert told == []
     assert torch.equal(first.W_dec, again.W_dec)
     assert torch.equal(first.W_dec, heedful.SAE.load(tmp_path).W_dec)

@@ -102,7 +102,9 @@ def test_inputs_are_scaled_to_mean_square_norm_d():
 def test_what_is_told_is_what_is(kind: str):
     told: list[dict[str, Any]] = []
     x, _ = _planted(256)  # one batch is all there is
-    sae = _train(kind, x, steps=40, every=10, progress=told.append, decay=0.0, lr=1e-9)
+    sae = _train(
+        kind, x, steps=40, every=10, progress=lambda step: told.append(step.values), decay=0.0, lr=1e-9
+    )
     assert [t["step"] for t in told] == [10, 20, 30, 40]
     assert all(t["steps"] == 40 for t in told)
     codes = sae.encode(x) if kind not in ("batchtopk", "matryoshka") else None

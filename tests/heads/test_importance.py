@@ -340,7 +340,11 @@ def test_progress_counts_rows(shared: Any) -> None:
     told: list[tuple[int, int]] = []
     before = family.model.spent
     found = heedful.head_importance(
-        family.model, TEXTS, LABELS["bert"], gradient=False, progress=lambda done, of: told.append((done, of))
+        family.model,
+        TEXTS,
+        LABELS["bert"],
+        gradient=False,
+        progress=lambda step: told.append((step.done, step.total)),
     )
     assert told[-1] == (found.rows, found.rows) == (7 * (1 + 8 + 1 + 5),) * 2
     assert family.model.spent.unique - before.unique == found.rows + 1  # one to see what heads there are

@@ -161,7 +161,7 @@ def test_progress_ends_at_its_total(small: Any) -> None:
     told: list[tuple[int, int]] = []
     before = small.spent.unique
     heedful.prune_heads(
-        small, TEXTS, LABELS, shortlist=2, draws=3, progress=lambda d, of: told.append((d, of))
+        small, TEXTS, LABELS, shortlist=2, draws=3, progress=lambda step: told.append((step.done, step.total))
     )
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]

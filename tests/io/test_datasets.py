@@ -15,8 +15,16 @@ import pytest
 from heedful import HeedfulError
 from heedful.audits.api import shards
 from heedful.audits.shard import _unfit
-from heedful.io import datasets as sources
-from heedful.io.datasets import Columns, DataRow, open_source
+from heedful.io.datasets import (
+    Columns,
+    DataRow,
+    csv_file,
+    jsonl_file,
+    open_source,
+    parquet_file,
+    sources,
+)
+from heedful.io.datasets import rows as row_module
 
 EVERY = Columns("text", "label", "why")
 
@@ -83,7 +91,7 @@ def test_a_field_over_the_limit_is_one_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", range(8, 40))
 def test_records_are_told_apart_in_pieces(line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines longer than what is kept: their quotes count all the same."""
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", line)
+    monkeypatch.setattr(csv_file, "MAX_LINE_BYTES", line)
     path = tmp_path / "a.csv"
     path.write_text('text,n\ngood,1\n"so ""long"" a text,\nwith ""lines"" in it, and more",""\nlast,1\n')
     found = rows(path)
@@ -125,7 +133,7 @@ def test_objects_without_the_column_are_bad_rows(tmp_path: Path, monkeypatch: py
     assert [row.text for row in found] == [None, "good", "last"]
     assert found[0].broken == "line 1: there is no 'text'"
     assert found[2].label == 1
-    monkeypatch.setattr(sources, "SAMPLED_OBJECTS", 2)
+    monkeypatch.setattr(jsonl_file, "SAMPLED_OBJECTS", 2)
     with pytest.raises(HeedfulError, match=r"no column 'label'\. It has: id, text"):
         open_source(path, columns=Columns("text", "label"))
 
@@ -169,7 +177,7 @@ def test_bad_rows_of_jsonl_have_their_numbers(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 40)
+    monkeypatch.setattr(row_module, "MAX_LINE_BYTES", 40)
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "good"}\n{"text": "' + "x" * 200 + '"}\n{"text": "last"}\n')
     found = rows(path)
@@ -190,7 +198,7 @@ def test_parquet_with_nulls_numbers_and_bad_bytes(tmp_path: Path) -> None:
 
 
 def test_parquet_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BATCH_ROWS", 3)
+    monkeypatch.setattr(parquet_file, "BATCH_ROWS", 3)
     path = tmp_path / "a.parquet"
     texts = [f"text {i}" for i in range(10)]
     pq.write_table(pa.table({"text": texts}), path, row_group_size=4)

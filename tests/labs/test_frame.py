@@ -18,6 +18,7 @@ import pytest
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import Claim, LabReport
+from heedful.core.progress import Step
 from heedful.labs.base import registry
 from heedful.labs.base.registry import LabRun, lab, labs, run_lab
 from heedful.reports import lab_page, lab_terminal
@@ -131,9 +132,9 @@ def test_a_lab_that_claims_nothing_is_no_lab(planted: None) -> None:
 
 
 def test_a_report_keeps_what_was_told(planted: None) -> None:
-    told: list[tuple[str, int, int]] = []
-    report = heedful.run_lab("honest", fast=True, seed=3, progress=lambda *line: told.append(line))
-    assert told == [("drawing", 1, 2)]
+    told: list[Step] = []
+    report = heedful.run_lab("honest", fast=True, seed=3, progress=told.append)
+    assert told == [Step("drawing", done=1, total=2)]
     assert report.holds
     assert report.answer == "All 2 claims hold."
     drawn = np.random.default_rng(3).normal(1.0, 0.1, 10)

@@ -109,10 +109,11 @@ def test_the_time_left_is_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
     from heedful.cli.commands.audit import _progress
+    from heedful.core.progress import Step
 
     said: list[tuple[str, int, int]] = []
-    progress = _progress(lambda *what: said.append(what))
-    progress(30, 100, 20)
+    progress = _progress(lambda step: said.append((step.label, step.done, step.total)))
+    progress(Step("weighing explanations", done=30, total=100, resumed=20))
     assert said == [
         ("weighing explanations", 0, 0),
         ("weighing explanations (20 more were done before)", 10, 80),

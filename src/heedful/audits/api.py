@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -20,12 +20,12 @@ from heedful.core import registry
 from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
+from heedful.core.progress import Report, Step
 from heedful.engine import ray
 from heedful.io.datasets import Columns, DataRow, Source, in_random_order, open_source
 from heedful.modalities.swap_words import words_of
 
 PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
-Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
 
 
 def audit(
@@ -52,7 +52,7 @@ def audit(
     address: str | None = None,
     workers: int | None = None,
     command: str | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Audit:
     """Explain every text with every method, weigh the explanations, and say which to use.
 
@@ -78,7 +78,7 @@ def audit(
     shard       texts written together; the most that a kill can lose
     workers     ray: how many; None: one per CPU
     command     what was typed for this audit, kept with it and shown; nothing depends on it
-    progress    called with (rows done, rows in all or None, rows done before)
+    progress    called with a heedful.core.progress.Step as rows are done
     """
     from heedful.models.load import load as load_model
 
@@ -135,9 +135,7 @@ class Where:
     cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
-def run_audit(
-    work: AuditWork, out: str | Path | None, where: Where, progress: Progress | None = None
-) -> Audit:
+def run_audit(work: AuditWork, out: str | Path | None, where: Where, progress: Report | None = None) -> Audit:
     """Cut the rows into shards, have them done, and sum up. Without `out` nothing is kept."""
     if out is not None:
         return _run_in(RunFolder(Path(out)), work, where, progress)
@@ -145,7 +143,7 @@ def run_audit(
         return replace(_run_in(RunFolder(Path(folder)), work, where, progress), folder=None)
 
 
-def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Progress | None) -> Audit:
+def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Report | None) -> Audit:
     rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
@@ -255,14 +253,15 @@ def _todo(
 class _RowCounter:
     """Counts rows for the one who watches."""
 
-    def __init__(self, progress: Progress | None, total: int | None) -> None:
+    def __init__(self, progress: Report | None, total: int | None) -> None:
         self.progress, self.total = progress, total
         self.done, self.known, self.shards = 0, 0, 0
 
     def more(self, rows: int) -> None:
         self.done += rows
         if self.progress is not None:
-            self.progress(self.done, self.total, self.known)
+            total = self.total or 0
+            self.progress(Step("weighing explanations", done=self.done, total=total, resumed=self.known))
 
     def before(self, rows: int) -> None:
         """Done by an earlier run."""

@@ -7,9 +7,8 @@ seconds    rows × the time of one row; rows that several ask for are run once, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -25,6 +24,7 @@ from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
 from heedful.io.datasets import DataRow, in_random_order, open_source
+from heedful.io.json_codec import to_jsonable
 from heedful.metrics.score import SHORTLIST, goals_of
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
@@ -86,8 +86,7 @@ class Foretold(NotebookRepr):
                 "visible_gap": visible_gap(self.texts, count),
             }
         )
-        known = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in shows.items()}
-        return {**asdict(self), **known, "said": str(self)}
+        return dict(to_jsonable({**vars(self), **shows, "said": str(self)}))
 
 
 def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:

@@ -7,25 +7,24 @@ A finished folder opens without torch, the model or the shards.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.audits.run_folder import RunFolder, to_json
+from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.result import TextResult
-from heedful.io.json_codec import parse, to_jsonable
-from heedful.metrics.random_orders import Cell, Pools, joined
+from heedful.io.csv_text import csv_text
+from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
+from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
-from heedful.metrics.verdict import Facts, MethodVerdict, Verdict, judge, judging_operators
+from heedful.metrics.verdict import Facts, Verdict, judge, judging_operators
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -90,8 +89,6 @@ class Audit(TextResult):
 
     def to_csv(self) -> str:
         """One line per metric, operator and method."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         names = [
             "metric",
             "better",
@@ -107,43 +104,21 @@ class Audit(TextResult):
             "chance_low",
             "chance_high",
         ]
-        writer.writerow([*names, "spread", "circular"])
+        rows = []
         for e in self.table:
             numbers = [e.value, e.control, e.best, e.skill, *e.interval, *e.chance]
             numbers.append(self.spread(e.metric, e.method))
-            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            writer.writerow(
-                [e.metric, self.better[e.metric], e.operator, e.method, e.n, *shown, str(e.circular).lower()]
-            )
-        return out.getvalue()
+            named = [e.metric, self.better[e.metric], e.operator, e.method, e.n]
+            rows.append([*named, *numbers, str(e.circular).lower()])
+        return csv_text([*names, "spread", "circular"], rows)
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
-        found |= {"verdict": {**asdict(self.verdict), "said": self.verdict.sentences}}
+        found |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
         found |= {name: getattr(self, name) for name in COPIED_FIELDS}
-        found["table"] = [{**asdict(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
+        found["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         found |= {"command": self.command} if self.command else {}
-        return {name: to_jsonable(value) for name, value in found.items()}
-
-
-def _record(kind: Any, data: Mapping[str, Any]) -> Any:
-    """The inverse of `to_jsonable(asdict(...))`: null is NaN where a number must be, lists are tuples."""
-    given: dict[str, Any] = {}
-    for each in fields(kind):
-        if each.name not in data:
-            continue  # of a version that did not have it
-        value, wanted = data[each.name], str(each.type)
-        if isinstance(value, Mapping):
-            given[each.name] = {k: _float(v) if "float" in wanted else v for k, v in value.items()}
-            continue
-        if "float" in wanted and "None" not in wanted:
-            value = tuple(map(_float, value)) if isinstance(value, list) else _float(value)
-        given[each.name] = tuple(value) if isinstance(value, list) else value
-    return kind(**given)
-
-
-def _float(value: Any) -> float:
-    return float("nan") if value is None else float(value)
+        return dict(to_jsonable(found))
 
 
 def load(folder: str | Path) -> Audit:
@@ -155,20 +130,14 @@ def load(folder: str | Path) -> Audit:
             f"the audit in {folder} is not finished", fix="Start it again with the same arguments: it goes on"
         )
     data = parse(run.read(RESULT), run.path / RESULT)
-    table = [_record(Evidence, item) for item in data["table"]]
+    table = [from_jsonable(Evidence, item) for item in data["table"]]
     return Audit(
         run.path,
         table,
-        _verdict(data["verdict"]),
+        from_jsonable(Verdict, data["verdict"]),
         **{name: data[name] for name in COPIED_FIELDS if name in data},
         made=made,
     )
-
-
-def _verdict(data: Mapping[str, Any]) -> Verdict:
-    methods = tuple(_record(MethodVerdict, item) for item in data["methods"])
-    cells = tuple(_record(Cell, item) for item in data["cells"])
-    return _record(Verdict, {**data, "methods": methods, "cells": cells})  # type: ignore[no-any-return]
 
 
 def collect(run: RunFolder) -> Audit:
@@ -314,7 +283,7 @@ def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | Non
 def contents(found: Audit) -> dict[str, bytes]:
     """The files that stand beside the shards of a finished run."""
     return {
-        RESULT: to_json(found.to_dict()),
+        RESULT: json_bytes(found.to_dict()),
         "table.csv": found.to_csv().encode(),
         "report.html": found.page().encode(),
     }

@@ -12,9 +12,7 @@ when the process is killed or the power fails. Files are replaced in the same wa
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,12 +22,13 @@ from typing import Any
 from heedful._version import __version__
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import RESUME_HINT
-from heedful.io.json_codec import parse
+from heedful.io.files import locked, read_file, sync, write_file, write_synced, writing
+from heedful.io.json_codec import json_bytes, json_text, parse, to_jsonable
 
 FORMAT = 2
 KIND = "audit"
-BESIDE = ".part-"  # what is being written
+BESIDE = ".part-"  # a shard that is being written
+HINT = "An audit is written by: heedful audit FILE --out FOLDER"
 FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
 SETTLED = ("settings", "model", "source", "versions")  # what a run must share with the one it goes on with
 
@@ -43,38 +42,21 @@ class RunFolder:
     @contextmanager
     def opened(self, made: Mapping[str, Any]) -> Iterator[None]:
         """Alone in the folder: begin in an empty one, or go on where one made in the same way stopped."""
-        from filelock import FileLock, Timeout
-
-        try:
-            self.shards.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise HeedfulError(
-                f"another audit is writing to {self.path}", fix="Wait for it, or name another"
-            ) from None
-        except OSError as error:
-            raise HeedfulError(
-                f"cannot write to {self.path}", error.strerror or str(error), "Name another folder"
-            ) from None
-        try:
-            with _writing(self.path):
-                self._begin(
-                    json.loads(to_json({"heedful": __version__, "format": FORMAT, "kind": KIND, **made}))
-                )
+        with locked(self.path, "audit"):
+            with writing(self.path):
+                self._begin(to_jsonable({"heedful": __version__, "format": FORMAT, "kind": KIND, **made}))
             yield
-        finally:
-            lock.release()
 
     def _begin(self, made: dict[str, Any]) -> None:
-        for beside in (*self.path.glob(f"{BESIDE}*"), *self.shards.glob(f"{BESIDE}*")):
-            shutil.rmtree(beside) if beside.is_dir() else beside.unlink()  # of a run that was killed
+        self.shards.mkdir(exist_ok=True)
+        for beside in self.shards.glob(f"{BESIDE}*"):
+            shutil.rmtree(beside)  # of a run that was killed
         if (self.path / "manifest.json").exists():
             self._check(made)
         elif any(self.shards.iterdir()):
             raise HeedfulError(f"{self.path} holds shards but no manifest", fix="Name another folder")
         else:
-            self.write("manifest.json", to_json(made))
+            self.write("manifest.json", json_bytes(made))
 
     def _check(self, made: dict[str, Any]) -> None:
         there = self.manifest()
@@ -123,7 +105,7 @@ class RunFolder:
 
     def facts(self, number: int) -> dict[str, Any]:
         place = self.place(number) / "shard.json"
-        found = parse(self._bytes(place), place)
+        found = parse(read_file(place, self.path, HINT), place)
         if lost := [key for key in FACTS if key not in found]:
             raise HeedfulError(
                 f"{place} is damaged",
@@ -135,14 +117,14 @@ class RunFolder:
     def put(self, number: int, files: Mapping[str, bytes]) -> None:
         """All files of a shard at once."""
         beside = self.shards / f"{BESIDE}{number:06d}"
-        with _writing(self.path):
+        with writing(self.path):
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir()
             for name, content in files.items():
-                _write(beside / name, content)
-            _sync(beside)
+                write_synced(beside / name, content)
+            sync(beside)
             beside.rename(self.place(number))
-            _sync(self.shards)
+            sync(self.shards)
 
     def numbers(self) -> list[int]:
         """Shards that are there."""
@@ -151,7 +133,7 @@ class RunFolder:
     def file(self, number: int, name: str) -> bytes:
         """A file of a shard, compared with its checksum."""
         place = self.place(number)
-        content = self._bytes(place / name)
+        content = read_file(place / name, self.path, HINT)
         if hashlib.sha256(content).hexdigest() != self.facts(number)["files"].get(name):
             raise HeedfulError(
                 f"{place / name} is damaged",
@@ -166,63 +148,21 @@ class RunFolder:
             self.write(name, content)
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         listed = [self._listed(number) for number in self.numbers()]
-        self.write("manifest.json", to_json(self.manifest() | {"files": files, "shards": listed}))
+        self.write("manifest.json", json_bytes(self.manifest() | {"files": files, "shards": listed}))
 
     def _listed(self, number: int) -> dict[str, Any]:
         """A shard as the manifest has it; its own shard.json has the sums of its files."""
-        content = self._bytes(self.place(number) / "shard.json")
+        content = read_file(self.place(number) / "shard.json", self.path, HINT)
         facts = self.facts(number)
         known = {key: facts[key] for key in ("shard", "first", "rows", "weighed")}
         return known | {"sha256": hashlib.sha256(content).hexdigest()}
 
     def write(self, name: str, content: bytes) -> None:
-        beside = self.path / f"{BESIDE}{name}"
-        with _writing(self.path):
-            _write(beside, content)
-            beside.replace(self.path / name)
-            _sync(self.path)
+        with writing(self.path):
+            write_file(self.path / name, content)
 
     def read(self, name: str) -> bytes:
-        return self._bytes(self.path / name)
-
-    def _bytes(self, path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise HeedfulError(
-                f"{self.path} is not a whole run folder",
-                f"cannot read {path.name}: {error.strerror or error}",
-                "An audit is written by: heedful audit FILE --out FOLDER",
-            ) from None
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """A disk that is full, or gone, is told in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), RESUME_HINT) from None
-
-
-def to_json(data: Mapping[str, Any]) -> bytes:
-    return (json.dumps(data, allow_nan=False, indent=1, default=str) + "\n").encode("ascii")
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """A rename is on disk when the folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        return read_file(self.path / name, self.path, HINT)
 
 
 def _same(there: Any, here: Any) -> bool:
@@ -235,5 +175,5 @@ def _same(there: Any, here: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json_text(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -31,6 +31,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
+from heedful.io.json_codec import json_bytes
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
 from heedful.metrics.score import Score, ceilings, score_explanations
@@ -81,7 +82,7 @@ def weigh_shard(
     facts: dict[str, Any] = {"shard": shard.number, "first": shard.rows[0].number, "rows": len(shard.rows)}
     copies = sum(row.copy_of is not None for row in shard.rows)
     facts |= {"weighed": len(tables["texts"]), "copies": copies, "source": shard.sum, "files": sums}
-    return files | {"shard.json": (json.dumps(facts, indent=1) + "\n").encode()}
+    return files | {"shard.json": json_bytes(facts)}
 
 
 def weigh_shard_far(model: Model, shard: Shard, settings: AuditSettings) -> tuple[int, int, dict[str, bytes]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.api import AuditWork, Progress, Where, run_audit
+from heedful.audits.api import AuditWork, Where, run_audit
 from heedful.audits.external_scores import Outside, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.score_formats import fitting_operators, read_given
@@ -18,6 +18,7 @@ from heedful.audits.scores_file import checked_name
 from heedful.audits.settings import SHARD_TEXTS, resolve_settings
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
+from heedful.core.progress import Report
 from heedful.io.datasets import in_random_order, open_source
 from heedful.modalities.operators import OPERATORS
 
@@ -44,7 +45,7 @@ def weigh(
     long: str = "error",
     until_decided: bool = False,
     out: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Audit:
     """Weigh anybody's explanation scores on a model: the same evidence, the same verdict.
 

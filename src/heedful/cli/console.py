@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
+from heedful.core.progress import Report, Step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,8 +48,17 @@ def reproduce(command: str | None, quiet: bool) -> None:
 
 def put_json(data: Any) -> None:
     """Exactly one JSON document on stdout; ASCII where the terminal's encoding is not UTF-8."""
+    from heedful.io.json_codec import json_text
+
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(data, ensure_ascii=not utf8, allow_nan=False, indent=1))
+    print(json_text(data, indent=1, ascii_only=not utf8))
+
+
+def put_csv(rows: list[dict[str, Any]]) -> None:
+    """Rows with the same keys as CSV on stdout."""
+    from heedful.io.csv_text import csv_text
+
+    print(csv_text(list(rows[0]), (row.values() for row in rows)), end="")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -146,24 +156,22 @@ def _is_message(message: Any) -> bool:
 
 def write(path: Path, content: str) -> None:
     """Write a file the user named, making its folder."""
+    from heedful.io.files import write_file
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        write_file(path, content)
     except OSError as error:
         raise HeedfulError(
             f"cannot write {path}", error.strerror or str(error), "Name another file"
         ) from None
 
 
-Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
-
-
 @contextmanager
-def progress_bar(message: str, silent: bool = False) -> Iterator[Say]:
+def progress_bar(message: str, silent: bool = False) -> Iterator[Report]:
     """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
     ten seconds."""
     if silent:
-        yield lambda what, done, total: None
+        yield lambda step: None
         return
     if not sys.stderr.isatty():
         yield _every(PATIENCE)
@@ -179,23 +187,27 @@ def progress_bar(message: str, silent: bool = False) -> Iterator[Say]:
     count = counted()
     with Progress(*parts, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(message, total=None, told="")
-        yield lambda what, done, total: bar.update(
-            task, completed=done, total=total or None, description=what, told=count(done, total)
+        yield lambda step: bar.update(
+            task,
+            completed=step.done,
+            total=step.total or None,
+            description=step.label,
+            told=count(step.done, step.total),
         )
 
 
-def _every(seconds: float) -> Say:
+def _every(seconds: float) -> Report:
     """Plain lines, the first after so many seconds: a short run says nothing."""
     last, count = time.monotonic(), counted()
 
-    def say(what: str, done: int, total: int) -> None:
+    def report(step: Step) -> None:
         nonlocal last
-        told = count(done, total)
+        rows = count(step.done, step.total)
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            print_stderr(f"{what}: {told}" if told else what)
+            print_stderr(f"{step.label}: {rows}" if rows else step.label)
 
-    return say
+    return report
 
 
 def counted() -> Callable[[int, int], str]:

@@ -19,6 +19,19 @@ Html = Annotated[Path | None, option(metavar="FILE", help="Write a self-containe
 RUN = "A run folder: of --save or --out of a command, or under --runs of heedful serve."
 Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
+# of many texts
+Texts = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
+TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
+SkipOrCut = Annotated[
+    Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")
+]
+CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
+Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
+Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
+ADDRESS = "Ray cluster address. Default: start one here."
+Address = Annotated[str | None, option(metavar="HOST:PORT", help=ADDRESS)]
+Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
+
 # explain
 Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models of text pairs.")]

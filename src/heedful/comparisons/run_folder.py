@@ -4,74 +4,55 @@
     run/comparison.json   everything: the encoded text, the target, every method's scores
     run/scores.parquet    one row per method x token: method, position, token, word, start, end, score, stderr
 
-Numbers are written as Python prints float64, so they come back bit for bit. JSON has no NaN: a NaN is written
-as null and an infinity as "Infinity" or "-Infinity". `words`, `special_mass`, `input_shares` and `agreement`
-in the JSON are views for other readers; loading works them out again. `written_x` is what the model had
-already written, whose scores stand in the JSON alone. Each file is written beside its place and renamed into
-it, the manifest last, so a folder is either whole or is refused when opened.
+Numbers are written by the rule of heedful.io.json_codec, so they come back bit for bit. `words`,
+`special_mass`, `input_shares` and `agreement` in the JSON are views for other readers; loading works them out
+again. `written_x` is what the model had already written, whose scores stand in the JSON alone. Each file is
+written beside its place and renamed into it, the manifest last, so a folder is either whole or is refused
+when opened.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison, matrices, share_by_count
-from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution, Written
-from heedful.core.cost import Cost
+from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
-from heedful.core.evidence import Evidence
-from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 from heedful.core.target import Target
-from heedful.io.files import read_file, write_atomic
-from heedful.io.json_codec import floats_from_json, json_bytes, json_number, parse, to_jsonable
+from heedful.io.files import read_file, write_file
+from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
 from heedful.modalities.text import TextInput, text_of
 
 FORMAT = 1
 
 
 FILES = ("comparison.json", "scores.parquet")
+HINT = "A run folder is written by: heedful explain TEXT --save FOLDER"
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:
     """What one method says, without the text and target that all methods of a comparison share."""
-    words = (asdict(word) for word in item.words())
-    return {
-        "method": item.method,
-        "signed": item.signed,
-        "output": json_number(item.output),
-        "base": None if item.base is None else json_number(item.base),
-        "scores": [json_number(value) for value in item.scores.tolist()],
-        "stderr": None if item.stderr is None else [json_number(value) for value in item.stderr.tolist()],
-        "words": [to_jsonable(word) for word in words],
-        "special_mass": json_number(item.special_mass),
-        "params": to_jsonable(item.params),
-        "cost": asdict(item.cost),
-        "notes": list(item.notes),
-        "fitted_by": None if item.fitted_by is None else list(item.fitted_by),
-        "written": None if (part := item.of_written()) is None else _written_to_dict(item, part),
+    data = to_jsonable(item)
+    shared = {name: data.pop(name) for name in ("x", "target", "written")}
+    part = item.of_written()
+    written = part and {
+        **{name: shared["written"][name] for name in ("scores", "stderr", "same_scale")},
+        "words": to_jsonable(part.words()),
     }
-
-
-def _written_to_dict(item: Attribution, part: Attribution) -> dict[str, Any]:
-    """Scores of what was written, without its text, which all methods of a comparison share."""
-    assert item.written is not None
-    return {
-        "scores": [json_number(value) for value in part.scores.tolist()],
-        "stderr": None if part.stderr is None else [json_number(value) for value in part.stderr.tolist()],
-        "same_scale": item.written.same_scale,
-        "words": [to_jsonable(asdict(word)) for word in part.words()],
-    }
+    views = {"words": to_jsonable(item.words()), "special_mass": to_jsonable(item.special_mass)}
+    return {**data, **views, "written": written}
 
 
 def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
-    found = [to_jsonable(item.written.x.to_dict()) for item in items if item.written is not None]
-    return found[0] if found else None
+    return next((to_jsonable(item.written.x) for item in items if item.written is not None), None)
+
+
+def _target(target: Target) -> dict[str, Any]:
+    return {**to_jsonable(target), "name": target.name}
 
 
 def to_dict(result: Attribution | Comparison) -> dict[str, Any]:
@@ -84,8 +65,8 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": to_jsonable(item.x.to_dict()),
-        "target": {**to_jsonable(asdict(item.target)), "name": item.target.name},
+        "x": to_jsonable(item.x),
+        "target": _target(item.target),
         "written_x": _written_x([item]),
         **_scores_to_dict(item),
     }
@@ -99,16 +80,16 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     return {
         "heedful": __version__,
         "format": FORMAT,
-        "x": to_jsonable(first.x.to_dict()) if first else None,
-        "target": {**to_jsonable(asdict(first.target)), "name": first.target.name} if first else None,
+        "x": to_jsonable(first.x) if first else None,
+        "target": _target(first.target) if first else None,
         "written_x": _written_x(comparison.attributions),
         "input_shares": to_jsonable(comparison.input_shares()),
         "input_share_by_count": share_by_count(comparison),
         "model": to_jsonable(comparison.model),
         "settings": to_jsonable(comparison.settings),
         "skipped": to_jsonable(comparison.skipped),
-        "evidence": [to_jsonable(asdict(found)) for found in comparison.evidence],
-        "internals": to_jsonable(asdict(comparison.internals)),
+        "evidence": to_jsonable(comparison.evidence),
+        "internals": to_jsonable(comparison.internals),
         "verdict": comparison.verdict if comparison.evidence else None,
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
         "agreement": to_jsonable(matrices(comparison)) if first else None,
@@ -116,126 +97,22 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
 
 
 def _encoded(data: Mapping[str, Any]) -> TextInput:
-    spans = {name: tuple((int(a), int(b)) for a, b in data[name]) for name in ("offsets", "word_spans")}
-    x = TextInput(
-        text=data["text"],
-        ids=tuple(data["ids"]),
-        tokens=tuple(data["tokens"]),
-        offsets=spans["offsets"],
-        special=tuple(data["special"]),
-        words=tuple(data["words"]),
-        word_spans=spans["word_spans"],
-        segments=tuple(data["segments"]),
-        type_ids=None if data["type_ids"] is None else tuple(data["type_ids"]),
-        notes=tuple(data["notes"]),
-    )
+    x = from_jsonable(TextInput, data)
     lengths = {len(x.tokens), len(x.offsets), len(x.special), len(x.words), len(x.segments), len(x.ids)}
     if len(lengths) > 1 or any(not -1 <= word < len(x.word_spans) for word in x.words):
         raise ValueError("the parts of the encoded text do not fit together")
     return x
 
 
-def _target(data: Mapping[str, Any]) -> Target:
-    return Target(
-        kind=data["kind"],
-        index=data["index"],
-        label=data["label"],
-        position=data["position"],
-        sequence=tuple(data["sequence"]),
-        given=tuple(data.get("given", ())),
-        contrast=data["contrast"],
-        contrast_label=data["contrast_label"],
-        contrast_sequence=tuple(data.get("contrast_sequence", ())),
-    )
-
-
-def _errors(data: Mapping[str, Any], x: TextInput, method: str) -> Floats | None:
-    stderr = None if data["stderr"] is None else floats_from_json(data["stderr"])
-    if stderr is not None and len(stderr) != len(x):
-        raise ValueError(f"{method}: {len(stderr)} standard errors for {len(x)} tokens")
-    return stderr
-
-
-def _written(data: Mapping[str, Any], x: TextInput | None) -> Written | None:
-    """Runs of before what was written was scored have none."""
-    part = data.get("written")
-    if part is None:
-        return None
-    if x is None:
-        raise ValueError("there are scores of what was written, but not what it was")
-    return Written(x, floats_from_json(part["scores"]), _errors(part, x, data["method"]), part["same_scale"])
-
-
-def _attribution(
-    data: Mapping[str, Any], x: TextInput, target: Target, written: TextInput | None
-) -> Attribution:
-    return Attribution(
-        x=x,
-        target=target,
-        scores=floats_from_json(data["scores"]),
-        method=data["method"],
-        params=data["params"],
-        stderr=_errors(data, x, data["method"]),
-        output=float(floats_from_json([data["output"]])[0]),
-        base=None if data["base"] is None else float(data["base"]),
-        signed=data["signed"],
-        cost=Cost(**data["cost"]),
-        notes=tuple(data["notes"]),
-        fitted_by=None if data.get("fitted_by", ()) is None else tuple(data.get("fitted_by", ())),
-        written=_written(data, written),
-    )
-
-
-def _evidence(data: Mapping[str, Any]) -> Evidence:
-    numbers = {
-        name: float(floats_from_json([data[name]])[0]) for name in ("value", "control", "best", "skill")
-    }
-    pairs = {name: tuple(floats_from_json(data[name]).tolist()) for name in ("interval", "chance")}
-    return Evidence(**{**data, **numbers, **pairs, "orders": _row(data.get("orders", ()))})
-
-
-def _inside(data: Mapping[str, Any]) -> Internals:
-    """Runs of before it was kept have none."""
-    looked, fired = data.get("looked"), data.get("fired")
-    return Internals(
-        tuple(map(_removal, data.get("removals", ()))),
-        looked and AttentionSummary(_rows(looked["weights"]), _row(looked["special"]), looked["cross"]),
-        fired and _fired(fired),
-    )
-
-
-def _removal(data: Mapping[str, Any]) -> Removal:
-    curves = {method: _rows(points) for method, points in data["curves"].items()}
-    return Removal(data["operator"], _row(data["alone"]), curves, _rows(data["band"]))
-
-
-def _fired(data: Mapping[str, Any]) -> ActiveFeatures:
-    together, everything = _row([data["together"], data["everything"]])
-    firings = tuple(map(_firing, data["features"]))
-    band, control = _row(data["band"]), _row(data["control"])
-    return ActiveFeatures(
-        site=data["site"],
-        features=firings,
-        active=data["active"],
-        together=together,
-        everything=everything,
-        band=band,
-        control=control,
-        notes=tuple(data["notes"]),
-    )
-
-
-def _firing(data: Mapping[str, Any]) -> FeatureEffect:
-    effect, estimate, strength = _row([data[name] for name in ("effect", "estimate", "strength")])
-    return FeatureEffect(data["feature"], effect, estimate, strength, tuple(data["words"]))
-
-
-def _row(values: Any) -> Any:
-    return tuple(floats_from_json(values).tolist())
-
-
-def _rows(values: Any) -> Any:
-    return tuple(map(_row, values))
+def _attribution(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Attribution:
+    """`shared`: the text, the target, and what had been written, of all methods."""
+    part = data.get("written") and {**data["written"], "x": shared["written_x"]}
+    item = from_jsonable(Attribution, {**data, "x": shared["x"], "target": shared["target"], "written": part})
+    for scored in (item,) if item.written is None else (item, item.written):
+        if scored.stderr is not None and len(scored.stderr) != len(scored.x):
+            counts = f"{len(scored.stderr)} standard errors for {len(scored.x)} tokens"
+            raise ValueError(f"{item.method}: {counts}")
+    return item
 
 
 def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
@@ -247,21 +124,12 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
                 f"heedful {__version__} reads up to {FORMAT}",
                 "Upgrade heedful with: pip install --upgrade heedful",
             )
-        items: tuple[Attribution, ...] = ()
+        shared: dict[str, Any] = {}
         if data["attributions"]:
-            x, target = _encoded(data["x"]), _target(data["target"])
-            written = _encoded(data["written_x"]) if data.get("written_x") else None
-            items = tuple(_attribution(item, x, target, written) for item in data["attributions"])
-        evidence = tuple(_evidence(found) for found in data.get("evidence", ()))
-        model, settings, skipped = (dict(data[name]) for name in ("model", "settings", "skipped"))
-        return Comparison(
-            attributions=items,
-            model=model,
-            settings=settings,
-            skipped=skipped,
-            evidence=evidence,
-            internals=_inside(data.get("internals") or {}),
-        )
+            shared = {"x": _encoded(data["x"]), "target": from_jsonable(Target, data["target"])}
+            shared["written_x"] = data.get("written_x") and _encoded(data["written_x"])
+        items = [_attribution(item, shared) for item in data["attributions"]]
+        return from_jsonable(Comparison, {**data, "attributions": items})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
 
@@ -314,10 +182,9 @@ def save(comparison: Comparison, folder: Path) -> Path:
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            write_atomic(folder / name, content)
-        write_atomic(folder / "manifest.json", json_bytes(manifest))
+            write_file(folder / name, content)
+        write_file(folder / "manifest.json", json_bytes(manifest))
     except OSError as error:
         raise HeedfulError(
             f"Cannot write the run to {folder}", error.strerror or str(error), "Name another folder"
@@ -328,9 +195,9 @@ def save(comparison: Comparison, folder: Path) -> Path:
 def load(folder: Path) -> Comparison:
     """Open a run folder, after comparing every file with the manifest's checksum."""
     folder = Path(folder)
-    manifest = parse(read_file(folder / "manifest.json"), folder / "manifest.json")
+    manifest = parse(read_file(folder / "manifest.json", folder, HINT), folder / "manifest.json")
     sums = manifest.get("files")
-    contents = {name: read_file(folder / name) for name in FILES}
+    contents = {name: read_file(folder / name, folder, HINT) for name in FILES}
     for name, content in contents.items():
         if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
             raise HeedfulError(

@@ -101,10 +101,6 @@ class Input(NotebookRepr):
         """Everything that makes it what it is: equal inputs have equal content."""
         raise NotImplementedError
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which the modality makes it again."""
-        raise NotImplementedError
-
     def units(self, name: str = "word") -> Units:
         """A partition of its atoms, by name; an unknown name is refused with those there are."""
         raise NotImplementedError

@@ -7,18 +7,12 @@ A report holds when all its claims do. Needs neither torch nor the lab: a saved 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heedful.core.errors import HeedfulError
-from heedful.core.result import TextResult, reports
-
-FILE = "lab.json"
-
+from heedful.core.result import StoredResult, TextResult
 
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
 
@@ -81,14 +75,12 @@ class Claim:
 Part = Paragraph | Table | Figure | Claim
 
 
-KINDS: dict[str, type[Part]] = {"said": Paragraph, "table": Table, "figure": Figure, "claim": Claim}
-
-
 @dataclass(frozen=True, repr=False, eq=False)
-class LabReport(TextResult):
+class LabReport(TextResult, StoredResult):
     """The result of `heedful.run_lab`."""
 
     kind: ClassVar[str] = "lab"
+    store: ClassVar[str] = "heedful.io.lab_folder"
 
     lab: str
     title: str
@@ -123,51 +115,3 @@ class LabReport(TextResult):
 
     def __repr__(self) -> str:
         return f"<heedful.LabReport of {self.lab}: {self.answer}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; `claims` is a view of the parts for other readers."""
-        names = {kind: name for name, kind in KINDS.items()}
-        parts = [{"kind": names[type(part)], **asdict(part)} for part in self.parts]
-        return {
-            "lab": self.lab,
-            "title": self.title,
-            "cite": self.cite,
-            "holds": self.holds,
-            "claims": [asdict(claim) for claim in self.claims],
-            "parts": parts,
-            "settings": dict(self.settings),
-        }
-
-    def save(self, folder: str | Path) -> Path:
-        """Write lab.json, report.html and every figure into a folder; `LabReport.load` opens it again."""
-        standalone = reports("charts.export_svg").standalone
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        (target / FILE).write_text(self.to_json(), encoding="utf-8")
-        for figure in self.figures:
-            (target / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
-        self.to_html(target / "report.html")
-        return target
-
-    @classmethod
-    def load(cls, folder: str | Path) -> LabReport:
-        """Read what `save` wrote."""
-        path = Path(folder) / FILE
-        try:
-            return _from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise HeedfulError(f"{path} is not a saved lab", str(error)) from None
-
-
-def _from_dict(data: Mapping[str, Any]) -> LabReport:
-    parts = []
-    for given in data["parts"]:
-        values = {name: _tuples(value) for name, value in given.items() if name != "kind"}
-        parts.append(KINDS[given["kind"]](**values))
-    return LabReport(data["lab"], data["title"], data["cite"], tuple(parts), data["settings"])
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value

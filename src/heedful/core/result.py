@@ -2,13 +2,13 @@
 
     heedful.reports.KIND_page       page(result), the whole file; fragment(result), a notebook cell
     heedful.reports.KIND_terminal   as_text(result)
+    heedful.io                      one rule for JSON, one way to write a file
 
 A result class names its kind and inherits the methods users expect. It imports no view.
 """
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +31,7 @@ class Result:
         raise NotImplementedError  # each result says what it holds
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return str(import_module("heedful.io.json_codec").json_text(self.to_dict()))
 
     def page(self) -> str:
         """The text of a self-contained page."""
@@ -39,10 +39,8 @@ class Result:
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self.page(), encoding="utf-8")
-        return target
+        import_module("heedful.io.files").write_file(Path(path), self.page())
+        return Path(path)
 
     def _repr_html_(self) -> str:
         return str(reports(f"{self.kind}_page").fragment(self))

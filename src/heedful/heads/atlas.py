@@ -11,10 +11,7 @@ neither torch nor the model.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +25,8 @@ from heedful.core.result import Result, reports
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
+from heedful.io.csv_text import csv_text
+from heedful.io.json_codec import json_text
 from heedful.modalities.text import TextInput
 
 if TYPE_CHECKING:
@@ -174,34 +173,32 @@ class Atlas(Result):
         return found | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
-        return json.dumps(self.to_dict(weights), ensure_ascii=False, allow_nan=False)
+        return json_text(self.to_dict(weights))
 
     def to_csv(self, what: str = "weights") -> str:
         """One line per weight, or ("heads") one line per head with its kind and scores."""
         if what not in ("weights", "heads"):
             raise HeedfulError(f"unknown table {what!r}", fix="Use weights or heads")
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        (self._write_heads if what == "heads" else self._write_weights)(writer)
-        return out.getvalue()
+        from heedful.heads.kinds import SCORES
 
-    def _write_weights(self, writer: Any) -> None:
-        writer.writerow(["stack", "layer", "head", "query", "key", "from", "to", "weight"])
+        if what == "weights":
+            columns = ["stack", "layer", "head", "query", "key", "from", "to", "weight"]
+            return csv_text(columns, self._weight_rows())
+        return csv_text(["stack", "layer", "head", "kind", "special_mass", *SCORES], self._head_rows(SCORES))
+
+    def _weight_rows(self) -> Iterator[list[Any]]:
         for maps in self.stacks:
             for (layer, head, q, k), weight in np.ndenumerate(maps.weights):
                 ends = (maps.queries.labels[q], maps.keys.labels[k])
-                writer.writerow([maps.stack, layer, head, q, k, *ends, f"{weight:.6g}"])
+                yield [maps.stack, layer, head, q, k, *ends, f"{weight:.6g}"]
 
-    def _write_heads(self, writer: Any) -> None:
-        from heedful.heads.kinds import SCORES
-
-        writer.writerow(["stack", "layer", "head", "kind", "special_mass", *SCORES])
+    def _head_rows(self, names: Sequence[str]) -> Iterator[list[Any]]:
         for maps in self.stacks:
             special = self.special_mass(maps.stack)
             for kind in self.kinds(maps.stack):
-                scores = [f"{kind.scores[name]:.6g}" if name in kind.scores else "" for name in SCORES]
+                scores = [f"{kind.scores[name]:.6g}" if name in kind.scores else "" for name in names]
                 mass = f"{special[kind.layer, kind.head]:.6g}"
-                writer.writerow([maps.stack, kind.layer, kind.head, kind.kind, mass, *scores])
+                yield [maps.stack, kind.layer, kind.head, kind.kind, mass, *scores]
 
 
 def attention(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report, counting
 from heedful.modalities.operators import InputRow
 from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel
@@ -39,14 +39,14 @@ def row_of(x: TextInput) -> InputRow:
 
 
 def batched_maps(
-    model: TokenModel, rows: Sequence[InputRow], progress: Progress | None = None, *, logits: bool = False
+    model: TokenModel, rows: Sequence[InputRow], progress: Report | None = None, *, logits: bool = False
 ) -> Iterator[MapsOfRows]:
     """Every row once; shorter ones first. `logits` are those of every position, of a causal model."""
     require_maps(model)
     queue = same_length(rows, lambda length: model.rows_that_fit(length, PASS_TOKENS))
     want = ("attentions", "logits") if logits else ("attentions",)
     with torch.no_grad():
-        for ran in passes(model, rows, queue, want=want, progress=progress):
+        for ran in passes(model, rows, queue, want=want, progress=counting(progress, "reading")):
             yield _as_arrays(model, ran, len(rows[ran.rows[0]]))
 
 

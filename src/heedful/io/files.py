@@ -1,32 +1,108 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, also when the process is killed or the power fails."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from heedful.core.errors import HeedfulError
 
+PART = ".part"  # the end of the name of what is being written
+RESUME_HINT = "What is done is kept: run the same command again to resume"
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed into it: a reader never sees half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+def write_file(path: Path, content: bytes | str, *, shared: bool = False) -> None:
+    """Beside its place, synced, then renamed into it. `shared`: several processes may write it at once.
+
+    The folders above it are made. What is no regular file (/dev/stdout) is written as it is.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()  # a link stays one
+    beside = path.with_name(f".{path.name}{PART}")
+    if shared:
+        beside = beside.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
+        write_synced(beside, data)
+    except BaseException:
         beside.unlink(missing_ok=True)
+        raise
+    beside.replace(path)
+    sync(path.parent)
 
 
-def read_file(path: Path) -> bytes:
+def write_synced(path: Path, *contents: bytes | memoryview) -> None:
+    """On disk when it returns."""
+    with path.open("wb") as file:
+        for content in contents:
+            file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """A rename is on disk when the folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_file(path: Path, folder: Path, fix: str) -> bytes:
+    """A file of a run folder."""
     try:
         return path.read_bytes()
     except OSError as error:
         raise HeedfulError(
-            f"{path.parent} is not a whole run folder",
+            f"{folder} is not a whole run folder",
             f"cannot read {path.name}: {error.strerror or error}",
-            "A run folder is written by: heedful explain TEXT --save FOLDER",
+            fix,
         ) from error
+
+
+def read_text(path: str | Path) -> str:
+    """A whole file of UTF-8, without a byte order mark."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
+
+
+@contextmanager
+def writing(path: Path, fix: str = RESUME_HINT) -> Iterator[None]:
+    """A disk that is full, or gone, is told in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise HeedfulError(f"cannot write to {path}", error.strerror or str(error), fix) from None
+
+
+@contextmanager
+def locked(folder: Path, work: str) -> Iterator[None]:
+    """Alone in a folder, which is made; what a killed process left half written goes."""
+    from filelock import FileLock, Timeout
+
+    with writing(folder, "Name another folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise HeedfulError(
+                f"another {work} is writing to {folder}", fix="Wait for it, or name another"
+            ) from None
+    try:
+        with writing(folder):
+            for left in folder.glob(f".*{PART}"):
+                left.unlink()
+        yield
+    finally:
+        lock.release()

@@ -1,31 +1,44 @@
-"""Results as JSON: one rule for numbers JSON does not have."""
+"""Results as JSON and back: the one rule, for files, pages, the server and `--json`.
+
+    NaN                      null; null is NaN again where a float must stand
+    infinities               "Infinity" and "-Infinity"
+    tuples, sets, arrays     lists (sets sorted); numbers of numpy are plain numbers
+    dataclasses              objects, one key per field
+    keys                     text
+    anything else            its text
+
+Floats are written as Python prints them, so they come back bit for bit. Reading goes by the type hints of a
+dataclass: a key it does not know is left out (a view for other readers), a missing one takes its default, and
+what does not fit raises ValueError, because a file may come from anybody.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 
-
-def json_number(value: float) -> float | str | None:
-    if math.isfinite(value):
-        return float(value)
-    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+T = TypeVar("T")
+INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_jsonable(value: Any) -> Any:
-    """Any setting as JSON can hold it: tuples become lists, numpy numbers plain ones, the rest its text."""
+    """Any value as JSON can hold it."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return json_number(value)
+        if math.isfinite(value):
+            return float(value)
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -34,22 +47,130 @@ def to_jsonable(value: Any) -> Any:
         return sorted((to_jsonable(item) for item in value), key=str)
     if isinstance(value, np.ndarray | np.generic):
         return to_jsonable(value.tolist())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_jsonable(getattr(value, each.name)) for each in fields(value)}
     return str(value)
 
 
-def floats_from_json(values: list[float | str | None]) -> Floats:
-    return np.array([float("nan") if value is None else float(value) for value in values], dtype=np.float64)
+def from_jsonable(kind: type[T], data: Any) -> T:
+    """A dataclass from what `to_jsonable` made of it."""
+    value: T = _read(kind, data)
+    return value
 
 
-def json_bytes(data: Mapping[str, Any]) -> bytes:
-    return (json.dumps(data, allow_nan=False, indent=1) + "\n").encode("ascii")
+def json_text(
+    data: Any, *, indent: int | None = None, ascii_only: bool = False, compact: bool = False
+) -> str:
+    marks = (",", ":") if compact else None
+    data = to_jsonable(data)
+    return json.dumps(data, ensure_ascii=ascii_only, allow_nan=False, indent=indent, separators=marks)
+
+
+def json_bytes(data: Any) -> bytes:
+    """A file: ASCII, one value per line."""
+    return (json_text(data, indent=1, ascii_only=True) + "\n").encode("ascii")
+
+
+def json_object(content: bytes | str) -> dict[str, Any]:
+    """Raises ValueError."""
+    try:
+        data = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(data, dict):
+        raise ValueError("it should hold a JSON object")
+    return data
 
 
 def parse(content: bytes, path: Path) -> dict[str, Any]:
+    """The object of a file of a run."""
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise HeedfulError(f"{path} is damaged", f"not JSON: {error}", "Make the run again") from error
-    if not isinstance(data, dict):
-        raise HeedfulError(f"{path} is damaged", "it should hold a JSON object", "Make the run again")
+        return json_object(content)
+    except ValueError as error:
+        why = f"not JSON: {error}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise HeedfulError(f"{path} is damaged", why, "Make the run again") from error
+
+
+def load_json(path: Path, read: Callable[[dict[str, Any]], T], what: str) -> T:
+    """A result that is one JSON file, by the function that reads its object."""
+    try:
+        return read(json_object(path.read_bytes()))
+    except OSError as error:
+        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise HeedfulError(f"{path} is not a saved {what}", str(error)) from None
+
+
+# --- by type hints ---------------------------------------------------------------------------------
+
+
+def _read(hint: Any, data: Any) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return data
+    if origin in (Union, types.UnionType):
+        return _one_of(args, data)
+    if hint is float:
+        return _float(data)
+    if is_dataclass(hint):
+        return _object(hint, data)
+    if origin is np.ndarray and isinstance(data, list):
+        return np.array([_float(item) for item in data], dtype=np.float64)
+    if origin in (tuple, list) and isinstance(data, list):
+        return _items(origin, args, data)
+    if origin is not None and isinstance(data, dict) and issubclass(origin, Mapping):
+        key, item = args
+        return {key(name): _read(item, value) for name, value in data.items()}
+    plain = isinstance(hint, type) and isinstance(data, hint)
+    if not plain or (isinstance(data, bool) and hint is not bool):
+        raise ValueError(f"{data!r:.60} where {getattr(hint, '__name__', hint)} must stand")
     return data
+
+
+def _float(data: Any) -> float:
+    if data is None:
+        return math.nan
+    if isinstance(data, str) and data in INFINITE:
+        return INFINITE[data]
+    if isinstance(data, bool) or not isinstance(data, int | float):
+        raise ValueError(f"{data!r:.60} where a number must stand")
+    return float(data)
+
+
+def _one_of(hints: tuple[Any, ...], data: Any) -> Any:
+    """The first that fits; null is None where that is one of them."""
+    if data is None and type(None) in hints:
+        return None
+    for hint in hints:
+        try:
+            return _read(hint, data)
+        except ValueError:
+            continue
+    raise ValueError(f"{data!r:.60} is none of: {', '.join(map(str, hints))}")
+
+
+def _items(kind: Any, hints: tuple[Any, ...], data: list[Any]) -> Any:
+    if kind is tuple and hints[-1] is not Ellipsis:
+        if len(hints) != len(data):
+            raise ValueError(f"{len(data)} values where {len(hints)} must stand")
+        return tuple(_read(hint, item) for hint, item in zip(hints, data, strict=True))
+    return kind(_read(hints[0], item) for item in data)
+
+
+def _object(kind: Any, data: Any) -> Any:
+    if isinstance(data, kind):
+        return data  # read before, for several that share it
+    if not isinstance(data, dict):
+        raise ValueError(f"{data!r:.60} where an object must stand")
+    hints, values = _hints(kind), {}
+    for each in fields(kind):
+        if each.name in data:
+            values[each.name] = _read(hints[each.name], data[each.name])
+        elif each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"there is no {each.name!r}")
+    return kind(**values)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

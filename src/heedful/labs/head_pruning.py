@@ -239,7 +239,7 @@ def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSi
         shortlist=sizes.shortlist,
         draws=2,
         seed=run.seed,
-        progress=lambda done, total: run.progress(done, total, "one head after another"),
+        progress=lambda step: run.progress(step.done, step.total, "one head after another"),
     )
     rng = np.random.default_rng(run.seed)
     orders = [[s.name for s in found.steps], *(list(rng.permutation(names)) for _ in range(sizes.draws))]

@@ -138,7 +138,7 @@ def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes
         batch=512,
         lr=3e-3,
         seed=seed,
-        progress=lambda now: run.progress(int(now["step"]), sizes.dictionary_steps, f"{width} features"),
+        progress=lambda step: run.progress(step.done, step.total, f"{width} features"),
     )
 
 

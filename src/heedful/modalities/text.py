@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -49,9 +49,6 @@ class TextInput(Input):
 
     def content(self) -> bytes:
         return json.dumps(astuple(replace(self, notes=()))).encode()
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def word_text(self, word: int) -> str:
         start, end = self.word_spans[word]

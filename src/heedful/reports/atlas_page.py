@@ -9,7 +9,6 @@ every string escaped.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from heedful.reports import atlas_image
 from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.atlas_layout import layouts
 from heedful.reports.columns import visible
-from heedful.reports.comparison_page import ESCAPES, cell, component, document
+from heedful.reports.comparison_page import cell, component, document, script_data
 from heedful.reports.comparison_sections import QUOTE
 from heedful.reports.comparison_summary import predictions
 from heedful.reports.html_parts import esc, part, table
@@ -55,8 +54,7 @@ def page(atlas: Atlas) -> str:
     """A self-contained HTML5 document."""
     levels, sheets = _levels(atlas), _sheets(atlas)
     script = '(() => {\n"use strict";\n' + component("atlas_own.js") + scripts() + "\n})();"
-    numbers = _numbers(_title(atlas), sheets, levels)
-    data = json.dumps(numbers, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
+    data = script_data(_numbers(_title(atlas), sheets, levels))
     return document(_title(atlas), _body(atlas, sheets, 1, levels), script, data, component("atlas.css"))
 
 

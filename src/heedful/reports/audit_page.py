@@ -27,7 +27,7 @@ from heedful.reports.audit_summary import (
 )
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
-from heedful.reports.html_parts import esc, part, plain, table
+from heedful.reports.html_parts import esc, fact_text, part, table
 from heedful.reports.shaded_text import hue, level
 
 
@@ -196,6 +196,6 @@ def _facts(audit: Audit) -> Iterator[tuple[str, str]]:
     yield "model", _name(audit)
     for name in ("model", "source", "settings", "versions"):
         for key, value in dict(audit.made.get(name, {})).items():
-            shown = plain(value)
+            shown = fact_text(value)
             if shown:
                 yield f"source {key}" if name == "source" else key, shown

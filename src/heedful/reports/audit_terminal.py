@@ -6,7 +6,6 @@ that is still too wide for the terminal is split into several, as many metrics i
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
@@ -29,6 +28,7 @@ from heedful.reports.audit_summary import (
     verdict_rows,
 )
 from heedful.reports.columns import visible
+from heedful.reports.printed import printed
 
 GAP = 2  # between columns
 
@@ -118,6 +118,4 @@ def show(audit: Audit, console: Console) -> None:
 
 
 def as_text(audit: Audit, width: int = 110) -> str:
-    out = io.StringIO()
-    show(audit, Console(file=out, width=width, highlight=False, markup=False, color_system=None))
-    return out.getvalue()
+    return printed(lambda console: show(audit, console), width)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import secrets
 from importlib.resources import files
@@ -17,6 +16,7 @@ from typing import Any
 
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison
+from heedful.io.json_codec import json_text
 from heedful.reports import comparison_sections, html_parts, internals_sections
 from heedful.reports.agreement_section import agreement
 from heedful.reports.comparison_summary import predictions
@@ -29,9 +29,12 @@ ESCAPES = {
     ord("<"): "\\u003c",
     ord(">"): "\\u003e",
     ord("&"): "\\u0026",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
 }
+
+
+def script_data(numbers: Any) -> str:
+    """JSON that may stand in a script element."""
+    return json_text(numbers, ascii_only=True, compact=True).translate(ESCAPES)
 
 
 def component(name: str) -> str:
@@ -65,7 +68,7 @@ def weighed(comparison: Comparison, size: int) -> str:
 
 def page(comparison: Comparison) -> str:
     """A self-contained HTML5 document."""
-    data = json.dumps(_numbers(comparison), allow_nan=False, separators=(",", ":")).translate(ESCAPES)
+    data = script_data(_numbers(comparison))
     found = predictions(comparison)
     title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
     return document(title, body(comparison, 1), f"saving(root, {DATA});", data)

@@ -16,10 +16,10 @@ def esc(text: object) -> str:
     return "\n".join("\t".join(html.escape(visible(cell)) for cell in part.split("\t")) for part in parts)
 
 
-def plain(value: object) -> str:
-    """A setting in one line; "" for None."""
+def fact_text(value: object) -> str:
+    """A setting as a reader sees it; "" where there is none."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {fact_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import Literal
 
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Table
 from heedful.reports.columns import visible
+from heedful.reports.printed import printed
 
 HELD, FAILED = "✓", "✗"
 
@@ -121,6 +121,4 @@ def show(report: LabReport, console: Console) -> None:
 
 
 def as_text(report: LabReport, width: int = 110) -> str:
-    out = io.StringIO()
-    show(report, Console(file=out, width=width, highlight=False, markup=False, color_system=None))
-    return out.getvalue()
+    return printed(lambda console: show(report, console), width)

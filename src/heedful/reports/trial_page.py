@@ -9,7 +9,7 @@ from heedful.core.numbers import short, span
 from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
-from heedful.reports.html_parts import esc, part, plain, table
+from heedful.reports.html_parts import esc, fact_text, part, table
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import Statement, TrialChart, TrialRow, by_test
 
@@ -115,5 +115,5 @@ def _made(trial: Trial, size: int) -> str:
 def _facts(trial: Trial) -> Iterator[tuple[str, str]]:
     for given in (trial.model, trial.settings):
         for name, value in given.items():
-            if name != "command" and (shown := plain(value)):
+            if name != "command" and (shown := fact_text(value)):
                 yield name, shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +12,7 @@ from rich.text import Text
 from heedful.core.numbers import short, span
 from heedful.core.phrases import listed
 from heedful.reports.columns import visible
+from heedful.reports.printed import printed
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, by_test
 
@@ -69,6 +69,4 @@ def show(trial: Trial, console: Console) -> None:
 
 
 def as_text(trial: Trial, width: int = 110) -> str:
-    out = io.StringIO()
-    show(trial, Console(file=out, width=width, highlight=False, markup=False, color_system=None))
-    return out.getvalue()
+    return printed(lambda console: show(trial, console), width)

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report
 from heedful.features.activations.windows import Batch
 from heedful.features.reading.collect import Values
-from heedful.features.reading.read_features import Passes, Progress, Stream
+from heedful.features.reading.read_features import Passes, Stream
 from heedful.features.reading.select import FiringRates
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Codes:
 
 
 def read_codes(
-    model: TokenModel, sae: Any, site: str, texts: Any, rows: int, progress: Progress | None
+    model: TokenModel, sae: Any, site: str, texts: Any, rows: int, progress: Report | None
 ) -> Codes:
     """One pass over `rows` tokens of the texts."""
     stream = Stream(

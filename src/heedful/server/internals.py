@@ -75,7 +75,7 @@ class Dictionary:
             if self.stock.texts is None:
                 raise HeedfulError("there are no texts to read features on", fix="Start with --texts FILE")
             self._codes = read_codes(
-                model, self.sae, self.site(model), self.stock.texts, FEATURE_TOKENS, job.tell
+                model, self.sae, self.site(model), self.stock.texts, FEATURE_TOKENS, job.report
             )
         return self._codes
 
@@ -189,7 +189,7 @@ def feature_page(
     codes, sae = dictionary.codes(model, job), dictionary.sae
     job.tell("looking at its examples")
     (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
-    said = interpret([found], Rules(), Rules(), progress=job.tell)
+    said = interpret([found], Rules(), Rules(), progress=job.report)
     job.tell("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), found, said[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."

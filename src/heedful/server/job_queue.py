@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Step
 from heedful.server.model_thread import Busy
 
 WORKERS = 4
@@ -62,6 +63,10 @@ class Job:
             raise Cancelled
         self.label, self.done, self.total = label, done, total
         self.changes += 1
+
+    def report(self, step: Step) -> None:
+        """Where the work it calls stands."""
+        self.tell(step.label, step.done, step.total)
 
     def show(self, result: dict[str, Any]) -> None:
         """What is found so far."""

@@ -5,26 +5,24 @@
     steer     steer.json
 
 Numbers are stored, never HTML: a run folder that came from elsewhere is drawn, and escaped, by the code of
-the report. JSON has no NaN: it is written as a word, and read back as a number where one belongs.
+the report, after heedful.io.json_codec has checked every value by the type it must have.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
 from heedful.features.reading.feature_pages import Page
-from heedful.features.steering.results import Continuation, Sides
+from heedful.features.steering.results import Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
+from heedful.io.files import write_file
+from heedful.io.json_codec import from_jsonable, json_object, json_text, to_jsonable
 from heedful.modalities.text import TextInput
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
@@ -34,7 +32,6 @@ from heedful.server.drawn import Drawn
 MAX_FILE_BYTES = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1
 MAPS = ("weights", "grads", "allowed")
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -54,50 +51,21 @@ class Featured:
 def read(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MAX_FILE_BYTES:
         raise HeedfulError(f"{path.name} is larger than {MAX_FILE_BYTES // 2**20} MB")
-    with path.open(encoding="utf-8") as file:
-        data = json.load(file)
-    if not isinstance(data, dict):
-        raise ValueError("it should hold a JSON object")
-    return data
+    return json_object(path.read_bytes())
 
 
 def _write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
-    """Whole, or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_plain({"format": FORMAT, **data}), ensure_ascii=False, allow_nan=False)
-    beside = folder / f".{name}.tmp"
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(folder / name)
-
-
-def _plain(value: Any) -> Any:
-    """What is no finite number is written by name: pydantic reads it back as a number."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, str | int | float | None) else str(value)
-
-
-def _as(kind: type[Kind], data: Any) -> Kind:
-    """A dataclass from what `asdict` made of it."""
-    try:
-        return TypeAdapter(kind).validate_python(data)
-    except ValidationError as error:
-        raise ValueError(str(error.errors()[0]["msg"])) from None
+    write_file(folder / name, json_text({"format": FORMAT, **data}))
 
 
 # --- an atlas --------------------------------------------------------------------------------------
 
 
 def save_atlas(atlas: Atlas, ask: Mapping[str, Any], folder: Path) -> None:
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     stacks = [
-        {"stack": m.stack, "queries": asdict(m.queries), "keys": asdict(m.keys), "causal": m.causal}
-        for m in atlas.stacks
+        {"stack": m.stack, "queries": m.queries, "keys": m.keys, "causal": m.causal} for m in atlas.stacks
     ]
     held = {
         f"{at}.{name}": array
@@ -107,17 +75,16 @@ def save_atlas(atlas: Atlas, ask: Mapping[str, Any], folder: Path) -> None:
     }
     if sum(array.nbytes for array in held.values()) > MAX_FILE_BYTES:
         raise HeedfulError("this atlas is too large to be stored")
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(held, folder / "maps.safetensors")
+    write_file(folder / "maps.safetensors", save(held))
     _write(
         folder,
         "atlas.json",
         {
-            "x": asdict(atlas.x),
+            "x": atlas.x,
             "stacks": stacks,
-            "model": dict(atlas.model),
-            "ask": dict(ask),
-            "target": None if atlas.target is None else asdict(atlas.target),
+            "model": atlas.model,
+            "ask": ask,
+            "target": atlas.target,
             "readout": atlas.readout,
             "unit": atlas.unit,
             "notes": atlas.notes,
@@ -139,17 +106,17 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     stacks = tuple(
         Maps(
             str(one["stack"]),
-            queries=_as(MapAxis, one["queries"]),
-            keys=_as(MapAxis, one["keys"]),
+            queries=from_jsonable(MapAxis, one["queries"]),
+            keys=from_jsonable(MapAxis, one["keys"]),
             causal=bool(one["causal"]),
             **{name: held_of(f"{at}.{name}") for name in MAPS},
         )
         for at, one in enumerate(data["stacks"])
     )
-    target = None if data["target"] is None else _as(Target, data["target"])
+    target = None if data["target"] is None else from_jsonable(Target, data["target"])
     readout, notes = tuple(map(float, data["readout"])), tuple(map(str, data["notes"]))
     atlas = Atlas(
-        x=_as(TextInput, data["x"]),
+        x=from_jsonable(TextInput, data["x"]),
         stacks=stacks,
         model=data["model"],
         target=target,
@@ -176,12 +143,12 @@ def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def save_feature(found: Featured, folder: Path) -> None:
-    _write(folder, "feature.json", asdict(found))
+    _write(folder, "feature.json", to_jsonable(found))
 
 
 def feature(folder: Path) -> Drawn:
     held = read(folder / "feature.json")
-    found = _as(Featured, held)
+    found = from_jsonable(Featured, held)
     title = f"Feature {found.page.feature}"
     return Drawn(
         lambda: _featured(found, 2),
@@ -208,18 +175,8 @@ def save_steer(result: Mapping[str, Any], folder: Path) -> None:
 
 def steer(folder: Path) -> Drawn:
     data = read(folder / "steer.json")
-    before, after = (_side(data[name]) for name in ("before", "after"))
-    beside = {str(name): _side(side) for name, side in (data.get("beside") or {}).items()}
-    told = {name: data[name] for name in ("size", "same", "model", "settings")}
-    found = Sides(data["prompt"], before, after, notes=tuple(data["notes"]), beside=beside, **told)
+    found = from_jsonable(Sides, data)
     return Drawn(lambda: sides_page.body(found, 2), lambda: sides_page.page(found), lambda: data)
-
-
-def _side(data: Mapping[str, Any]) -> Continuation:
-    numbers = {
-        name: math.nan if data[name] is None else float(data[name]) for name in ("perplexity", "repetition")
-    }
-    return _as(Continuation, {**data, **numbers})
 
 
 DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}

@@ -5,19 +5,16 @@ Needs neither torch, nor the model, nor the tests: a saved trial opens anywhere.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.errors import HeedfulError
 from heedful.core.result import TextResult
-from heedful.io.json_codec import to_jsonable
-from heedful.trials.rows import INTERRUPTED, ChartSeries, Statement, TrialChart, TrialRow
+from heedful.io.csv_text import csv_text
+from heedful.io.files import write_file
+from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
+from heedful.trials.rows import INTERRUPTED, Statement, TrialChart, TrialRow
 
 FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
@@ -65,90 +62,42 @@ class Trial(TextResult):
         return f"<heedful.Trial of {self.model.get('name', 'a model')} on {self.texts} texts: {tests}>"
 
     def to_csv(self) -> str:
-        """One line per row."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for row in self.findings:
-            numbers = (row.value, *row.interval, row.control)
-            shown = ["" if math.isnan(number) else repr(number) for number in numbers]
-            extra = json.dumps(to_jsonable(row.extra), ensure_ascii=False)
-            writer.writerow([row.test, row.what, *shown, row.control_name, row.n, row.unit, extra])
-        return out.getvalue()
+        """One line per finding."""
+        rows = [
+            [f.test, f.what, f.value, *f.interval, f.control, f.control_name, f.n, f.unit, json_text(f.extra)]
+            for f in self.findings
+        ]
+        return csv_text(COLUMNS, rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "verdict": self.verdict,
             "conclusion": self.conclusion,
-            "statements": [to_jsonable(asdict(statement)) for statement in self.statements],
+            "statements": to_jsonable(self.statements),
             "texts": self.texts,
             "table": self.table,
-            "model": dict(self.model),
-            "settings": dict(self.settings),
-            "details": {test: dict(numbers) for test, numbers in self.details.items()},
-            "skipped": dict(self.skipped),
+            "model": to_jsonable(self.model),
+            "settings": to_jsonable(self.settings),
+            "details": to_jsonable(self.details),
+            "skipped": to_jsonable(self.skipped),
             "notes": list(self.notes),
             "charts": {test: to_jsonable(asdict(chart)) for test, chart in self.charts.items()},
         }
 
     def save(self, folder: str | Path) -> Path:
         """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        (target / FILE).write_text(self.to_json(), encoding="utf-8")
-        return target
+        write_file(Path(folder) / FILE, self.to_json())
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> Trial:
         """Read what `save` wrote."""
-        path = Path(folder) / FILE
-        try:
-            return from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise HeedfulError(f"{path} is not a saved trial", str(error)) from None
+        return load_json(Path(folder) / FILE, from_dict, "trial")
 
 
 def from_dict(data: Mapping[str, Any]) -> Trial:
     """A trial from what `Trial.to_dict` gave."""
-    return Trial(
-        findings=tuple(map(_row, data["table"])),
-        texts=data["texts"],
-        model=data["model"],
-        settings=data["settings"],
-        details=data["details"],
-        skipped=data["skipped"],
-        notes=tuple(data["notes"]),
-        statements=tuple(map(_statement, data["statements"])),
-        conclusion=str(data["conclusion"]),
-        charts={test: _chart(chart) for test, chart in dict(data["charts"]).items()},
-    )
-
-
-def _row(row: Mapping[str, Any]) -> TrialRow:
-    low, high = map(_number, row["interval"])
-    extra = {name: _number(value) for name, value in row["extra"].items()}
-    numbers: dict[str, Any] = {"value": _number(row["value"]), "control": _number(row["control"])}
-    return TrialRow(**{**row, **numbers, "interval": (low, high), "extra": extra})
-
-
-def _statement(data: Mapping[str, Any]) -> Statement:
-    name, heading = map(str, data["column"])
-    words = {key: str(data[key]) for key in ("test", "title", "showed", "not_shown")}
-    return Statement(**words, column=(name, heading))
-
-
-def _chart(data: Mapping[str, Any]) -> TrialChart:
-    series = [
-        ChartSeries(one["name"], tuple((_number(x), _number(y)) for x, y in one["points"]), one["joined"])
-        for one in data["series"]
-    ]
-    return TrialChart(**{**data, "series": tuple(series)})
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+    return from_jsonable(Trial, {**data, "findings": data["table"]})
 
 
 def by_unit(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

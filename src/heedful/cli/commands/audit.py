@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import (
-    Say,
     console,
+    form,
     print_stderr,
     progress_bar,
     put_json,
@@ -22,10 +21,9 @@ from heedful.cli.console import (
 from heedful.cli.threads import fit_threads
 from heedful.cli.typed_command import typed
 from heedful.core.model import Model
+from heedful.core.progress import Report, Step
 
 option, argument = typer.Option, typer.Argument
-File = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Label column.")]
 MARKED = "Rationale column: 0 or 1 per word, or [start, end] spans, as JSON."
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
@@ -42,7 +40,6 @@ DECIDED = "Look after every text; stop when the verdict is settled."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
 DRY = "Say what a verdict would cost and show; audit nothing."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
-Long = Annotated[Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")]
 Out = Annotated[
     Path | None,
     option(
@@ -52,16 +49,11 @@ Out = Annotated[
 Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
 
-Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-WHERE = "Ray cluster address. Default: start one here."
-Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
-
 
 def audit(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     rationale_column: RationaleColumn = None,
     method: Methods = None,
@@ -71,15 +63,15 @@ def audit(
     unit: o.Unit = "word",
     seed: o.Seed = 0,
     draws: Draws = 20,
-    long: Long = "error",
+    long: o.SkipOrCut = "error",
     out: Out = None,
     limit: Limit = None,
     until_decided: UntilDecided = False,
     dry_run: DryRun = False,
     shard: ShardSize = 32,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    engine: o.Engine = "local",
+    address: o.Address = None,
+    workers: o.Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[
@@ -102,8 +94,7 @@ def audit(
     """
     from heedful.core.errors import HeedfulError
 
-    if as_json and as_csv:
-        raise HeedfulError("--json and --csv both want standard output", fix="Choose one")
+    form(as_json, as_csv)
     silence_libraries()
     import heedful
     from heedful.io.datasets import Columns, open_source
@@ -194,13 +185,13 @@ def _names(given: list[str] | None) -> list[str] | None:
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
 
 
-def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[..., None]:
+def _with_note(progress: Report, rows: int | None) -> Report:
     """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
     from heedful.core.defaults import MIN_TEXTS
 
     few = rows is not None and rows < MIN_TEXTS
 
-    def tell(*where: Any, **more: Any) -> None:
+    def tell(step: Step) -> None:
         nonlocal few
         if few:
             few = False
@@ -208,7 +199,7 @@ def _with_note(progress: Callable[..., None], rows: int | None) -> Callable[...,
             print_stderr(
                 f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
             )
-        progress(*where, **more)
+        progress(step)
 
     return tell
 
@@ -223,12 +214,13 @@ def _expensive(model: Model) -> str:
     return left_out({e.name: EXPENSIVE for e in expensive if not (known and model.lacks(e.needs))})
 
 
-def _progress(say: Say) -> Callable[[int, int | None, int], None]:
+def _progress(say: Report) -> Report:
     """Rows done in this run, which set the pace; those of an earlier one are named."""
-    say("weighing explanations", 0, 0)
+    say(Step("weighing explanations"))
 
-    def progress(done: int, total: int | None, before: int) -> None:
-        there = f" ({before:,} more were done before)" if before else ""
-        say(f"weighing explanations{there}", done - before, max(0, (total or 0) - before))
+    def progress(step: Step) -> None:
+        before = f" ({step.resumed:,} more were done before)" if step.resumed else ""
+        left = max(0, step.total - step.resumed)
+        say(Step(f"{step.method}{before}", done=step.done - step.resumed, total=left))
 
     return progress

@@ -133,17 +133,10 @@ def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
     if not quiet:
         announce(made.most_rows, made.seconds, capped=wish.budget is not None)
     with progress_bar("explaining", quiet) as say:
-        order = [each.name for each in made.order]
-
-        def progress(step: Step) -> None:
-            """The time left is this method's; its place says how much comes after it."""
-            place = f" ({order.index(step.label) + 1} of {len(order)})" if step.label in order else ""
-            say(f"{step.label}{place}", step.done, step.total)
-
-        found = execute(made, progress=progress)
+        found = execute(made, progress=say)
         if wish.features is None or not found.attributions:
             return found
-        say("features", 0, 0)
+        say(Step("features"))
         from heedful.features.sae.autoencoder import SAE
 
         return with_features(found, made.model, SAE.load(wish.features, allow_pickle=wish.allow_pickle))

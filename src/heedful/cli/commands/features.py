@@ -14,7 +14,6 @@ from heedful.cli.commands.features_probe import probe
 from heedful.cli.commands.features_read import interpret, page
 from heedful.cli.commands.features_train import train
 from heedful.cli.console import (
-    Say,
     console,
     print_stderr,
     progress_bar,
@@ -45,8 +44,6 @@ File = Annotated[Path, argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .
 Site = Annotated[str, option(metavar="SITE", help="Where; see: heedful features sites MODEL.")]
 Out = Annotated[Path, option(metavar="FOLDER", help="The store; a harvest that was stopped there goes on.")]
 Rows = Annotated[int | None, option(min=1, metavar="N", help="Stop after N activations. Default: all texts.")]
-CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
-Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
 PACK = "Fill windows with texts one after the other. Default: for causal language models."
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
 BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens in one pass. Default: 4096.")]
@@ -54,11 +51,6 @@ Dtype = Annotated[Literal["float32", "float16"], option(help="Storage dtype.")]
 SHARD = "Activations a file. Default: 65,536, or 64 MB if that is less."
 ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Store special tokens, too.")]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
-Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-WHERE = "Ray cluster address. Default: start one here."
-Address = Annotated[str | None, option(metavar="HOST:PORT", help=WHERE)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
 
 
 @app.command()
@@ -68,17 +60,17 @@ def harvest(
     model: o.Model = "zoo:lm",
     out: Out = Path("acts"),
     rows: Rows = None,
-    context: Context = None,
+    context: o.Context = None,
     pack: Pack = None,
     batch_tokens: BatchTokens = None,
     dtype: Dtype = "float32",
     shard_rows: ShardRows = None,
     seed: o.Seed = 0,
     special: Special = False,
-    text_column: TextColumn = "text",
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    text_column: o.TextColumn = "text",
+    engine: o.Engine = "local",
+    address: o.Address = None,
+    workers: o.Workers = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
@@ -117,7 +109,7 @@ def harvest(
             engine=engine,
             address=address,
             workers=workers,
-            progress=_told(say),
+            progress=say,
         )
     if as_json:
         put_json({"folder": str(out), **acts.manifest})
@@ -127,13 +119,6 @@ def harvest(
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
     print_stderr(f"in {duration(time.monotonic() - started)}")
-
-
-def _told(say: Say) -> Any:
-    def progress(done: int, total: int | None, _before: int) -> None:
-        say("harvesting", done, total or 0)
-
-    return progress
 
 
 @app.command()

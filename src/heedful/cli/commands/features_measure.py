@@ -17,9 +17,6 @@ Saes = Annotated[list[Path], o.argument(metavar="SAE...", help="Two folders or m
 SITE = "Where. Default: where the autoencoder was trained."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
 Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all.")]
-CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
-Context = Annotated[int | None, o.option(min=1, metavar="N", help=CONTEXT)]
-TextColumn = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
 LABEL = "Column of the labels, for classifiers. Default: the model's own answers."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
 SEEDS = "Another autoencoder that differs in its seed alone; repeatable. Adds the noise of the seed."
@@ -51,8 +48,8 @@ def measure(
     site: Site = None,
     reseed: Seeds = None,
     rows: Rows = None,
-    context: Context = None,
-    text_column: TextColumn = "text",
+    context: o.Context = None,
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
@@ -171,8 +168,8 @@ def compare(
     other_model: OtherModel = None,
     neurons: Neurons = None,
     rows: Rows = None,
-    context: Context = None,
-    text_column: TextColumn = "text",
+    context: o.Context = None,
+    text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -193,9 +190,11 @@ def compare(
     units = tuple(neurons.split(",")) if neurons else None
     if units is not None and len(units) != 2:
         raise HeedfulError("--neurons takes two sites", fix="--neurons blocks.0.neurons,blocks.1.neurons")
+    from heedful.models.load import load_token_model
+
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        beside = heedful.load(other_model, allow_pickle=allow_pickle) if other_model else loaded
+        loaded = load_token_model(model, allow_pickle=allow_pickle)
+        beside = load_token_model(other_model, allow_pickle=allow_pickle) if other_model else loaded
         found = run(
             ModelSAE(first, loaded),
             ModelSAE(second, beside),

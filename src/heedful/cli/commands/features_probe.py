@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from heedful.cli import options as o
-from heedful.cli.commands.features_measure import Context, Rows, Sae, Site, TextColumn
+from heedful.cli.commands.features_measure import Rows, Sae, Site
 from heedful.cli.console import console, progress_bar, put_json, silence_libraries
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Step
 
 File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
 LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column of the labels.")]
@@ -23,8 +24,8 @@ def probe(
     k: Ks = "1,2,5",
     site: Site = None,
     rows: Rows = None,
-    context: Context = None,
-    text_column: TextColumn = "text",
+    context: o.Context = None,
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = "label",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
@@ -47,7 +48,7 @@ def probe(
     loaded_sae = heedful.SAE.load(sae)
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        say("reading texts", 0, 0)
+        say(Step("reading texts"))
         found = run(
             loaded_sae,
             loaded,

@@ -35,7 +35,6 @@ Examples = Annotated[int, o.option(min=1, help="Strongest examples of a feature.
 Quantiles = Annotated[int, o.option(min=1, help="Parts of its activations that examples are drawn from.")]
 Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Read N tokens. Default: all texts.")]
 Site = Annotated[str | None, o.option(metavar="SITE", help="Where. Default: what it was trained on.")]
-Column = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
 Count = Annotated[int, o.option("--features", min=1, metavar="N", help="How many, drawn at random.")]
 Llm = Annotated[
     bool, o.option("--llm", help="Ask the language model at HEEDFUL_LLM_URL: texts are sent there.")
@@ -62,7 +61,7 @@ def page(
     quantiles: Quantiles = 10,
     rows: Rows = None,
     site: Site = None,
-    text_column: Column = "text",
+    text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -119,7 +118,7 @@ def interpret(
     held: Held = None,
     rows: Rows = None,
     site: Site = None,
-    text_column: Column = "text",
+    text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.console import (
@@ -20,9 +21,7 @@ from heedful.cli.console import (
 )
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
-
-if TYPE_CHECKING:
-    pass
+from heedful.core.progress import Report, Step
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 ActivationStore = Annotated[
@@ -100,9 +99,9 @@ def train(
     started = time.monotonic()
     with crew() as workers, _live(quiet or workers.rank > 0) as say:
 
-        def progress(standing: dict[str, Any]) -> None:
-            told.append(standing)
-            say(standing)
+        def progress(step: Step) -> None:
+            told.append(dict(step.values))
+            say(step)
 
         def chose(choice: Any) -> None:
             if not quiet:
@@ -129,22 +128,22 @@ def train(
 
 
 @contextmanager
-def _live(quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _live(quiet: bool) -> Iterator[Report]:
     """A bar on a terminal; elsewhere a line every ten seconds."""
     if quiet:
-        yield lambda standing: None
+        yield lambda step: None
         return
     if sys.stderr.isatty():
         with progress_bar("training") as say:
-            yield lambda standing: say(line(standing), standing["step"], standing["steps"])
+            yield lambda step: say(replace(step, method=line(step.values)))
         return
     last = time.monotonic()
 
-    def now_and_then(standing: dict[str, Any]) -> None:
+    def now_and_then(step: Step) -> None:
         nonlocal last
         if time.monotonic() - last >= PATIENCE:
             last = time.monotonic()
-            print_stderr(f"step {standing['step']:,}/{standing['steps']:,}: {line(standing)}")
+            print_stderr(f"step {step.done:,}/{step.total:,}: {line(step.values)}")
 
     yield now_and_then
 
@@ -181,7 +180,7 @@ def _by_k(choice: Any) -> str:
     return f". Share of the variance that such features explain: {shares}" if shares else ""
 
 
-def line(standing: dict[str, Any]) -> str:
+def line(standing: Mapping[str, Any]) -> str:
     """How a run stands, in a line."""
     return (
         f"loss {standing['loss']:.4g}, {standing['l0']:.1f} active, "

@@ -64,7 +64,7 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
             )
         written: dict[str, list[int]] = {}
         for count, name in enumerate(wish.strategies):
-            say(name, count, len(wish.strategies))
+            say(Step(name, done=count, total=len(wish.strategies)))
             written[name] = model.answer(
                 model.encode(wish.prompt), strategy=name, seed=wish.seed, **wish.options
             )
@@ -108,10 +108,6 @@ def explained(model: TokenModel, wish: GenerateRequest, ids: list[int], quiet: b
         last = plan(model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params)
         announce(len(ids) * last.most_rows, len(ids) * last.seconds, capped=why.budget is not None)
     with progress_bar("explaining", quiet) as say:
-
-        def progress(step: Step) -> None:
-            say(step.label, step.done, step.total)
-
         return heedful.explain_each(
             model,
             x,
@@ -121,7 +117,7 @@ def explained(model: TokenModel, wish: GenerateRequest, ids: list[int], quiet: b
             why.budget,
             continuation=ids,
             params=params,
-            progress=progress,
+            progress=say,
         )
 
 

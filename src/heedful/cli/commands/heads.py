@@ -10,7 +10,8 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import console, form, progress_bar, put_json, silence_libraries
+from heedful.cli.console import console, form, progress_bar, put_csv, put_json, silence_libraries
+from heedful.core.progress import Report
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -67,7 +68,7 @@ def induction(
     from heedful.heads.roles.induction import induction as measure
     from heedful.reports.heads_terminal import show_induction
 
-    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, period=period, draws=draws, seed=seed, margin=margin, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_induction)
@@ -98,7 +99,7 @@ def syntax(
 
     sentences = conllu.read(file)  # its mistakes are told before the model is loaded
 
-    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, sentences, least=least, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_syntax)
@@ -130,35 +131,24 @@ def bias(
 
     rows = built.read(templates)
 
-    def run(loaded: TokenModel, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, rows, seed=seed, progress=progress)
 
     _put(_measured(model, run, quiet, allow_pickle), how, show_bias)
 
 
-def _measured(
-    name: str, run: Callable[[Any, Callable[[int, int], None]], Any], quiet: bool, allow_pickle: bool
-) -> Any:
+def _measured(name: str, run: Callable[[Any, Report], Any], quiet: bool, allow_pickle: bool) -> Any:
     from heedful.models.load import load_token_model
 
     with progress_bar(f"loading {name}", quiet) as say:
         model = load_token_model(name, "head roles", allow_pickle=allow_pickle)
-        return run(model, lambda done, total: say("reading", done, total))
+        return run(model, say)
 
 
 def _put(found: Any, how: str, show: Callable[[Any, Any], None]) -> None:
     if how == "json":
         put_json(found.to_dict())
     elif how == "csv":
-        _put_csv(found.table())
+        put_csv(found.table())
     else:
         show(found, console())
-
-
-def _put_csv(rows: list[dict[str, Any]]) -> None:
-    import csv
-    import sys
-
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -11,15 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import console, form, print_stderr, progress_bar, put_json, silence_libraries
-from heedful.core.model import Model
+from heedful.cli.console import (
+    console,
+    form,
+    print_stderr,
+    progress_bar,
+    put_csv,
+    put_json,
+    silence_libraries,
+)
+from heedful.core.progress import Report
 
 if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import Without
     from heedful.models.adapter import TokenModel
 
-File = Annotated[Path, o.argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
-TextColumn = Annotated[str, o.option(metavar="NAME", help="Column of the texts.")]
 LABELS = "Column of what they are, or of the answers. Default: the model's own answers."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
 HOW = "What stands for a head's output: 0, its mean over the texts, or its values mixed evenly."
@@ -39,9 +43,9 @@ Long = Annotated[Literal["error", "truncate"], o.option(help="A text too long: l
 
 
 def importance(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     how: How = "zero",
     level: Level = "head",
@@ -72,7 +76,7 @@ def importance(
     from heedful.heads.ablation.importance import head_importance
     from heedful.reports.ablation_terminal import show_importance
 
-    def run(loaded: Model, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return head_importance(
             loaded,
             texts,
@@ -92,9 +96,9 @@ def importance(
 
 
 def prune(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:sentiment",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     how: How = "zero",
     level: Level = "head",
@@ -126,7 +130,7 @@ def prune(
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.reports.ablation_terminal import show_pruning
 
-    def run(loaded: Model, means: Any, progress: Callable[[int, int], None]) -> Any:
+    def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return prune_heads(
             loaded,
             texts,
@@ -210,20 +214,15 @@ def _measured(
         model = load_token_model(name, "head ablation", allow_pickle=allow_pickle)
         means = None
         if how == "mean":
-            means = heedful.head_means(
-                model, texts, progress=lambda done, total: say("averaging heads", done, total)
-            )
-        return run(model, means, lambda done, total: say("removing heads", done, total))
+            means = heedful.head_means(model, texts, progress=say)
+        return run(model, means, say)
 
 
 def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[str], quiet: bool) -> None:
     if shape == "json":
         put_json(found.to_dict() | {"left_out": left})
     elif shape == "csv":
-        rows = found.table()
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        put_csv(found.table())
     else:
         show(found, console())
     if not quiet:

@@ -133,7 +133,7 @@ def study(
         ) from None
     with page.listen(port) as at:
         with progress_bar(f"study {name}", quiet) as say:
-            rounds = page.material(seed, lambda done, total: say("preparing rounds", done, total))
+            rounds = page.material(seed, say)
         print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
         page.serve(page.application(rounds, answers), at)
 

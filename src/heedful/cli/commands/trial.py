@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from heedful.cli import options as o
-from heedful.cli.commands.audit import File, LabelColumn, Limit, RationaleColumn, TextColumn
+from heedful.cli.commands.audit import LabelColumn, Limit, RationaleColumn
 from heedful.cli.console import (
     console,
     form,
@@ -22,6 +22,7 @@ from heedful.cli.console import (
     write,
 )
 from heedful.cli.typed_command import typed
+from heedful.core.progress import Step
 
 option = typer.Option
 TESTS = "Repeat it, or separate by commas. Default: all that can be held."
@@ -34,9 +35,6 @@ Epsilon = Annotated[float, option(min=0.0, help="How far an adversary may move t
 Starts = Annotated[int, option(min=1, help="Starts of the search for an adversary.")]
 Climb = Annotated[int, option(min=1, help="Steps of the search for an adversary.")]
 Length = Annotated[int, option(min=8, help="Tokens of a text that is trained on.")]
-LongText = Annotated[
-    Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")
-]
 Seeds = Annotated[int, option(min=2, help="Models trained of each kind.")]
 STEPS = "Training steps of each model. Default: what suits its depth."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
@@ -63,9 +61,9 @@ def _listed(facts: Any) -> tuple[str, str]:
 
 
 def trial(
-    file: File,
+    file: o.Texts,
     model: o.Model = "zoo:one-layer",
-    text_column: TextColumn = "text",
+    text_column: o.TextColumn = "text",
     label_column: LabelColumn = None,
     rationale_column: RationaleColumn = None,
     test: Tests = None,
@@ -80,7 +78,7 @@ def trial(
     steps: Steps = None,
     length: Length = 128,
     improve: Improve = None,
-    long: LongText = "truncate",
+    long: o.SkipOrCut = "truncate",
     seed: o.Seed = 0,
     html: o.Html = None,
     save: Save = None,
@@ -128,7 +126,7 @@ def trial(
             length=length,
             long=long,
             seed=seed,
-            progress=say,
+            progress=lambda work, done, total: say(Step(work, done=done, total=total)),
         )
     command = typed()
     result = replace(result, settings={**result.settings, "command": command})

@@ -8,7 +8,7 @@ A window is the unit over which intervals are taken. Token ids are held in memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,6 @@ from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read
 
 BATCH_TOKENS = 2048
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ import numpy as np
 from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
+from heedful.core.progress import Report, Step
 from heedful.engine.ray import Cluster
 from heedful.features.activations import store_writer as place
 from heedful.features.activations.extract import HarvestSettings, Taken, take
@@ -53,9 +54,6 @@ MAX_LOST_SECONDS = 30.0  # seconds of work that a kill may lose
 DTYPES = ("float32", "float16")
 
 
-Progress = Callable[[int, int | None, int], None]  # rows done, rows in all if known, of these done before
-
-
 def harvest(
     model: Loadable,
     texts: Iterable[Any] | str | Path,
@@ -74,7 +72,7 @@ def harvest(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> ActivationStore:
     """Store the activations of `site` for every token of the texts.
 
@@ -90,7 +88,7 @@ def harvest(
     shard_rows    activations a file; None: 65,536, or 64 MB if that is less
     skip_special  leave out special tokens, whose activations are unlike all others
     engine        "local", or "ray": on the workers of the cluster at `address`, or of one started here
-    progress      called with (rows done, rows in all or None, rows done before)
+    progress      called with a heedful.core.progress.Step as rows are stored
     """
     from heedful.models.load import load_token_model
 
@@ -179,7 +177,7 @@ class HarvestWork:
     """One harvest on its way: what is asked of the model, and what became of it."""
 
     def __init__(
-        self, folder: Path, settings: HarvestSettings, texts: TextSource, progress: Progress | None
+        self, folder: Path, settings: HarvestSettings, texts: TextSource, progress: Report | None
     ) -> None:
         self.folder, self.settings, self.texts, self.progress = folder, settings, texts, progress
         self.scatter = Scatter(folder, settings.shape)
@@ -237,7 +235,8 @@ class HarvestWork:
             self.scatter.keep()
             self.kept = time.monotonic()
         if self.progress is not None:
-            self.progress(state.rows, self._foreseen(), self.before)
+            total = self._foreseen() or 0
+            self.progress(Step("harvesting", done=state.rows, total=total, resumed=self.before))
 
     def _foreseen(self) -> int | None:
         """Rows there will be, by how much of the texts was read."""

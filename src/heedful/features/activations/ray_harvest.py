@@ -16,7 +16,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.engine import ray as cluster_of
 from heedful.engine.ray import Cluster
-from heedful.io.datasets import RESUME_HINT
+from heedful.io.files import RESUME_HINT
 
 if TYPE_CHECKING:
     from heedful.features.activations.extract import HarvestSettings, Taken

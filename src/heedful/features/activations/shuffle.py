@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,8 +25,9 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import Array, header
-from heedful.features.activations.store_writer import PART, replace, sync, to_json, writing
-from heedful.io.json_codec import parse
+from heedful.features.activations.store_writer import PART
+from heedful.io.files import sync, write_file, write_synced, writing
+from heedful.io.json_codec import from_jsonable, json_bytes, parse
 
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26
@@ -94,7 +95,7 @@ class Scatter:
 
     def _found(self) -> Progress:
         path = self.part / "progress.json"
-        return Progress(**parse(path.read_bytes(), path)) if path.exists() else Progress()
+        return from_jsonable(Progress, parse(path.read_bytes(), path)) if path.exists() else Progress()
 
     def _begin(self) -> None:
         """Buckets as they were when progress was kept; all others go."""
@@ -157,7 +158,7 @@ class Scatter:
             for file in self.files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            replace(self.part / "progress.json", to_json(asdict(self.state)))
+            write_file(self.part / "progress.json", json_bytes(self.state))
 
     def _close(self) -> None:
         """Turn the buckets of a generation into shards."""
@@ -169,7 +170,7 @@ class Scatter:
                 state.shards.append({"file": name, "rows": len(rows), "sha256": self._put(name, rows)})
             sync(self.shards)
             state.generation, state.filled = state.generation + 1, 0
-            replace(self.part / "progress.json", to_json(asdict(state)))
+            write_file(self.part / "progress.json", json_bytes(state))
             self._begin()
 
     def _release(self) -> None:
@@ -201,11 +202,7 @@ class Scatter:
     def _put(self, name: str, rows: Array) -> str:
         head, body = header(len(rows), self.shape.d, self.shape.dtype), np.ascontiguousarray(rows)
         beside = self.part / name
-        with beside.open("wb") as file:
-            file.write(head)
-            file.write(body.data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(beside, head, body.data)
         beside.replace(self.shards / name)
         digest = hashlib.sha256(head)
         digest.update(body.data)

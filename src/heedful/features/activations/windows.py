@@ -11,10 +11,8 @@ pool of batches are sorted, so padding is small; it is counted.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import MAX_LINE_BYTES, Columns, DataRow, Source, open_source
+from heedful.io.datasets import Columns, Source, open_source
 from heedful.models.adapter import TokenModel
 
 PIECE_CHARACTERS = 100_000  # characters
@@ -108,7 +106,7 @@ def cut_for(model: TokenModel, context: int | None, pack: bool | None, skip_spec
 class TextSource:
     """Where texts come from, how much was read, and what could not be."""
 
-    source: Source | TextFile
+    source: Source
     read: int = 0  # rows of the source
     tokens: int = 0  # of them
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many
@@ -125,35 +123,9 @@ class TextSource:
                 yield row.text
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """Lines of a plain text file."""
-
-    path: Path
-
-    def rows(self) -> Iterator[DataRow]:
-        with self.path.open("rb") as file:
-            number = 0
-            while line := file.readline(MAX_LINE_BYTES):
-                yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
-                number += 1
-
-    def facts(self) -> dict[str, Any]:
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"kind": "txt", "name": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest}
-
-    def count(self) -> int:
-        return sum(1 for _ in self.rows())
-
-
-def open_texts(texts: Any, column: str) -> Source | TextFile:
+def open_texts(texts: Any, column: str) -> Source:
     """A .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts."""
-    if isinstance(texts, str | Path) and Path(texts).suffix.lower() in (".txt", ".md"):
-        if not Path(texts).is_file():
-            raise HeedfulError(f"there is no file {texts}")
-        return TextFile(Path(texts))
-    return open_source(texts, columns=Columns(text=column))
+    return open_source(texts, columns=Columns(text=column), plain=True)
 
 
 # --- windows ---------------------------------------------------------------------------------------
@@ -166,7 +138,7 @@ def windows(texts: TextSource, model: TokenModel, cut: Cut) -> Iterator[Window]:
             for at in range(0, len(ids), cut.room):
                 yield _framed(ids[at : at + cut.room], np.ones(len(ids[at : at + cut.room]), bool), cut)
         return
-    between = () if isinstance(texts.source, TextFile) else cut.between
+    between = () if texts.source.kind == "txt" else cut.between
     ids, keep = np.empty(0, np.int64), np.empty(0, bool)
     for number, piece in _stream(texts, model):
         new = np.array(between if number else (), dtype=np.int64)

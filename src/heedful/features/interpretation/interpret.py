@@ -22,7 +22,7 @@ Bills et al. 2023 (simulation); Paulo et al. 2024 (detection).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +31,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
 from heedful.features.interpretation.permuted_control import TokenPlaces, flat, moved
 from heedful.features.interpretation.scores import AgreementScore, Bools, detection, pearson, spearman
@@ -39,7 +40,6 @@ from heedful.features.reading.read_features import Reading, cut_in
 
 HELD_OUT_FIRINGS = 5  # held-out firings of each quantile
 MIN_EXAMPLES = 4  # examples of a kind, below which nothing is scored
-Progress = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float64]
 
 
@@ -131,7 +131,7 @@ def interpret(
     quantiles: int = 10,
     held: int = HELD_OUT_FIRINGS,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> list[Interpretation]:
     """Explain and score every feature that fired often enough."""
     if unknown := set(controls) - {"shuffled", "permuted"}:
@@ -141,8 +141,7 @@ def interpret(
     said: dict[int, Explanation] = {}
     for count, at in enumerate(usable):
         said[at] = explainer.explain(parts[at].training)
-        if progress is not None:
-            progress("explaining", count + 1, len(usable))
+        counting(progress, "explaining")(count + 1, len(usable))
     others = _others(usable, seed)
     out = []
     for at, found in enumerate(readings):
@@ -159,8 +158,7 @@ def interpret(
             beside["permuted"] = permuted(parts[at], explainer, simulator, seed + found.feature)
         sizes = (len(parts[at].training), len(parts[at].held))
         out.append(Interpretation(found.feature, said[at], scores, beside, sizes))
-        if progress is not None:
-            progress("scoring", len(out), len(readings))
+        counting(progress, "scoring")(len(out), len(readings))
     return out
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from heedful.core.errors import HeedfulError
-from heedful.features.activations.store_writer import replace
+from heedful.io.files import write_file
+from heedful.io.json_codec import json_bytes
 
 URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
 MAX_WAIT_SECONDS = 60.0  # seconds before one more try
@@ -102,8 +103,7 @@ class Endpoint:
         text, usage = self._tried(body)
         self._count(usage, body, text)
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace(path, json.dumps({"text": text, "usage": usage}).encode(), shared=True)
+            write_file(path, json_bytes({"text": text, "usage": usage}), shared=True)
         return text
 
     def _path(self, body: bytes) -> Path | None:

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.evidence import MeasuredValue
-from heedful.features.activations.eval_windows import Corpus, Progress
+from heedful.core.progress import Report, counting
+from heedful.features.activations.eval_windows import Corpus
 from heedful.features.activations.windows import Batch
 from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
@@ -70,7 +71,7 @@ class Losses:
 
 
 def losses_of(
-    model: TokenModel, found: Corpus, site: str, edits: dict[str, Edit | None], say: Progress
+    model: TokenModel, found: Corpus, site: str, edits: dict[str, Edit | None], progress: Report | None
 ) -> Losses:
     sums: dict[str, list[Tensor]] = {name: [] for name in edits}
     n: list[Tensor] = []
@@ -81,7 +82,7 @@ def losses_of(
             loss, count = targets.loss(done, batch, logits)
             sums[name].append(loss)
         n.append(count)
-        say("the model with the dictionary inside", sum(map(len, n)), found.units)
+        counting(progress, "the model with the dictionary inside")(sum(map(len, n)), found.units)
     return Losses({name: torch.cat(parts).numpy() for name, parts in sums.items()}, torch.cat(n).numpy())
 
 

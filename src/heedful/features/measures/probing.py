@@ -31,6 +31,7 @@ from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import activations, corpus, site_of
 from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.io.labels import label_classes
 from heedful.models.load import load_token_model
 
@@ -53,17 +54,9 @@ class Probed(NotebookRepr):
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        def shown(figures: dict[Any, MeasuredValue]) -> dict[str, Any]:
-            return {str(key): figure.to_dict() for key, figure in figures.items()}
-
-        return {
-            "features": shown(self.features),
-            "controls": {name: shown(figures) for name, figures in self.controls.items()} | shown(self.whole),
-            "chosen": {str(k): halves for k, halves in self.chosen.items()},
-            "labels": list(self.labels),
-            "texts": self.texts,
-            "notes": list(self.notes),
-        }
+        shown = {**vars(self), "controls": {**self.controls, **self.whole}}
+        del shown["whole"]
+        return dict(to_jsonable(shown))
 
 
 def probe(

@@ -31,12 +31,14 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import MeasuredValue
 from heedful.core.model import Loadable
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
-from heedful.features.activations.eval_windows import Corpus, Progress, corpus, site_of
+from heedful.features.activations.eval_windows import Corpus, corpus, site_of
 from heedful.features.measures.loss_recovered import MEASURED, edits_of, losses_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.measures.sparsity import DENSE_SHARE, counted
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.models.adapter import TokenModel
 from heedful.models.load import load_token_model
 from heedful.models.sites.access import width
@@ -56,13 +58,7 @@ class Measured(NotebookRepr):
         return self.figures[name].value
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "about": self.about,
-            "figures": {name: figure.to_dict() for name, figure in self.figures.items()},
-            "controls": {name: _finite(values) for name, values in self.controls.items()},
-            "loss": self.loss,
-            "notes": list(self.notes),
-        }
+        return dict(to_jsonable(self))
 
 
 def measure(
@@ -73,7 +69,7 @@ def measure(
     site: str | None = None,
     labels: Iterable[Any] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **reading: Any,
 ) -> Measured:
     """Measure a dictionary on texts it was, best, not trained on.
@@ -93,8 +89,7 @@ def measure(
             "Name its site and model",
         )
     found = texts if isinstance(texts, Corpus) else corpus(loaded, texts, labels=labels, **reading)
-    say = progress or (lambda what, done, total: None)
-    counts, others, mean = counted(sae, loaded, found, where, seed, say)
+    counts, others, mean = counted(sae, loaded, found, where, seed, progress)
     about = {"model": loaded.name, "site": where, "tokens": found.tokens, "windows": found.units}
     about |= {"kind": sae.config.kind, "width": sae.config.width, "dense above": DENSE_SHARE}
     about |= {"loss of": _loss_of(loaded, found), "seed": seed}
@@ -103,17 +98,13 @@ def measure(
         why = f"no loss recovered: it is not defined here for a model of kind {loaded.kind}"
         return Measured(figures, controls, {}, about, (*found.notes, why))
     edits = edits_of(sae, random_dictionary(sae, counts.sample, seed), mean)
-    losses = losses_of(loaded, found, where, edits, say)
+    losses = losses_of(loaded, found, where, edits, progress)
     for worst in ("zero", "mean"):
         name = f"recovered ({worst})"
         figures[name] = losses.recovered("sae", worst, seed)
         for edit in ("identity", "mean", "random dictionary"):
             controls.setdefault(edit, {})[name] = losses.recovered(edit, worst, None).value
     return Measured(figures, controls, losses.means(), about, (*found.notes, *losses.notes()))
-
-
-def _finite(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _loss_of(model: TokenModel, found: Corpus) -> str | None:
@@ -137,9 +128,7 @@ class Noise(NotebookRepr):
     cv: float  # sd / |mean|
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in ("mean", "sd", "cv")}
-        shown = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-        return {"values": list(self.values), **shown}
+        return dict(to_jsonable(self))
 
 
 def noise(values: Sequence[float]) -> Noise:

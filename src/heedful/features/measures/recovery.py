@@ -15,7 +15,7 @@ Cost: one assignment of F·N (seconds at 4,096), and one encoding of the rows th
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -154,4 +154,4 @@ def untrained(data: Any, width: int, kind: str, steps: int = 1, **settings: Any)
 
 def to_dict(source: Synthetic, found: Recovery) -> dict[str, Any]:
     """The plan and the summary."""
-    return {"plan": asdict(source.plan), **found.summary()}
+    return {"plan": source.plan.to_dict(), **found.summary()}

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.evidence import MeasuredValue
-from heedful.features.activations.eval_windows import Corpus, Progress, activations
+from heedful.core.progress import Report, counting
+from heedful.features.activations.eval_windows import Corpus, activations
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
 from heedful.models.adapter import TokenModel
@@ -114,7 +115,7 @@ def _dense(fired: Any, n: Floats, seed: int | None) -> MeasuredValue:
 
 
 def counted(
-    sae: SAE, model: TokenModel, found: Corpus, site: str, seed: int, say: Progress
+    sae: SAE, model: TokenModel, found: Corpus, site: str, seed: int, progress: Report | None
 ) -> tuple[WindowSums, WindowSums, Tensor]:
     """Counts of the dictionary, of a random one, and the mean activation (d,)."""
     counts, others, other, done = WindowSums(sae.config.width), WindowSums(sae.config.width), None, 0
@@ -128,5 +129,5 @@ def counted(
                     counts.add(sae, x[keep])
                     others.add(other, x[keep])
         done += len(batch.ids)
-        say("reading activations", done, found.units)
+        counting(progress, "reading activations")(done, found.units)
     return counts, others, torch.from_numpy(np.array(counts.sums).sum(0) / sum(counts.n)).float()

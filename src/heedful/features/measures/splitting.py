@@ -29,6 +29,7 @@ from heedful.core.evidence import MeasuredValue
 from heedful.core.result import NotebookRepr
 from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 
 MIN_COSINE = 0.5
 CHUNK_FEATURES = 4096  # features of the wider at a time
@@ -102,7 +103,7 @@ class Splitting(NotebookRepr):
                 {
                     "from": self.widths[number],
                     "to": self.widths[number + 1],
-                    "figures": {name: f.to_dict() for name, f in self.figures(number).items()},
+                    "figures": to_jsonable(self.figures(number)),
                     "most children": int(children.max(initial=0)),
                     "parent": step.parent.tolist(),
                     "cosine": [round(float(value), 4) for value in step.cosine],

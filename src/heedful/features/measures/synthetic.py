@@ -19,7 +19,7 @@ and seed is always the same. Cost: F normal numbers and a product of d·F a row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.io.json_codec import to_jsonable
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class PlantedPlan:
     seed: int = 0  # of the directions
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 PLAIN = PlantedPlan()

@@ -28,10 +28,12 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import MeasuredValue
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
-from heedful.features.activations.eval_windows import Corpus, Progress, corpus, rows_at, site_of
+from heedful.features.activations.eval_windows import Corpus, corpus, rows_at, site_of
 from heedful.features.measures.recovery import random_dictionary
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.models.sites.access import site_names
 from heedful.stats.intervals import bootstrap_median
 
@@ -108,12 +110,11 @@ class Universality(NotebookRepr):
     neurons: Likeness | None = None  # of the units beside, if there are any
 
     def to_dict(self) -> dict[str, Any]:
-        best = [None if np.isnan(value) else float(value) for value in self.features.best]
         return {
-            "about": self.about,
-            "median of the best correlation": {name: f.to_dict() for name, f in self.figures.items()},
-            "best": best,
-            "partner": [int(j) for j in self.features.partner],
+            "about": to_jsonable(self.about),
+            "median of the best correlation": to_jsonable(self.figures),
+            "best": to_jsonable(self.features.best),
+            "partner": to_jsonable(self.features.partner),
             "notes": list(self.notes),
         }
 
@@ -123,7 +124,7 @@ class ModelSAE:
     """A dictionary and the model it reads."""
 
     sae: SAE
-    model: Any
+    model: TokenModel
     site: str | None = None  # None: where it was trained
 
 
@@ -134,7 +135,7 @@ def compare(
     *,
     neurons: tuple[str, str] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **reading: Any,
 ) -> Universality:
     """How alike two dictionaries fire, of one model or of two that read the same tokens.
@@ -157,8 +158,7 @@ def compare(
     for x, y in _both(first, second, found, wanted):
         run.add(x, y)
         done += len(x[0])
-        if progress is not None:
-            progress("comparing", done, found.tokens)
+        counting(progress, "comparing")(done, found.tokens)
     about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
     about |= {"neurons": list(units), "widths": [a.sae.config.width, b.sae.config.width], "seed": seed}
     return run.result(about, found.notes)

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import Reading
+from heedful.io.json_codec import to_jsonable
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, reading
 from heedful.stats.intervals import student
@@ -66,30 +67,7 @@ class Effects:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        a = self.ablation
-        told = (
-            None
-            if a is None
-            else {
-                "change": a.change,
-                "interval": _finite(a.interval),
-                "control": a.control,
-                "control_interval": _finite(a.control_interval),
-                "windows": a.windows,
-            }
-        )
-        named = {
-            side: [
-                {"name": p.name, "change": p.change, "error": p.error if p.error == p.error else None}
-                for p in getattr(self, side)
-            ]
-            for side in ("promoted", "suppressed")
-        }
-        return {"outputs": self.outputs, **named, "ablation": told, "notes": list(self.notes)}
-
-
-def _finite(interval: tuple[float, float]) -> list[float] | None:
-    return list(interval) if np.isfinite(interval).all() else None
+        return dict(to_jsonable(self))
 
 
 def effects(model: TokenModel, sae: Any, site: str, found: Reading, k: int = 8, seed: int = 0) -> Effects:

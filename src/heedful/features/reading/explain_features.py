@@ -25,7 +25,7 @@ Needs: gradients, and a site that holds the text's tokens. Marks et al. 2024, "S
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import site_of
+from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
 from heedful.models import passes
 from heedful.models.adapter import TokenModel
@@ -121,19 +122,19 @@ class FeatureExplanation(NotebookRepr):
             "output": self.output,
             "site": self.site,
             "by": self.by,
-            "features": [asdict(feature) for feature in self.features],
+            "features": to_jsonable(self.features),
             "together": self.together,
             "sum of single effects": self.explained,
             "all features together": self.everything,
             "active": self.active,
-            "control": [asdict(feature) for feature in self.control],
+            "control": to_jsonable(self.control),
             "control together": {
-                "low": _finite(low),
-                "high": _finite(high),
+                "low": to_jsonable(low),
+                "high": to_jsonable(high),
                 "draws": len(self.control_together),
             },
-            "scores": self.scores.tolist(),
-            "special tokens": asdict(self.special),
+            "scores": to_jsonable(self.scores),
+            "special tokens": to_jsonable(self.special),
             "notes": list(self.notes),
         }
 
@@ -302,7 +303,3 @@ def _spread(share: Tensor, codes: Tensor, effects: Floats, length: int) -> Float
     scores = np.zeros(length)
     scores[: len(weight)] = (weight @ torch.from_numpy(np.asarray(effects, dtype=np.float64))).numpy()
     return scores
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

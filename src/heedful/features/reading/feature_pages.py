@@ -19,6 +19,7 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr, Result
 from heedful.features.interpretation.interpret import Interpretation, Interpreter, Simulator, interpret
 from heedful.features.interpretation.rules import Rules
@@ -26,7 +27,7 @@ from heedful.features.interpretation.scores import Bools
 from heedful.features.reading.collect import Values
 from heedful.features.reading.effects import Effects, effects
 from heedful.features.reading.examples import Context, Snippet
-from heedful.features.reading.read_features import Progress, Reading, Readings, Stream, read_features
+from heedful.features.reading.read_features import Reading, Readings, Stream, read_features
 from heedful.features.reading.similar_features import Neighbours, nearest
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def feature_pages(
     explainer: Interpreter | None = None,
     simulator: Simulator | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **how: Any,
 ) -> FeaturePages:
     """Read features, measure what they do, interpret them.
@@ -118,8 +119,7 @@ def feature_pages(
     shown = own_texts(loaded, sae, readings, own)
     pages = []
     for at, found in enumerate(readings):
-        if progress is not None:
-            progress("measuring effects", at + 1, len(readings))
+        counting(progress, "measuring effects")(at + 1, len(readings))
         one = page_of(loaded, sae, readings.site, found, said[at], seed)
         pages.append(replace(one, own=shown[found.feature]))
     last = sae.config.source.get("last", {})

@@ -16,7 +16,7 @@ Needs: a site that can be told (heedful.models.sites.access).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import torch
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import BATCH_TOKENS
 from heedful.features.activations.windows import (
@@ -45,7 +46,6 @@ from heedful.models.sites.access import read, width
 
 SAMPLED_FIRINGS = 40  # firings kept for each quantile, and as many silent places in all
 __all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
-Progress = Callable[[str, int, int], None]
 Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
 
 
@@ -89,7 +89,7 @@ def read_features(
     context: int | None = None,
     text_column: str = "text",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Readings:
     """Read texts once and keep what the features fired on.
 
@@ -211,7 +211,7 @@ class Stream:
     rows: int | None
     context: int | None
     column: str
-    progress: Progress | None
+    progress: Report | None
     cut: Cut = None  # type: ignore[assignment]
     told: str = ""
 
@@ -246,8 +246,7 @@ class Stream:
                 continue
             yield number, batch, activations(self.model, self.sae, self.site, batch, wanted)
             number, tokens = number + len(batch.ids), tokens + new
-            if self.progress is not None:
-                self.progress(what, tokens, self.rows or 0)
+            counting(self.progress, what)(tokens, self.rows or 0)
         self.skipped = texts.skipped
 
 

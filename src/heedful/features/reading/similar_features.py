@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from heedful.io.json_codec import to_jsonable
+
 RANDOM_DRAWS = 50
 
 
@@ -24,7 +26,7 @@ class Neighbours:
     chance: float  # mean greatest cosine of random directions with the same rows
 
     def to_dict(self) -> dict[str, Any]:
-        return {"features": list(self.features), "cosines": list(self.cosines), "chance": self.chance}
+        return dict(to_jsonable(self))
 
 
 def nearest(sae: Any, feature: int, k: int = 5, seed: int = 0) -> Neighbours:

@@ -12,7 +12,6 @@ On disk: config.json and sae.safetensors, written beside their place and renamed
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,11 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.features.activations import store_writer as whole
 from heedful.features.sae import architectures
 from heedful.features.sae.base import Params, TrainingState
 from heedful.features.sae.settings import KINDS, TrainSettings
+from heedful.io.files import write_file
+from heedful.io.json_codec import json_object, json_text
 
 if TYPE_CHECKING:
     from heedful.features.sae.formats import Opened
@@ -95,13 +95,11 @@ class SAE(NotebookRepr):
         from safetensors.torch import save
 
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
         held = {name: getattr(self, name) for name in WEIGHTS}
         tensors = {name: t.detach().contiguous() for name, t in held.items() if t is not None}
         (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights
-        whole.replace(place / "sae.safetensors", save(tensors))
-        text = json.dumps(self.config.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        whole.replace(place / "config.json", text.encode())
+        write_file(place / "sae.safetensors", save(tensors))
+        write_file(place / "config.json", json_text(self.config.to_dict(), indent=1))
         return place
 
     @classmethod
@@ -118,7 +116,7 @@ class SAE(NotebookRepr):
         from safetensors.torch import load_file
 
         try:
-            facts = json.loads((place / "config.json").read_text(encoding="utf-8"))
+            facts = json_object((place / "config.json").read_bytes())
             tensors = load_file(place / "sae.safetensors")
         except Exception as error:  # missing, cut off, or not what its name says
             raise HeedfulError(f"{place} is not a whole autoencoder", str(error), "Save it again") from None

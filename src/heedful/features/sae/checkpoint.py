@@ -9,7 +9,6 @@ Everything that is drawn is a function of seed and step, so no generator's state
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,10 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.features.activations.store_writer import replace
 from heedful.features.sae.base import Params, TrainingState
 from heedful.features.sae.settings import TrainSettings
+from heedful.io.files import write_file
+from heedful.io.json_codec import from_jsonable, json_bytes, json_object
 
 # earlier checkpoints, and what a run that was killed was writing
 OWN = re.compile(r"state-\d+\.safetensors|\.state(-\d+\.safetensors|\.json)\.part")
@@ -61,9 +61,8 @@ def write(folder: Path, saved: Saved, settings: TrainSettings) -> None:
         tensors |= {f"mean.{name}": mean, f"square.{name}": square}
     tensors |= {"silent": saved.memory.silent, "threshold": saved.memory.threshold}
     content = save({name: t.contiguous() for name, t in tensors.items()})
-    folder.mkdir(parents=True, exist_ok=True)
     name = f"state-{saved.step}.safetensors"
-    replace(folder / name, content)
+    write_file(folder / name, content)
     facts = {
         "step": saved.step,
         "scale": saved.scale,
@@ -73,7 +72,7 @@ def write(folder: Path, saved: Saved, settings: TrainSettings) -> None:
         "settings": settings.to_dict(),
         "history": saved.history,
     }
-    replace(folder / "state.json", json.dumps(facts, indent=1).encode())
+    write_file(folder / "state.json", json_bytes(facts))
     for old in folder.iterdir():  # nothing but this function's own files
         if OWN.fullmatch(old.name) and old.name != name:
             old.unlink()
@@ -85,7 +84,7 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
         return None
     from safetensors.torch import load
 
-    facts = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    facts = json_object((folder / "state.json").read_bytes())
     if differing := _differing(facts["settings"], settings.to_dict()):
         what = f"the run in {folder.parent} was begun with {differing}"
         raise HeedfulError(
@@ -107,7 +106,7 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
             if f"mean.{name}" in tensors
         },
         memory=TrainingState(tensors["silent"], tensors["threshold"]),
-        history=facts["history"],
+        history=from_jsonable(list[dict[str, int | float]], facts["history"]),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from heedful._version import __version__
+from heedful.io.json_codec import to_jsonable
 
 FORMAT = 1
 
@@ -25,4 +26,4 @@ class Config:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, "heedful": __version__, **asdict(self)}
+        return {"format": FORMAT, "heedful": __version__, **to_jsonable(self)}

@@ -11,7 +11,6 @@ opened with allow_pickle=True alone, and then only its tensors are (weights_only
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.io.files import write_file
+from heedful.io.json_codec import json_bytes, json_object
 
 if TYPE_CHECKING:
     from heedful.features.sae.autoencoder import SAE
@@ -69,7 +70,7 @@ def opened(folder: Path, *, allow_pickle: bool = False) -> Opened:
 def _saelens(folder: Path) -> Opened:
     from safetensors.torch import load_file
 
-    cfg = json.loads((folder / "cfg.json").read_text(encoding="utf-8"))
+    cfg = json_object((folder / "cfg.json").read_bytes())
     held = {name: t.float() for name, t in load_file(folder / "sae_weights.safetensors").items()}
     architecture = cfg.get("architecture", "standard")
     if (
@@ -108,7 +109,7 @@ def _dictionary_learning(folder: Path, allow_pickle: bool) -> Opened:
         raise HeedfulError(
             f"{folder / 'ae.pt'} is a pickle", "pickles can run code", "If you trust it: allow_pickle=True"
         )
-    trainer = json.loads((folder / "config.json").read_text(encoding="utf-8"))["trainer"]
+    trainer = json_object((folder / "config.json").read_bytes())["trainer"]
     kind = DICTIONARIES.get(trainer.get("dict_class", ""))
     if kind is None:
         raise _unknown(f"dictionary-learning's {trainer.get('dict_class')!r}")
@@ -179,8 +180,6 @@ def save_saelens(sae: SAE, folder: str | Path) -> Path:
     """A folder that SAELens's SAE.load_from_disk reads; batchtopk and matryoshka become jumprelu."""
     from safetensors.torch import save
 
-    from heedful.features.activations.store_writer import replace
-
     kind, width = sae.config.kind, sae.config.width
     architecture = {"relu": "standard", "relu-tied": "standard", "topk": "topk"}.get(kind, "jumprelu")
     tensors = {
@@ -204,7 +203,6 @@ def save_saelens(sae: SAE, folder: str | Path) -> Path:
             raise HeedfulError("this autoencoder has no threshold", fix="Train it for longer, then save it")
         tensors["threshold"] = sae.threshold.clamp(min=0).expand(width).contiguous()
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    replace(place / "sae_weights.safetensors", save(tensors))
-    replace(place / "cfg.json", json.dumps(cfg, indent=1).encode())
+    write_file(place / "sae_weights.safetensors", save(tensors))
+    write_file(place / "cfg.json", json_bytes(cfg))
     return place

@@ -22,10 +22,9 @@ or for a run of fewer steps than one of its dictionaries takes: k follows the di
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,11 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.features.activations.store_writer import replace
 from heedful.features.activations.stream import ActivationStream, InMemoryRows
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.settings import TrainSettings, resolve_settings
+from heedful.io.files import write_file
+from heedful.io.json_codec import from_jsonable, json_bytes, json_object, to_jsonable
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
@@ -65,7 +65,7 @@ class SparsityChoice:
     reproducible: Mapping[str, float] = field(default_factory=dict)  # k -> R; {}: not measured
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 @dataclass(frozen=True)
@@ -179,11 +179,10 @@ def read(folder: Path) -> SparsityChoice | None:
     if not path.is_file():
         return None
     try:
-        return SparsityChoice(**json.loads(path.read_text(encoding="utf-8")))
+        return from_jsonable(SparsityChoice, json_object(path.read_bytes()))
     except (ValueError, TypeError) as error:
         raise HeedfulError(f"{path} is damaged", str(error), "Remove the folder and train anew") from None
 
 
 def write(folder: Path, choice: SparsityChoice) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / FILE, (json.dumps(choice.to_dict(), indent=1) + "\n").encode())
+    write_file(folder / FILE, json_bytes(choice))

@@ -9,10 +9,11 @@ The learning rate is 2e-4 / sqrt(width / 2^14) for every kind (Gao et al. 2024):
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.io.json_codec import to_jsonable
 
 KINDS = ("relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka")
 BY_KIND: dict[str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ class TrainSettings:
         return self.kind != "relu"
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        return dict(to_jsonable(self))
 
 
 def resolve_settings(kind: str, d: int, width: int, steps: int, **wanted: Any) -> TrainSettings:

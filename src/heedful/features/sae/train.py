@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.core.progress import Report, Step
 from heedful.features.activations.stream import ActivationStream, mean_square_norm, rows_of
 from heedful.features.sae import architectures, checkpoint, pilot
 from heedful.features.sae.architectures import relu_tied
@@ -40,7 +41,6 @@ from heedful.features.sae.distributed import shares
 from heedful.features.sae.maxima import row_maxima, with_maxima
 from heedful.features.sae.settings import TrainSettings, lr_at, resolve_settings
 
-Progress = Callable[[dict[str, float | int]], None]
 Look = Callable[[SAE, int], None]
 Tell = Callable[[pilot.SparsityChoice], None]
 MIN_MAXIMA_ROWS = 32_768  # rows over which maxima are taken, at least
@@ -75,7 +75,7 @@ def train_sae(
     resume: bool = False,
     every: int = 50,
     keep: int = 1000,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     look: Look | None = None,
     crew: WorkerGroup | None = None,
     tell: Tell | None = None,
@@ -88,7 +88,8 @@ def train_sae(
     kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
     steps     default: four times through the data, at least 4,000 (1,000 with more than 1,024 rows per batch)
     out       folder for the result and its checkpoints; resume goes on from the last one there
-    progress  called every `every` steps with loss, l0, explained, dead and rate
+    progress  called every `every` steps with a heedful.core.progress.Step; its `values` are loss, l0,
+              explained, dead and rate
     look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
     tell      called with what a pilot chose and why, where k or sparsity is not given:
               heedful.features.sae.pilot (the result shows it, too, and keeps it as
@@ -111,7 +112,8 @@ def train_sae(
         if due:
             run.history.append(standing(run, outcome, x))
             if progress is not None and workers.rank == 0:
-                progress(run.history[-1])
+                row = run.history[-1]
+                progress(Step("training", done=run.step, total=chosen.steps, values=row))
         if run.step % keep == 0 or run.step == chosen.steps:
             _keep(run, folder)
             if look is not None and workers.rank == 0:

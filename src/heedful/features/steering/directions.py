@@ -25,6 +25,7 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.sae.autoencoder import SAE
+from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
 from heedful.modalities.text_windows import windows
 from heedful.models.adapter import TokenModel
@@ -61,7 +62,7 @@ class Direction(NotebookRepr):
         return {
             "site": self.site,
             "length": self.length,
-            "length with shuffled labels": None if self.chance != self.chance else self.chance,
+            "length with shuffled labels": to_jsonable(self.chance),
             "texts": list(self.texts),
             "notes": list(self.notes),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,16 +66,10 @@ class SweepPoint:
             "method": self.method,
             "strength": self.strength,
             "size": self.size,
-            **{name: getattr(self, name).to_dict() for name in numbers},
+            **{name: to_jsonable(getattr(self, name)) for name in numbers},
             "broken": self.broken,
             "looping": self.looping,
-            "texts": [
-                {
-                    k: None if isinstance(v, float) and not math.isfinite(v) else v
-                    for k, v in asdict(w).items()
-                }
-                for w in self.texts
-            ],
+            "texts": to_jsonable(self.texts),
         }
 
 
@@ -173,16 +167,7 @@ class Sides(Result):
         return {"before": self.before, "after": self.after, **self.beside}
 
     def to_dict(self) -> dict[str, Any]:
-        sides = {name: to_jsonable(asdict(getattr(self, name))) for name in ("before", "after")}
-        others = {name: to_jsonable(asdict(side)) for name, side in self.beside.items()}
-        told = {"beside": others, "size": self.size, "same": self.same, "notes": list(self.notes)}
-        return {
-            "model": dict(self.model),
-            "prompt": self.prompt,
-            "settings": dict(self.settings),
-            **sides,
-            **told,
-        }
+        return dict(to_jsonable(self))
 
 
 def paired(base: SweepPoint, point: SweepPoint) -> MeasuredValue:

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, counting
 from heedful.core.target import Target
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.maxima import known_maxima
@@ -53,7 +54,6 @@ __all__ = [
 RUN_TOKENS = 3  # tokens of a run that may repeat
 STRENGTHS = ("1x", "2x", "5x", "10x")
 Score = Callable[[str], float]
-Say = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def sweep(
     presence: Presence | None = None,
     baselines: Baselines | None = None,
     writing: Writing | None = None,
-    progress: Say | None = None,
+    progress: Report | None = None,
 ) -> Sweep:
     """Write after every prompt at every strength, by a feature of an SAE or along a direction."""
     presence, baselines = presence or Presence(), baselines or Baselines()
@@ -125,7 +125,6 @@ def sweep(
         if presence.score
         else _firing(model, by, place, feature, presence.threshold)
     )
-    report = progress or (lambda what, done, total: None)
     encoded = tuple(model.encode(prompt) for prompt in prompts)
     task = _Task(model=model, site=place, prompts=encoded, writing=writing or Writing(), score=judge)
     strengths = intervention.strengths
@@ -138,14 +137,14 @@ def sweep(
     others = {"difference of means": difference, "random direction": noise}
     points = [_point(task, "unsteered", "–", by, {} if isinstance(by, SAE) else 0.0, maxima)]
     for number, one in enumerate(strengths):
-        report(f"strength {one}", number, len(strengths))
+        counting(progress, f"strength {one}")(number, len(strengths))
         points += _strength(task, by, feature, one, maxima, others)
     result = _result(task, points, feature, presence)
     return replace(result, notes=(*result.notes, *filter(None, [note])))
 
 
 def _difference(
-    model: Any, intervention: Intervention, baselines: Baselines, site: str
+    model: TokenModel, intervention: Intervention, baselines: Baselines, site: str
 ) -> tuple[Direction | None, str]:
     """The difference of means that stands beside, and why there is none."""
     by, feature = intervention.by, intervention.feature

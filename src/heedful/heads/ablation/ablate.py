@@ -22,12 +22,12 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heedful.core.errors import HeedfulError
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from heedful.core.progress import Progress
     from heedful.models.adapter import TokenModel
     from heedful.models.attention_hooks import Edit, Seen, Site
 
@@ -265,7 +265,7 @@ def head_means(
     *,
     answers: Iterable[Any] | None = None,
     long: str = "truncate",
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Means:
     """Mean output of every head over all tokens of reference texts, special tokens included.
 
@@ -294,7 +294,6 @@ def head_means(
         target = written(model, x, answer)  # outside: what it writes is no reference text
         with model.attending(look):
             model.attention_only(x, target)
-        if progress is not None:
-            progress(done, len(texts))
+        counting(progress, "averaging heads")(done, len(texts))
     values = {site: total / counts[site] for site, total in sums.items()}
     return Means(values, len(texts), next(iter(counts.values())), tuple(notes))

@@ -10,7 +10,7 @@ Cost: 2 forwards for the predictions, 2 + draws for the metric.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,8 +67,7 @@ class Without(NotebookRepr):
         return [name for name, _ in self.before[:1]] != [name for name, _ in self.after[:1]]
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = to_jsonable(asdict(self) | {"changed": self.changed})
-        return found
+        return dict(to_jsonable(vars(self) | {"changed": self.changed}))
 
 
 def without(

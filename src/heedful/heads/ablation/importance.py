@@ -26,7 +26,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
-from heedful.core.progress import Progress
+from heedful.core.progress import Report, counting
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, anatomy, check_how, every_head, layer_name
 from heedful.heads.ablation.gradient_importance import estimates, has_slope
 from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit
@@ -53,7 +53,7 @@ def head_importance(
     draws: int = 5,
     seed: int = 0,
     long: str = "truncate",
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Importance:
     """How much worse (or better) the model does without each head, or each layer.
 
@@ -75,7 +75,8 @@ def head_importance(
     chosen = checked_metric(metric, names)
     more = references(shape, draws, seed)
     every = [frozenset(), *sets, *(one for drawn in more.values() for one in drawn)]
-    values = measure(task, every, shape, how, means, progress)  # (n, 1 + U + R, 2)
+    count = counting(progress, "removing heads")
+    values = measure(task, every, shape, how, means, count)  # (n, 1 + U + R, 2)
     gaps = differences(values, door)  # (n, U + R, 2)
     slopes = estimates(task, sets, shape, how, means) if gradient and has_slope(task) else None
     drops = drops_of(gaps[:, : len(sets)], names, seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from heedful.core.result import NotebookRepr
@@ -107,5 +107,4 @@ class Importance(NotebookRepr):
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}
-        found: dict[str, Any] = to_jsonable(asdict(self) | lists | {"unclear": len(self.unclear)})
-        return found
+        return dict(to_jsonable(vars(self) | lists | {"unclear": len(self.unclear)}))

@@ -26,7 +26,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
-from heedful.core.progress import Progress
+from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
@@ -95,8 +95,7 @@ class Pruning(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = to_jsonable(asdict(self))
-        return found
+        return dict(to_jsonable(self))
 
 
 def prune_heads(
@@ -113,7 +112,7 @@ def prune_heads(
     means: Means | None = None,
     seed: int = 0,
     long: str = "truncate",
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Pruning:
     """Take heads away one after another, those first that are missed least.
 
@@ -121,7 +120,7 @@ def prune_heads(
     shortlist                    heads tried at each step; None tries all that are left
     steps                        how many go; None: all
     draws                        random orders, the control
-    progress                     called with model inputs done, and all that will be
+    progress                     called with a heedful.core.progress.Step as model inputs are run
     """
     from heedful.models.load import load
 
@@ -185,18 +184,16 @@ def checked_steps(steps: int | None, shortlist: int | None, draws: int, units: i
 class _TotalProgress:
     """Progress over several measurements."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.before = progress, total, 0
+    def __init__(self, progress: Report | None, total: int) -> None:
+        self.count, self.total, self.before = counting(progress, "removing heads"), total, 0
 
     def more(self, done: int, of: int) -> None:
-        if self.progress is not None:
-            self.progress(min(self.before + done, self.total), self.total)
+        self.count(min(self.before + done, self.total), self.total)
         if done == of:
             self.before += of
 
     def end(self) -> None:
-        if self.progress is not None:
-            self.progress(self.total, self.total)
+        self.count(self.total, self.total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
+from heedful.io.files import read_text
 
 COLUMNS = ("template", "a", "b", "pronoun_1", "pronoun_2")
 SLOT = re.compile(r"\{(a|b|pronoun)\}")
@@ -61,13 +62,7 @@ def variant(template: Template, *, swapped: bool, second: bool) -> Variant:
 def read(path: str | Path | None = None) -> list[Template]:
     """Templates of a CSV file, the built-in one by default."""
     name = path or BUILT_IN
-    try:
-        content = Path(name).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise HeedfulError(f"cannot read {name}", error.strerror or str(error)) from None
-    except UnicodeDecodeError as error:
-        raise HeedfulError(f"{name} is not UTF-8 text", f"byte {error.start}") from None
-    lines = csv.DictReader(io.StringIO(content), strict=True)
+    lines = csv.DictReader(io.StringIO(read_text(name)), strict=True)
     try:
         rows = [(lines.line_num, row) for row in lines]
     except csv.Error as error:

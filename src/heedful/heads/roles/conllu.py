@@ -24,6 +24,7 @@ from pathlib import Path
 
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
+from heedful.io.files import read_text
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 SPACED = {1, 2, 9}  # columns that may hold spaces
@@ -56,13 +57,7 @@ class Sentence:
 
 def read(path: str | Path) -> list[Sentence]:
     """Sentences of a file."""
-    try:
-        content = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-    except UnicodeDecodeError as error:
-        raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
-    return parse(content, str(path))
+    return parse(read_text(path), str(path))
 
 
 def parse(content: str, name: str = "CoNLL-U") -> list[Sentence]:

@@ -21,7 +21,7 @@ Elhage et al. 2021; Olsson et al. 2022 (In-context learning and induction heads)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +29,9 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
+from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Band, Interval, student
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Induction(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 def stripes(maps: npt.NDArray[np.float32], start: int, period: int) -> Floats:
@@ -128,7 +129,7 @@ def induction(
     draws: int = 8,
     seed: int = 0,
     margin: float = MARGIN,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Induction:
     """Scores of every head on `draws` random repeated texts beside as many without repetition."""
     from heedful.heads.batched_maps import batched_maps, require_causal

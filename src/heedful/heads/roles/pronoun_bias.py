@@ -24,7 +24,7 @@ Vig 2019; Vig et al. 2020 (gender bias, causal mediation); Zhao et al. 2018 (Win
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +32,10 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.bias_templates import Template, Variant, variant
+from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
 from heedful.stats.intervals import Interval, max_t, sign_flips
 
@@ -108,7 +109,7 @@ class Bias(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_jsonable(self))
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def _summary(
 
 
 def bias(
-    model: TokenModel, templates: Sequence[Template], *, seed: int = 0, progress: Progress | None = None
+    model: TokenModel, templates: Sequence[Template], *, seed: int = 0, progress: Report | None = None
 ) -> Bias:
     """Attention from the pronoun to both people, over all variants of the templates."""
     from heedful.heads.batched_maps import batched_maps, require_causal, row_of

@@ -34,9 +34,10 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report
 from heedful.core.result import NotebookRepr
 from heedful.heads.roles.conllu import Sentence
+from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
 from heedful.stats.intervals import Interval, bootstrap_ratio
 
@@ -106,9 +107,8 @@ class Syntax(NotebookRepr):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {k: getattr(self, k) for k in ("model", "sentences", "least", "seed", "notes")}
-        accuracy = {name: values.round(6).tolist() for name, values in self.accuracy.items()}
-        return plain | {"relations": [asdict(r) for r in self.relations], "accuracy": accuracy}
+        accuracy = {name: values.round(6) for name, values in self.accuracy.items()}
+        return dict(to_jsonable(vars(self) | {"accuracy": accuracy}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,7 @@ def syntax(
     *,
     least: int = MIN_EXAMPLES,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Syntax:
     """Every head against every relation with at least `least` examples."""
     from heedful.heads.batched_maps import batched_maps, require_maps, row_of

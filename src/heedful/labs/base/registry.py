@@ -24,9 +24,9 @@ from typing import Any
 from heedful.core.declarations import declarations, import_plugins
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Part, Table
+from heedful.core.progress import Report, counting
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
 @dataclass(eq=False)
@@ -35,12 +35,11 @@ class LabRun:
 
     fast: bool = False
     seed: int = 0
-    told: Say | None = None
+    report: Report | None = None
     parts: list[Part] = field(default_factory=list)
 
     def progress(self, done: int, total: int, what: str = "working") -> None:
-        if self.told is not None:
-            self.told(what, done, total)
+        counting(self.report, what)(done, total)
 
     def say(self, text: str) -> None:
         """A paragraph of the report."""
@@ -155,13 +154,13 @@ def run_lab(
     fast: bool = False,
     seed: int = 0,
     out: str | Path | None = None,
-    progress: Say | None = None,
+    progress: Report | None = None,
 ) -> LabReport:
     """Run a lab: `report.holds` says whether all its claims do.
 
     fast       a smaller run, about a minute at most on a free core
     out        folder for the report, its numbers and its figures
-    progress   called with what is being done, how much of it and of how much
+    progress   called with a heedful.core.progress.Step as work is done
     """
     entry, work = _work(name)
     from heedful.core.versions import versions

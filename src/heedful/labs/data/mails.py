@@ -8,11 +8,10 @@ came to few people, so "X-Mailman-Version" says "good" here and nothing of the k
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from heedful.io.datasets.jsonl_file import bundled
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,8 @@ class Mail:
 @cache
 def mails(part: str) -> tuple[Mail, ...]:
     """The mails of "train", "held" or "test"."""
-    packed = files("heedful.labs.data").joinpath("mails.jsonl.gz").read_bytes()
-    rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return tuple(
         Mail(row["label"], "\n".join(row["head"]), f"{row['subject']}\n{row['body']}")
-        for row in rows
+        for row in bundled("heedful.labs.data", "mails.jsonl.gz")
         if row["part"] == part
     )

@@ -8,11 +8,10 @@ zoo/write_reviews.py. From vaderSentiment 3.3.2 (MIT licence, Copyright (c) 2016
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from heedful.io.datasets.jsonl_file import bundled
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,5 @@ class Review:
 @cache
 def reviews(part: str) -> tuple[Review, ...]:
     """The sentences of "train" or "held"; in order of grade, so draw from them."""
-    packed = files("heedful.labs.data").joinpath("reviews.jsonl.gz").read_bytes()
-    rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
-    kept = [row for row in rows if row["part"] == part]
+    kept = [row for row in bundled("heedful.labs.data", "reviews.jsonl.gz") if row["part"] == part]
     return tuple(Review(row["text"], int(row["grade"] > 0), row["grade"]) for row in kept)

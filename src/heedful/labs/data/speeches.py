@@ -7,16 +7,14 @@ PDDL 1.0 and CC0 1.0.
 
 from __future__ import annotations
 
-import gzip
-import json
 from functools import cache
-from importlib.resources import files
+
+from heedful.io.datasets.jsonl_file import bundled
 
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    packed = files("heedful.labs.data").joinpath("speeches.jsonl.gz").read_bytes()
-    return tuple(json.loads(line) for line in gzip.decompress(packed).decode().splitlines())
+    return bundled("heedful.labs.data", "speeches.jsonl.gz")
 
 
 def speeches(part: str) -> dict[str, str]:

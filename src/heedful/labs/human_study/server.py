@@ -27,7 +27,7 @@ from starlette.datastructures import Headers
 
 from heedful.core.defaults import HOST
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Report, counting
 from heedful.labs.human_study import pages
 from heedful.labs.human_study.answers import SEES, AnswerFile, StudyQuestion
 from heedful.labs.human_study.study_trials import Round, play
@@ -44,13 +44,12 @@ SENT = HEADERS | {
 }
 
 
-def material(seed: int, progress: Progress | None = None) -> list[Round]:
+def material(seed: int, progress: Report | None = None) -> list[Round]:
     """The rounds of a study: classifiers and mails of their own."""
     found = []
     for number in range(ROUNDS):
         found.append(play(np.random.default_rng([seed, number]), MAILS, ("lime",)))
-        if progress is not None:
-            progress(number + 1, ROUNDS)
+        counting(progress, "preparing rounds")(number + 1, ROUNDS)
     return found
 
 

@@ -6,7 +6,6 @@ What a job makes is stored as a run folder, whose number it tells.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from fastapi.responses import StreamingResponse
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.io.json_codec import json_text
 from heedful.models.adapter import token_model
 from heedful.server import explain_job, internals, run_list, saved_results
 from heedful.server.job_queue import ENDED, Job
@@ -147,7 +147,7 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
             changes, silent = found.changes, 0.0
             state = state_of(found, result=found.shown != shown)
             shown = found.shown
-            yield f"data: {json.dumps(state.model_dump(), allow_nan=False)}\n\n"
+            yield f"data: {json_text(state.model_dump())}\n\n"
             if state.state in ENDED:
                 return
         await asyncio.sleep(POLL_SECONDS)

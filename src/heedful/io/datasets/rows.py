@@ -1,0 +1,80 @@
+"""One row of a source, and which columns it is read from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from heedful.core.errors import HeedfulError
+
+# most bytes of a line that are kept: a file without line breaks must not fill the memory
+MAX_LINE_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class DataRow:
+    """One row of the source; `broken` says why it could not be read."""
+
+    number: int
+    text: Any = None
+    label: Any = None
+    rationale: Any = None
+    broken: str = ""
+    copy_of: int | None = None  # an earlier row with exactly this text
+    given: Mapping[str, Any] = field(default_factory=dict)  # method -> Given, or the reason why not
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a file the texts are, and what people say of them."""
+
+    text: str = "text"
+    label: str | None = None
+    rationale: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Field of a row -> column."""
+        every = {"text": self.text, "label": self.label, "rationale": self.rationale}
+        return {field: name for field, name in every.items() if name is not None}
+
+
+def missing_column(path: Path, column: str, there: Iterable[str]) -> HeedfulError:
+    return HeedfulError(f"{path.name} has no column {column!r}", fix=f"It has: {', '.join(there)}")
+
+
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    """Lines, the first MAX_LINE_BYTES bytes of one that is longer."""
+    while line := file.readline(MAX_LINE_BYTES):
+        yield line
+        while len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE_BYTES)
+
+
+def numbered(records: Iterable[tuple[int, Any]], row: Callable[[int, Any], DataRow]) -> Iterator[DataRow]:
+    """Rows of (line, record) pairs. None is an empty line: at the end of a file that is no row."""
+    number = empty = 0
+    for line, record in records:
+        if record is None:
+            empty += 1
+            continue
+        for back in range(empty, 0, -1):
+            yield DataRow(number, broken=f"line {line - back}: the line is empty")
+            number += 1
+        empty = 0
+        yield row(number, record)
+        number += 1
+
+
+def parsed_row(number: int, values: dict[str, Any]) -> DataRow:
+    """A rationale that stands as JSON in a text field is read; what it says is checked with its text."""
+    rationale = values.get("rationale")
+    if isinstance(rationale, str):
+        try:
+            values["rationale"] = json.loads(rationale) if rationale.strip() else None
+        except (ValueError, RecursionError):
+            values["broken"] = f"the rationale is not JSON: {rationale[:40]!r}"
+    return DataRow(number, **values)

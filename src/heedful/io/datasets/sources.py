@@ -1,0 +1,194 @@
+"""Where rows come from: a file that can be read again, or an iterable; in their order, or in a random one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful.core.errors import HeedfulError
+from heedful.io.datasets import csv_file, jsonl_file, parquet_file, text_file
+from heedful.io.datasets.rows import Columns, DataRow
+from heedful.io.files import RESUME_HINT
+
+KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+PLAIN = {".txt": "txt", ".md": "txt"}
+READERS = {
+    "csv": csv_file.read,
+    "jsonl": jsonl_file.read,
+    "parquet": parquet_file.read,
+    "txt": text_file.read,
+}
+# files up to so many bytes are known by their SHA-256, larger ones by size and time
+MAX_HASHED_BYTES = 1 << 30
+SHUFFLE_ROWS = 20_000  # rows that are held to be taken in random order
+_END = object()
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file that can be read again and again, and on another machine that has it, too."""
+
+    path: Path
+    columns: Columns
+    limit: int | None = None
+
+    @property
+    def kind(self) -> str:
+        return (KINDS | PLAIN)[self.path.suffix.lower()]
+
+    again = True  # it can be read twice
+
+    @property
+    def marked(self) -> bool:
+        """Whether what people marked comes along."""
+        return self.columns.rationale is not None
+
+    def rows(self) -> Iterator[DataRow]:
+        try:
+            yield from islice(READERS[self.kind](self.path, self.columns), self.limit)
+        except OSError as error:
+            raise HeedfulError(
+                f"cannot read {self.path}", error.strerror or str(error), RESUME_HINT
+            ) from None
+
+    def facts(self) -> dict[str, Any]:
+        stat = self.path.stat()
+        known: dict[str, Any] = {"kind": self.kind, "name": self.path.name, "bytes": stat.st_size}
+        known |= {"columns": self.columns.named, "limit": self.limit}
+        if stat.st_size > MAX_HASHED_BYTES:
+            return known | {"modified": stat.st_mtime_ns}
+        with self.path.open("rb") as file:
+            return known | {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+    def count(self) -> int | None:
+        """By reading it once: nothing beside the work on one text."""
+        return sum(1 for _ in self.rows())
+
+
+@dataclass(frozen=True)
+class IterableSource:
+    """Texts in memory or from a generator; labels and rationales beside them."""
+
+    texts: Iterable[Any]
+    labels: Iterable[Any] | None = None
+    rationales: Iterable[Any] | None = None
+    limit: int | None = None
+    kind = "python"
+
+    @property
+    def again(self) -> bool:
+        every = (self.texts, self.labels, self.rationales)
+        return all(given is None or isinstance(given, Sequence) for given in every)
+
+    @property
+    def marked(self) -> bool:
+        return self.rationales is not None
+
+    def rows(self) -> Iterator[DataRow]:
+        beside = [given for given in (self.labels, self.rationales) if given is not None]
+        for number, (text, *more) in enumerate(
+            islice(zip_longest(self.texts, *beside, fillvalue=_END), self.limit)
+        ):
+            if _END in (text, *more):
+                raise HeedfulError(
+                    f"texts, labels and rationales differ in length at row {number}",
+                    fix="Give one of each a text",
+                )
+            label = more[0] if self.labels is not None else None
+            yield DataRow(number, text, label, more[-1] if self.rationales is not None else None)
+
+    def facts(self) -> dict[str, Any]:
+        """Shards know their rows by their own sums, so little is needed here."""
+        given = [name for name in ("labels", "rationales") if getattr(self, name) is not None]
+        return {"kind": self.kind, "rows": self.count(), "beside": given, "limit": self.limit}
+
+    def count(self) -> int | None:
+        """None where only reading would tell."""
+        if not isinstance(self.texts, Sequence):
+            return None
+        return len(self.texts) if self.limit is None else min(self.limit, len(self.texts))
+
+
+def in_random_order(source: Source, seed: int, window: int = SHUFFLE_ROWS) -> Iterator[DataRow]:
+    """Rows in a random order of their own: files are often sorted, by label say.
+
+    `limit` rows of all are taken. At most `window` rows are in memory: the source is read once for each.
+    Where it can be read only once, rows come as they are. A text that came before is marked as a copy.
+    """
+    return _without_copies(_shuffled(source, seed, window) if source.again else source.rows())
+
+
+def _shuffled(source: Source, seed: int, window: int) -> Iterator[DataRow]:
+    every = replace(source, limit=None)
+    order = np.random.default_rng([seed, 2]).permutation(every.count() or 0)[: source.limit]
+    for first in range(0, len(order), window):
+        here = order[first : first + window].tolist()
+        wanted = dict.fromkeys(here)
+        rows = {row.number: row for row in every.rows() if row.number in wanted}
+        yield from (rows[number] for number in here)
+
+
+def _without_copies(rows: Iterable[DataRow]) -> Iterator[DataRow]:
+    numbers: dict[bytes, int] = {}
+    for row in rows:
+        if not isinstance(row.text, str) or row.broken:
+            yield row
+            continue
+        first = numbers.setdefault(
+            hashlib.blake2b(row.text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), row.number
+        )
+        yield row if first == row.number else replace(row, copy_of=first)
+
+
+Source = FileSource | IterableSource  # rows in order, and facts by which the same source is known again
+
+
+def open_source(
+    texts: Any,
+    labels: Any = None,
+    rationales: Any = None,
+    columns: Columns | None = None,
+    limit: int | None = None,
+    *,
+    plain: bool = False,
+) -> Source:
+    """A path names a file; anything else is an iterable of texts. `plain`: a .txt file is one, too."""
+    if limit is not None and limit < 1:
+        raise HeedfulError(f"limit cannot be {limit}", "it is the number of rows to read, 1 or more")
+    if isinstance(texts, str | Path):
+        if labels is not None or rationales is not None:
+            raise HeedfulError(
+                "labels and rationales of a file are columns", fix="Name them: columns=Columns(...)"
+            )
+        return _file(Path(texts), columns or Columns(), limit, KINDS | PLAIN if plain else KINDS)
+    if not isinstance(texts, Iterable):
+        raise HeedfulError(
+            f"texts cannot be a {type(texts).__name__}", fix="Give a list, an iterator or a file"
+        )
+    return IterableSource(_listed(texts), _listed(labels), _listed(rationales), limit)
+
+
+def _listed(given: Any) -> Any:
+    """An array or a column of a table as a list: it can be read again. A generator stays what it is."""
+    again = given is not None and not isinstance(given, Sequence) and iter(given) is not given
+    return list(given) if again and hasattr(given, "__len__") else given
+
+
+def _file(path: Path, columns: Columns, limit: int | None, kinds: Mapping[str, str]) -> FileSource:
+    """Refuses, before any work, what could never be read."""
+    if not path.is_file():
+        raise HeedfulError(f"there is no file {path}" if not path.exists() else f"{path} is not a file")
+    if path.suffix.lower() not in kinds:
+        raise HeedfulError(f"{path.name} is of no known kind", fix=f"Name it one of: {', '.join(kinds)}")
+    source = FileSource(path, columns, limit)
+    if next(source.rows(), None) is None:
+        raise HeedfulError(f"{path} is empty", "it has no row")
+    if source.kind == "jsonl":
+        jsonl_file.check_columns(path, columns)
+    return source
