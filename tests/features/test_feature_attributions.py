@@ -17,6 +17,7 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
 from heedful.features.reading.explain_features import DRAWS, explain_features, feature_attribution
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
@@ -163,7 +164,7 @@ def test_it_is_weighed_like_any_explanation(shared: Callable[[str], Any]) -> Non
     scores = score_explanations(model, [own, other], ["comprehensiveness", "sufficiency"], ["mask"])
     assert {s.method for s in scores} == {"features", "occlusion"}
     assert all(np.isfinite(s.value) for s in scores)
-    assert {e.method for e in weighed(model, [own, other])} == {"features", "occlusion"}
+    assert {e.method for e in weighed(Session(model), [own, other])} == {"features", "occlusion"}
     shown = heedful.Comparison((own, other))
     assert "features" in shown.to_csv()
 

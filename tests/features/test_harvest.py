@@ -163,7 +163,7 @@ def test_a_text_file_is_one_text_packed_and_lines_apart(shared: Any, tmp_path: P
         family = shared(name)
         cut = cut_for(family.model, 32, None, True)
         assert cut.pack == pack
-        found = list(windows.windows(TextSource(open_texts(path, "text")), family.tokenizer, cut))
+        found = list(windows.windows(TextSource(open_texts(path, "text")), family.model, cut))
         texts = [family.tokenizer.decode(window.ids[window.keep]) for window in found]
         if pack:
             assert "".join(texts) == "the cat sat\non the mat.\nhello world!\n"  # an empty line is no text

@@ -40,8 +40,8 @@ TRIGGERS = (15, 33)
 class Reader:
     """Every token is a word of its own."""
 
-    def decode(self, ids: Sequence[int], **_: object) -> str:
-        return "".join(WORDS[i] for i in ids)
+    def pieces(self, ids: Sequence[int], known: object = None) -> tuple[str, ...]:
+        return tuple(WORDS[i] for i in ids)
 
 
 def parts_of(kind: str, seed: int) -> ExampleSplit:

@@ -37,7 +37,7 @@ def brute(gpt2: Any) -> list[tuple[list[int], torch.Tensor]]:
     sae = random_sae(32, 24, SITE)
     cut = cut_for(gpt2, 32, None, True)
     out = []
-    for window in windows(TextSource(open_texts(TEXTS, "text")), gpt2.tokenizer, cut):
+    for window in windows(TextSource(open_texts(TEXTS, "text")), gpt2, cut):
         ids = torch.from_numpy(window.ids)[None]
         with looking(gpt2, [SITE]) as seen, torch.no_grad():
             gpt2.backend.forward(Inputs(ids, torch.ones_like(ids)))

@@ -44,7 +44,7 @@ def task_of(family: Any) -> task_metrics.Task:
 def both(family: Any, case: task_metrics.LabelledText) -> Any:
     """Both metrics of one text, alone, as the model now is."""
     with torch.inference_mode():
-        out = family.model.backend.forward(task_metrics.inputs_of(family.model, [case]))
+        out = family.model.run_pass([task_metrics.row_of(family.model, case)], [0]).logits
     return task_metrics.score(family.model.kind, out, [case])[0].double().numpy()
 
 

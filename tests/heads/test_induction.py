@@ -13,6 +13,8 @@ from scipy import stats
 from heedful.core.errors import HeedfulError
 from heedful.heads.roles import induction as module
 from heedful.heads.roles.induction import induction, judge, stripes, uniform_share
+from heedful.models.adapter import TokenModel
+from heedful.models.backend import Backend
 
 PERIOD, START = 5, 1
 LENGTH = START + 2 * PERIOD
@@ -86,15 +88,18 @@ def test_previous_is_measured_against_even_attention() -> None:
     assert head.roles == ()
 
 
-class Circuit:
+class Circuit(Backend):
     """An exact two-layer induction circuit behind the backend's door.
 
     Head (0, 0) looks at the previous token, (1, 0) at the token after the last earlier occurrence of its own,
     (1, 1) at that occurrence; the logits copy what (1, 0) looks at. Without one, position 0 is looked at.
     """
 
-    one_row_at_a_time = False
+    name, kind, window = "toy", "causal-lm", 64
     vocabulary = 60
+
+    def offers(self) -> frozenset[str]:
+        return frozenset({"attentions"})
 
     def traced(self, inputs: Any, hidden: bool = False) -> Any:
         ids = inputs.ids
@@ -115,11 +120,10 @@ class Circuit:
         return TraceOutput(logits, logits, attentions=tuple(maps))
 
 
-class Toy:
+class Toy(TokenModel):
     """Just enough of a model; its tokenizer adds id 0 in front."""
 
     name, kind, window = "toy", "causal-lm", 64
-    capabilities = frozenset({"attentions"})
 
     def __init__(self) -> None:
         from heedful.core.cost import Meter
@@ -130,14 +134,11 @@ class Toy:
     def __len__(self) -> int:
         return 60
 
-    def encode(self, text: str) -> Any:
+    def encode(self, raw: Any, long: str = "error") -> Any:
         from heedful.modalities.text import TextInput
 
         spans = ((0, 0), (0, 1))
         return TextInput("a", (0, 5), ("s", "a"), spans, (True, False), (-1, 0), ((0, 1),), (-1, 0))
-
-    def refuse_nan(self, logits: Any, inputs: Any) -> None:
-        assert not logits.isnan().any()
 
 
 def test_an_exact_circuit_is_found() -> None:
@@ -158,7 +159,7 @@ def test_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Toy()
     seen = toy.backend.traced
     monkeypatch.setattr(
-        toy.backend, "traced", lambda inputs: rows.extend(inputs.ids.tolist()) or seen(inputs)
+        toy.backend, "traced", lambda inputs, **_: rows.extend(inputs.ids.tolist()) or seen(inputs)
     )
     induction(toy, period=8, draws=3, seed=5)
     assert len(rows) == 6

@@ -83,7 +83,7 @@ def operator(name: str, summary: str, *, filler: str = "") -> Callable[[Remove],
 
 @operator("mask", "replaced by the mask token", filler="mask")
 def mask(removal: RowRequest) -> InputRow:
-    return _filled(removal)
+    return _filled(removal, "mask")
 
 
 @operator("delete", "taken out, what follows moves up")
@@ -106,7 +106,7 @@ def swap(removal: RowRequest) -> InputRow:
 
 @operator("unk", "replaced by the unknown-word token", filler="unk")
 def unk(removal: RowRequest) -> InputRow:
-    return _filled(removal)
+    return _filled(removal, "unk")
 
 
 @operator("pad", "left in place but hidden from attention")
@@ -123,9 +123,9 @@ def mean(removal: RowRequest) -> InputRow:
     return InputRow(removal.x.ids[: removal.stop], removal.types, blank=removal.places)
 
 
-def _filled(removal: RowRequest) -> InputRow:
+def _filled(removal: RowRequest, operator: str) -> InputRow:
     if removal.filler is None:
-        raise HeedfulError("the tokenizer has no token to put in place of a removed one")
+        raise HeedfulError(f"the tokenizer has no token for the operator {operator!r}")
     ids = (removal.filler if t in removal.gone else removal.x.ids[t] for t in range(removal.stop))
     return InputRow(tuple(ids), removal.types)
 
