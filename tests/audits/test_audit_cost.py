@@ -13,7 +13,7 @@ from heedful.audits.api import PROBES
 from heedful.audits.settings import AuditSettings
 from heedful.core.defaults import AUDIT_METRICS
 from heedful.engine.session import Session
-from heedful.metrics.score import score_explanations
+from heedful.metrics.score import ScoreInputs, score_explanations
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
 DRAWS = 4
@@ -56,7 +56,15 @@ def apart(model: Any, text: str, seed: int) -> int:
         for metric in AUDIT_METRICS:
             for operator in model.operators[:2]:
                 before = model.spent
-                score_explanations(model, [item], [metric], [operator], draws=DRAWS, seed=seed, searched={})
+                score_explanations(
+                    model,
+                    [item],
+                    [metric],
+                    [operator],
+                    draws=DRAWS,
+                    seed=seed,
+                    known=ScoreInputs(searched={}),
+                )
                 asked += (model.spent - before).forwards
     return asked
 

@@ -19,7 +19,7 @@ from heedful.cli.main import main
 from heedful.core.attribution import Attribution
 from heedful.io.datasets import Columns, in_random_order, open_source
 from heedful.metrics.random_orders import beaten, by_family
-from heedful.metrics.score import score_explanations
+from heedful.metrics.score import ScoreInputs, score_explanations
 from heedful.metrics.summary import pools_of
 
 OURS = ["occlusion", "lime"]
@@ -50,7 +50,12 @@ def test_judged_by_its_own_removal_a_method_would_know_noise() -> None:
         assert item.fitted_by == ("delete",)
         texts.append(
             score_explanations(
-                model, [item], ["comprehensiveness"], ["delete", "mask"], draws=20, searched={}
+                model,
+                [item],
+                ["comprehensiveness"],
+                ["delete", "mask"],
+                draws=20,
+                known=ScoreInputs(searched={}),
             )
         )
     shares = {}
@@ -329,6 +334,6 @@ def test_an_attribution_of_unknown_making_is_judged_by_all() -> None:
     model: Any = heedful.load(planted(0))
     x = model.encode("ban bel dim fan")
     item = Attribution(x, model.target(x), np.arange(4.0), method="mine", fitted_by=None)
-    found = score_explanations(model, [item], ["aopc"], searched={})
+    found = score_explanations(model, [item], ["aopc"], known=ScoreInputs(searched={}))
     assert {score.operator for score in found} == set(model.operators)
     assert not any(score.circular for score in found)

@@ -15,7 +15,7 @@ import pytest
 import heedful
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.metrics.score import Score, default_metrics, score_explanations
+from heedful.metrics.score import Score, ScoreInputs, default_metrics, score_explanations
 from heedful.metrics.summary import pools_of
 from heedful.metrics.verdict import Verdict, judge
 
@@ -59,7 +59,11 @@ def scores(seed: int, blurred: dict[str, float], metric: str) -> list[list[Score
             Attribution(x, model.target(x), true + noise * planted.rng.normal(size=LENGTH), method=name)
             for name, noise in blurred.items()
         ]
-        found.append(score_explanations(model, items, [metric], ["delete"], draws=20, seed=seed, searched={}))
+        found.append(
+            score_explanations(
+                model, items, [metric], ["delete"], draws=20, seed=seed, known=ScoreInputs(searched={})
+            )
+        )
     return found
 
 
@@ -93,7 +97,11 @@ def test_scores_that_know_nothing_are_not_better_than_random(metric: str) -> Non
         noise = planted.rng.normal(size=(2, LENGTH))
         named = {"positive": np.abs(noise[0]), "constant": 1 + 0.01 * noise[1]}
         items = [Attribution(x, model.target(x), v, method=name) for name, v in named.items()]
-        found.append(score_explanations(model, items, [metric], ["delete"], draws=20, seed=1, searched={}))
+        found.append(
+            score_explanations(
+                model, items, [metric], ["delete"], draws=20, seed=1, known=ScoreInputs(searched={})
+            )
+        )
     told = judge(pools_of(found, ["positive", "constant"], ["delete"]), seed=1)
     assert not told.better
 

@@ -17,7 +17,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.registry import get_metric
 from heedful.metrics import plausibility as p
 from heedful.metrics.metric_input import MetricInput
-from heedful.metrics.score import score_explanations
+from heedful.metrics.score import ScoreInputs, score_explanations
 
 NAMES = ("plausibility", "plausibility-f1", "plausibility-iou")
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=15).filter(
@@ -158,7 +158,10 @@ def test_equal_scores_get_no_gift_from_reading_order(name: str) -> None:
 def test_random_scores_stand_beside() -> None:
     made = subject(PERFECT, GIVEN)
     items = [made.item, replace(made.item, scores=np.array(WORST), method="worst")]
-    found = {(s.metric, s.method): s for s in score_explanations(made.model, items, NAMES, rationale=GIVEN)}
+    found = {
+        (s.metric, s.method): s
+        for s in score_explanations(made.model, items, NAMES, known=ScoreInputs(rationale=GIVEN))
+    }
     for name in NAMES:
         assert found[name, "m"].skill == pytest.approx(1.0)
         assert found[name, "worst"].skill < 0.3

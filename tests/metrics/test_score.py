@@ -14,7 +14,7 @@ from heedful.checks.known_models import WEIGHTS
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.engine.session import Session
-from heedful.metrics.score import Score, default_metrics, score_explanations
+from heedful.metrics.score import Score, ScoreInputs, default_metrics, score_explanations
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
 
@@ -161,7 +161,11 @@ def test_scores_from_elsewhere_are_not_asked_again(bag: Any) -> None:
     items = [replace(item, method="lime") for item in attributions(bag)[:1]] + attributions(bag)[1:]
     asked = {
         fixed: score_explanations(
-            bag, items[:1], ["compactness", "max-sensitivity"], ["delete"], given={"lime"} if fixed else ()
+            bag,
+            items[:1],
+            ["compactness", "max-sensitivity"],
+            ["delete"],
+            known=ScoreInputs(given={"lime"} if fixed else ()),
         )
         for fixed in (True, False)
     }

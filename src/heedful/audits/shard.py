@@ -34,7 +34,7 @@ from heedful.io.datasets import DataRow
 from heedful.io.json_codec import json_bytes
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
-from heedful.metrics.score import Score, ceilings, score_explanations
+from heedful.metrics.score import Score, ScoreInputs, ceilings, score_explanations
 from heedful.modalities.swap_words import swap_words
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -217,9 +217,7 @@ def _scored(
             unit=settings.unit,
             draws=settings.draws,
             seed=seed,
-            rationale=marks,
-            searched=searched,
-            given=settings.given,
+            known=ScoreInputs(rationale=marks, searched=searched, given=settings.given),
         )
         found += [replace(score, fit=fit) for score in scores]
     return found

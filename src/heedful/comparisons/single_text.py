@@ -81,12 +81,12 @@ def weighed(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> tuple[Evidence, ...]:
-    from heedful.metrics.score import score_explanations
+    from heedful.metrics.score import ScoreInputs, score_explanations
     from heedful.metrics.summary import summarise
 
     operator = operator_of(session.model, items)
     scores = score_explanations(
-        session, items, metrics, [operator], unit=unit, draws=draws, seed=seed, searched={}
+        session, items, metrics, [operator], unit=unit, draws=draws, seed=seed, known=ScoreInputs(searched={})
     )
     return tuple(summarise([scores]))
 

@@ -68,6 +68,17 @@ class Score(NotebookRepr):
         return (self.value - self.control) / room if room else 0.0
 
 
+@dataclass(frozen=True)
+class ScoreInputs:
+    """What is known of a text beside its explanations."""
+
+    rationale: Sequence[bool] | None = None  # by unit, what people marked as the reason
+    # by operator, scores that were searched for (`ceilings`; None: search now); with none for an operator,
+    # the best is that of the methods and random orders
+    searched: Mapping[str, Sequence[Floats]] | None = None
+    given: Collection[str] = ()  # methods whose scores came from elsewhere: they cannot explain again
+
+
 def score_explanations(
     model: Model | Session,
     items: Sequence[Attribution],
@@ -77,19 +88,13 @@ def score_explanations(
     unit: str = "word",
     draws: int = DRAWS,
     seed: int = 0,
-    rationale: Sequence[bool] | None = None,
-    searched: Mapping[str, Sequence[Floats]] | None = None,
-    given: Collection[str] = (),
+    known: ScoreInputs | None = None,
 ) -> list[Score]:
     """Scores of every attribution (all of one text and target) by every metric under every operator.
 
-    metrics     names; None: all that ask for rows
-    rationale   by unit, what people marked as the reason
-    searched    by operator, scores that were searched for (`ceilings`; None: search now); with none for an
-                operator, the best is that of the methods and random orders
-    given       methods whose scores came from elsewhere: they cannot be asked to explain again
+    metrics   names; None: all that ask for rows
     """
-    session = session_of(model)
+    session, known = session_of(model), known or ScoreInputs()
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
     if any(item.x != x or item.target != target for item in items):
@@ -101,14 +106,14 @@ def score_explanations(
     found: list[Score] = []
     for operator in (session.model.operators if operators is None else operators) if removing else ():
         names = [metric.name for metric in removing]
-        if searched is None:
+        if known.searched is None:
             best = ceilings(session, items[0], operator, unit, names)
         else:
-            best = list(searched.get(operator, ()))
+            best = list(known.searched.get(operator, ()))
         found += _removed(session, items, removing, operator, unit, draws, seed, best)
-    marked = None if rationale is None else tuple(bool(mark) for mark in rationale)
+    marked = None if known.rationale is None else tuple(bool(mark) for mark in known.rationale)
     subjects = [
-        MetricInput(session, item, _again(item, item.method in given), unit, marked) for item in items
+        MetricInput(session, item, _again(item, item.method in known.given), unit, marked) for item in items
     ]
     for metric in chosen:
         if metric.kind == "re-explain":

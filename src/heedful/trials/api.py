@@ -13,6 +13,7 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
+from heedful.core.progress import Report, counting
 from heedful.core.versions import versions
 from heedful.io.json_codec import to_jsonable
 from heedful.models.load import load
@@ -24,7 +25,7 @@ from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial
 from heedful.trials.rows import INTERRUPTED
 from heedful.trials.sentences import conclusion, statements
-from heedful.trials.suite import Say, TrialSettings, TrialSuite
+from heedful.trials.suite import TrialSettings, TrialSuite
 
 MODEL_FACTS = ("name", "kind", "class", "parameters", "fingerprint")
 NO_TEXTS = "They train models of this kind, and no texts to train on were given (train, --train)."
@@ -40,7 +41,7 @@ def trial(
     improve: Iterable[str] = (),
     settings: TrialSettings | None = None,
     long: str = "truncate",
-    progress: Say | None = None,
+    progress: Report | None = None,
     **more: Any,
 ) -> Trial:
     """Put the attention of a model on trial.
@@ -55,11 +56,8 @@ def trial(
     loaded: Any = load(model)
     terms, settings = _terms(improve), _settings(settings, more)
     wanted, skipped = _chosen(tests, train is not None, bool(terms))
-    say: Say = progress or (lambda what, done, total: None)
-    cases = prepare(
-        loaded, texts, labels, long=long, progress=lambda done, total: say("reading texts", done, total)
-    )
-    suite = TrialSuite(cases, None if train is None else LabelledTexts(*train), terms, settings, say)
+    cases = prepare(loaded, texts, labels, long=long, progress=counting(progress, "reading texts"))
+    suite = TrialSuite(cases, None if train is None else LabelledTexts(*train), terms, settings, progress)
     results = _run(suite, wanted, skipped)
     rows = tuple(row for result in results.values() for row in result.findings())
     charts = {name: trial_tests()[name].chart for name in results}

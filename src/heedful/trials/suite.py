@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.progress import Progress
+from heedful.core.progress import Progress, Report, counting
 from heedful.nn.train import TrainConfig
 from heedful.trials.batches import PaddedTexts, of_cases, rows
 from heedful.trials.examples import Cases
@@ -19,8 +19,6 @@ from heedful.trials.training import GENTLE, check, settings
 
 if TYPE_CHECKING:
     pass
-
-Say = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,9 @@ class TrialSuite:
         train: LabelledTexts | None,
         terms: Sequence[str],
         settings: TrialSettings,
-        say: Say,
+        report: Report | None,
     ) -> None:
-        self.cases, self.terms, self.settings, self._say = cases, terms, settings, say
+        self.cases, self.terms, self.settings, self._report = cases, terms, settings, report
         self.notes = list(cases.notes)
         self.given = None if train is None else self._unseen(train)
         self._results: dict[str, Any] = {}
@@ -74,7 +72,7 @@ class TrialSuite:
         return self._results[name]
 
     def progress(self, what: str) -> Progress:
-        return lambda done, total: self._say(what, done, total)
+        return counting(self._report, what)
 
     # --- for tests that train models like it -----------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,85 +94,94 @@ def audit(
 
     The folder of --out gets Parquet shards of all scores and attributions, table.csv and report.html.
     """
-    from heedful.core.errors import HeedfulError
-
     form(as_json, as_csv)
     silence_libraries()
-    import heedful
     from heedful.io.datasets import Columns, open_source
 
-    methods = _names(method)
-    methods = None if methods == ["all"] else methods
-    if methods == ["none"]:
-        methods = []
-        if scores is None:
-            raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
+    methods = _methods(method, scores)
     columns = Columns(text_column, label_column, rationale_column)
-    texts = open_source(
-        file, columns=columns, limit=limit
-    )  # its mistakes are told before the model is loaded
-    try:
-        with progress_bar(f"loading {model}", quiet) as say:
-            # a name is loaded by each worker; what had to be trusted here is sent to them as it is
-            by_name = engine == "ray" and not allow_pickle
-            source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
-            fit_threads(source)
-            chosen: dict[str, Any] = {
-                "methods": methods,
-                "metrics": _names(metric),
-                "operators": _names(operators),
-                "unit": unit,
-                "seed": seed,
-                "draws": draws,
-                "long": long,
-                "scores": scores,
-                "columns": columns,
-                "limit": limit,
-                "until_decided": until_decided,
-            }
-            shown = None if quiet else texts.count()
-            if dry_run:
-                from heedful.audits.estimate import foretell
+    # mistakes in the file are told before the model is loaded
+    texts = open_source(file, columns=columns, limit=limit)
+    chosen: dict[str, Any] = {"methods": methods, "metrics": _names(metric), "operators": _names(operators)}
+    chosen |= {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
+    chosen |= {"scores": scores, "columns": columns, "limit": limit}
+    where = {"out": out, "engine": engine, "shard": shard, "address": address, "workers": workers}
+    with _resumable(out), progress_bar(f"loading {model}", quiet) as say:
+        source = _source(model, engine, allow_pickle)
+        count = None if quiet else texts.count()
+        if dry_run:
+            result = _foretold(source, file, chosen)
+        else:
+            progress = _with_note(_progress(say), count)
+            result = _audited(source, file, {**chosen, **where, "progress": progress})
+    if dry_run:
+        return put_json(result.to_dict()) if as_json else print(result)
+    if methods is None and not quiet and (expensive := _expensive(source)):
+        print_stderr(expensive)
+    if html:
+        write(html, result.page())
+    if as_json:
+        put_json({"run": None if out is None else str(out), **result.to_dict()})
+    elif as_csv:
+        print(result.to_csv(), end="")
+    else:
+        _show(result)
+    if not quiet:
+        _say_where(html, out)
+    reproduce(result.command, quiet)
 
-                foretold = foretell(source, file, **chosen)
-            else:
-                found = heedful.audit(
-                    source,
-                    file,
-                    out=out,
-                    engine=engine,
-                    shard=shard,
-                    address=address,
-                    workers=workers,
-                    command=typed(),
-                    progress=_with_note(_progress(say), shown),
-                    **chosen,
-                )
-    except KeyboardInterrupt:  # when the bar is gone
+
+def _methods(named: list[str] | None, scores: Path | None) -> list[str] | None:
+    """Names; None: all; []: none of ours, where scores from elsewhere are weighed."""
+    from heedful.core.errors import HeedfulError
+
+    methods = _names(named)
+    if methods != ["none"]:
+        return None if methods == ["all"] else methods
+    if scores is None:
+        raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
+    return []
+
+
+def _source(model: str, engine: str, allow_pickle: bool) -> Any:
+    """A name is loaded by each worker; what had to be trusted here is sent to them as it is."""
+    import heedful
+
+    by_name = engine == "ray" and not allow_pickle
+    source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
+    fit_threads(source)
+    return source
+
+
+def _foretold(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
+    from heedful.audits.estimate import foretell
+
+    return foretell(source, file, **chosen)
+
+
+def _audited(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
+    import heedful
+
+    return heedful.audit(source, file, command=typed(), **chosen)
+
+
+def _show(result: Any) -> None:
+    from heedful.reports.audit_terminal import show
+
+    show(result, console())
+
+
+@contextmanager
+def _resumable(out: Path | None) -> Iterator[None]:
+    """After Ctrl-C, when the bar is gone, how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
         if out is not None:
             print_stderr("stopped: run the same command again to resume")
         else:
             print_stderr("stopped: nothing is kept without --out FOLDER")
         raise
-    if dry_run:
-        return put_json(foretold.to_dict()) if as_json else print(foretold)
-    if methods is None and not quiet and (expensive := _expensive(source)):
-        print_stderr(expensive)
-    if html:
-        from heedful.reports.audit_page import page
-
-        write(html, page(found))
-    if as_json:
-        put_json({"run": None if out is None else str(out), **found.to_dict()})
-    elif as_csv:
-        print(found.to_csv(), end="")
-    else:
-        from heedful.reports.audit_terminal import show
-
-        show(found, console())
-    if not quiet:
-        _say_where(html, out)
-    reproduce(found.command, quiet)
 
 
 def _say_where(html: Path | None, out: Path | None) -> None:

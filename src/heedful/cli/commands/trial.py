@@ -22,7 +22,6 @@ from heedful.cli.console import (
     write,
 )
 from heedful.cli.typed_command import typed
-from heedful.core.progress import Step
 
 option = typer.Option
 TESTS = "Repeat it, or separate by commas. Default: all that can be held."
@@ -126,7 +125,7 @@ def trial(
             length=length,
             long=long,
             seed=seed,
-            progress=lambda work, done, total: say(Step(work, done=done, total=total)),
+            progress=say,
         )
     command = typed()
     result = replace(result, settings={**result.settings, "command": command})
