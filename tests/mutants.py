@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "written: left out of the ranking in words",
         "reports/columns.py",
-        "return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]",
-        "return found",
+        "return results + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]",
+        "return results",
         "reports/test_input_share.py::test_a_written_word_is_ranked_named_and_drawn_on_the_same_scale",
     ),
     Mutant(
@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "written: hidden tokens are seen",
         "models/batch.py",
-        "seen[_indices(hidden)] = 0",
-        "seen[_indices(())] = 0",
+        "values[_indices(hidden)] = 0",
+        "values[_indices(())] = 0",
         "explainers/test_written.py::test_occlusion_really_removes_what_was_written",
     ),
     Mutant(
@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "verdict: one metric one voice",
         "metrics/random_orders.py",
-        "    found: Floats = np.mean(parts, axis=0)\n",
-        "    found: Floats = per_cell.mean(-1)\n",
+        "    values: Floats = np.mean(parts, axis=0)\n",
+        "    values: Floats = per_cell.mean(-1)\n",
         "metrics/test_verdict.py::test_near_twins_speak_with_one_voice",
     ),
     Mutant(
@@ -827,8 +827,8 @@ MUTANTS = (
     Mutant(
         "value zeroing: chunks joined in reverse",
         "models/value_zeroing.py",
-        "return torch.cat(found, 1)",
-        "return torch.cat(found[::-1], 1)",
+        "return torch.cat(results, 1)",
+        "return torch.cat(results[::-1], 1)",
         "checks/test_checks.py::test_on_each_kind_of_model[value-zeroing-bert]",
     ),
     Mutant(
@@ -926,8 +926,8 @@ MUTANTS = (
     Mutant(
         "gold: trained on the held-out texts",
         "retraining/gold_features.py",
-        "train, test = order[held:], order[:held]",
-        "train, test = order, order[:held]",
+        "train, test = order[kept:], order[:kept]",
+        "train, test = order, order[:kept]",
         "retraining/test_gold_features.py",
     ),
     Mutant(
@@ -1317,8 +1317,8 @@ MUTANTS = (
     Mutant(
         "supporting-fact: weights never move",
         "labs/measures/story_measures.py",
-        "said = model.read(moved, h).argmax(-1)",
-        "said = model.read(alpha.expand_as(moved), h).argmax(-1)",
+        "result = model.read(moved, h).argmax(-1)",
+        "result = model.read(alpha.expand_as(moved), h).argmax(-1)",
         "labs/test_supporting_fact.py",
     ),
     # labs
@@ -1495,8 +1495,8 @@ MUTANTS = (
     Mutant(
         "aggregate: flow not divided",
         "heads/aggregate.py",
-        "found.append(flows / flows.sum())",
-        "found.append(flows)",
+        "results.append(flows / flows.sum())",
+        "results.append(flows)",
         "heads/test_aggregate.py",
     ),
     Mutant(
@@ -1827,8 +1827,8 @@ MUTANTS = (
     Mutant(
         "pilot: the least reproducible k",
         "features/sae/pilot.py",
-        "best = max(found, key=lambda k: found[k].share)",
-        "best = min(found, key=lambda k: found[k].share)",
+        "best = max(result, key=lambda k: result[k].share)",
+        "best = min(result, key=lambda k: result[k].share)",
         "features/test_pilot.py::test_the_pilot_measures_the_sparsity",
     ),
     Mutant(
@@ -1964,8 +1964,8 @@ MUTANTS = (
     Mutant(
         "chance: equal scores do not count as reached",
         "features/interpretation/permuted_control.py",
-        ">= seen[number] - ROUNDING",
-        "> seen[number] + ROUNDING",
+        ">= results[number] - ROUNDING",
+        "> results[number] + ROUNDING",
         "features/test_permuted_control.py",
     ),
     Mutant(
@@ -1992,8 +1992,8 @@ MUTANTS = (
     Mutant(
         "probing: judged on the half that chose",
         "features/measures/probing.py",
-        "right[~train] = told(z[~train][:, columns]) == y[~train]",
-        "right[train] = told(z[train][:, columns]) == y[train]",
+        "right[~train] = result(z[~train][:, columns]) == y[~train]",
+        "right[train] = result(z[train][:, columns]) == y[train]",
         "features/test_probing.py",
     ),
 )

@@ -149,23 +149,23 @@ def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Report | No
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
     settings = replace(work.settings, swap=words if first else ())
     with run.opened(_made(work, settings)):
-        told = _RowCounter(progress, work.source.count())
+        row_counter = _RowCounter(progress, work.source.count())
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
         whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
-        todo = _todo(shards(whole, settings.shard), settings, run, told)
+        todo = _todo(shards(whole, settings.shard), settings, run, row_counter)
         if where.engine == "local":
             for shard in todo:
-                run.put(shard.number, weigh_shard(work.model, shard, settings, told.more))
+                run.put(shard.number, weigh_shard(work.model, shard, settings, row_counter.more))
         else:
-            weighed = partial(weigh_shard_far, settings=settings)
+            judged = partial(weigh_shard_far, settings=settings)
             facts = work.model.facts()
-            for number, count, files in ray.results(weighed, where.model, facts, todo, where.cluster):
+            for number, count, files in ray.results(judged, where.model, facts, todo, where.cluster):
                 run.put(number, files)
-                told.more(count)
-        told.check(run)
-        found = collect(run)
-        run.finish(contents(found))
-        return replace(found, made=run.manifest())
+                row_counter.more(count)
+        row_counter.check(run)
+        result = collect(run)
+        run.finish(contents(result))
+        return replace(result, made=run.manifest())
 
 
 def _swaps(settings: AuditSettings) -> bool:
@@ -219,8 +219,8 @@ def _probed(model: Model, source: Source) -> dict[str, Any]:
 def _output(model: Model, text: Any) -> list[float] | str:
     """By label, with six digits; a model may fail on one text, and then it fails on it again."""
     try:
-        found = model.predict(model.encode(text, "truncate"), len(model.labels))
-        return [float(f"{value:.6g}") for _, value in sorted(found)]
+        result = model.predict(model.encode(text, "truncate"), len(model.labels))
+        return [float(f"{value:.6g}") for _, value in sorted(result)]
     except Exception as error:
         return f"fails: {type(error).__name__}"
 
@@ -228,8 +228,8 @@ def _output(model: Model, text: Any) -> list[float] | str:
 def shards(rows: Iterable[DataRow], size: int) -> Iterator[Shard]:
     """Rows in shards of `size`, read as they are asked for."""
     left, number = iter(rows), 0
-    while found := tuple(islice(left, size)):
-        yield Shard(number, found)
+    while result := tuple(islice(left, size)):
+        yield Shard(number, result)
         number += 1
 
 

@@ -49,18 +49,18 @@ class Foretold(NotebookRepr):
         fitted = (
             "each fits in turn" if len(self.fits) > 1 else f"fitted by {self.fits[0]}" if self.fits else ""
         )
-        said = [
+        lines = [
             f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
             f"Up to about {self.rows_per_text:,} model inputs per text, {duration(self.seconds_per_text)}.",
         ]
         if self.texts is None:
-            return "\n".join([*said, "How many texts there are is not known before they are read."])
+            return "\n".join([*lines, "How many texts there are is not known before they are read."])
         rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
-        said.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
+        lines.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
         if self.until_decided:
-            said.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
-        return "\n".join([*said, self.shows])
+            lines.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
+        return "\n".join([*lines, self.shows])
 
     @property
     def shows(self) -> str:

@@ -46,11 +46,11 @@ class Outside:
         if row.broken or row.copy_of is not None or not isinstance(row.text, str):
             return row
         try:
-            found = self.of(row.number, row.text)
+            result = self.of(row.number, row.text)
         except HeedfulError as error:
-            found = dict.fromkeys(self.methods, str(error))
+            result = dict.fromkeys(self.methods, str(error))
         none = NONE.format(row.number)
-        return replace(row, given={name: found.get(name, none) for name in self.methods})
+        return replace(row, given={name: result.get(name, none) for name in self.methods})
 
     def facts(self) -> dict[str, Any]:
         return {"scores": self.digest} if self.digest else {}
@@ -58,13 +58,13 @@ class Outside:
 
 def from_file(path: Path) -> Outside:
     """Of `heedful audit --scores`."""
-    found = read_scores_file(path)
-    by: dict[str, tuple[str, ...] | None] = dict.fromkeys(found.methods, ())
-    for given in (*found.by_row.values(), *found.by_text.values()):
+    scores_file = read_scores_file(path)
+    by: dict[str, tuple[str, ...] | None] = dict.fromkeys(scores_file.methods, ())
+    for given in (*scores_file.by_row.values(), *scores_file.by_text.values()):
         for name, one in given.items():
             known = by[name]
             by[name] = None if known is None or one.fitted_by is None else (*known, *one.fitted_by)
-    return Outside(found.methods, found.of, found.digest, by)
+    return Outside(scores_file.methods, scores_file.of, scores_file.digest, by)
 
 
 def check_usable(outside: Outside, model: Model, rows: Iterable[DataRow], settings: AuditSettings) -> None:
@@ -116,7 +116,7 @@ def aligned(
     given: Mapping[str, Any], comparison: Comparison, unit: str, labels: Sequence[str]
 ) -> tuple[list[Attribution], dict[str, str]]:
     """(attributions, method -> why its scores cannot be used)."""
-    found: list[Attribution] = []
+    attributions: list[Attribution] = []
     skipped: dict[str, str] = {}
     chosen = next((s.target for s in given.values() if isinstance(s, Given) and s.target is not None), None)
     for method, scores in given.items():
@@ -125,10 +125,10 @@ def aligned(
             continue
         try:
             _check_target(scores.target, chosen, comparison, labels)
-            found.append(_attribution(method, scores, comparison, unit, labels))
+            attributions.append(_attribution(method, scores, comparison, unit, labels))
         except HeedfulError as error:
             skipped[method] = str(error)
-    return found, skipped
+    return attributions, skipped
 
 
 def _check_target(own: Any, chosen: Any, comparison: Comparison, labels: Sequence[str]) -> None:
@@ -137,9 +137,9 @@ def _check_target(own: Any, chosen: Any, comparison: Comparison, labels: Sequenc
     if _named(predicted if own is None else own, labels) != _named(
         predicted if chosen is None else chosen, labels
     ):
-        said = "the prediction" if own is None else f"{own!r:.60}"
+        text = "the prediction" if own is None else f"{own!r:.60}"
         raise HeedfulError(
-            f"its scores explain {said}",
+            f"its scores explain {text}",
             f"another method's scores for this text explain {chosen!r:.60}",
             "Give all methods of a text the same target",
         )

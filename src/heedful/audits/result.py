@@ -113,12 +113,12 @@ class Audit(TextResult):
         return csv_text([*names, "spread", "circular"], rows)
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
-        found |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
-        found |= {name: getattr(self, name) for name in COPIED_FIELDS}
-        found["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
-        found |= {"command": self.command} if self.command else {}
-        return dict(to_jsonable(found))
+        results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
+        results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
+        results |= {name: getattr(self, name) for name in COPIED_FIELDS}
+        results["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
+        results |= {"command": self.command} if self.command else {}
+        return dict(to_jsonable(results))
 
 
 def load(folder: str | Path) -> Audit:
@@ -159,17 +159,17 @@ def collect(run: RunFolder) -> Audit:
                 counts["unknown"] += 1
                 strange = sorted([*strange, (text["row"], text["label"])])[:MAX_UNKNOWN_LABELS]
             counts.update({name: text[name] for name in ("asked", "run", "naive")})
-        found = from_parquet(run.file(number, "errors.parquet")).to_pylist()
-        failed.update(error["method"] for error in found if error["method"])
-        errors += found[: MAX_ERRORS - len(errors)]
+        result = from_parquet(run.file(number, "errors.parquet")).to_pylist()
+        failed.update(error["method"] for error in result if error["method"])
+        errors += result[: MAX_ERRORS - len(errors)]
         keys = from_parquet(run.file(number, "scores.parquet"), ["metric", "operator"]).to_pydict()
         pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
     if not counts["texts"]:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
         raise HeedfulError(f"none of {counts['rows']} rows could be weighed", first)
     if not pairs:
-        asked = ", ".join(made["settings"]["metrics"])
-        raise HeedfulError("no metric had a value on any text", f"asked for: {asked}")
+        requested = ", ".join(made["settings"]["metrics"])
+        raise HeedfulError("no metric had a value on any text", f"asked for: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful.core import registry
 
@@ -263,13 +263,13 @@ class VerdictInputs:
 
     def pools(self) -> tuple[Pools, Facts]:
         """Values under the operators that may judge, and the facts of the methods."""
-        turns = {name: list(found.values()) for name, found in self.fitted.items()}
+        turns = {name: list(result.values()) for name, result in self.fitted.items()}
         always = {name: _joined(each, set.intersection) for name, each in turns.items()}
         operators, left_out = judging_operators(self.operators, always)
         names = [name for name in self.names if name not in left_out]
         means = {
-            name: math.nan if None in found else sum(filter(None, found)) / len(found)
-            for name, found in self.inputs.items()
+            name: math.nan if None in result else sum(filter(None, result)) / len(result)
+            for name, result in self.inputs.items()
         }
         ever = {name: _joined(each, set.union) for name, each in turns.items()}
         return joined(self.parts, self.names).only(names, operators), Facts(means, ever, left_out)

@@ -79,14 +79,14 @@ class RunFolder:
 
     def manifest(self) -> dict[str, Any]:
         """Checked to be that of an audit that this version reads."""
-        found = parse(self.read("manifest.json"), self.path / "manifest.json")
-        if found.get("kind") != KIND:
+        results = parse(self.read("manifest.json"), self.path / "manifest.json")
+        if results.get("kind") != KIND:
             raise HeedfulError(f"{self.path} is not the folder of an audit", fix="Name another folder")
-        if found.get("format") != FORMAT:
+        if results.get("format") != FORMAT:
             raise HeedfulError(
-                f"{self.path} has format {found.get('format')}", f"heedful {__version__} reads {FORMAT}"
+                f"{self.path} has format {results.get('format')}", f"heedful {__version__} reads {FORMAT}"
             )
-        return found
+        return results
 
     def place(self, number: int) -> Path:
         return self.shards / f"{number:06d}"
@@ -105,14 +105,14 @@ class RunFolder:
 
     def facts(self, number: int) -> dict[str, Any]:
         place = self.place(number) / "shard.json"
-        found = parse(read_file(place, self.path, HINT), place)
-        if lost := [key for key in FACTS if key not in found]:
+        results = parse(read_file(place, self.path, HINT), place)
+        if lost := [key for key in FACTS if key not in results]:
             raise HeedfulError(
                 f"{place} is damaged",
                 f"it has no {', '.join(lost)}",
                 f"Remove {place.parent} and start the audit again",
             )
-        return found
+        return results
 
     def put(self, number: int, files: Mapping[str, bytes]) -> None:
         """All files of a shard at once."""

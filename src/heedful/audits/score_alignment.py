@@ -170,14 +170,14 @@ def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, uni
         return _lay([values[i] for i in kept], [(x.offsets[t], [t]) for t in content], x, unit)
     furthest = 0
     for fold, forms in _readings(pieces):
-        found = _search(x.text, fold(x.text), pieces, forms, special)
-        if not isinstance(found, int):
+        result = _search(x.text, fold(x.text), pieces, forms, special)
+        if not isinstance(result, int):
             break
-        furthest = max(furthest, found)
+        furthest = max(furthest, result)
     else:
         why = f"number {furthest} (from 0), it is not there after the pieces before it"
         raise HeedfulError(f"{pieces[furthest]!r:.60} cannot be found in the text", why, PLACES)
-    both = zip(values, found, strict=True)
+    both = zip(values, result, strict=True)
     placed = [(value, span) for value, span in both if span and x.text[slice(*span)].strip()]
     owners, covered = _owners(x, unit), {i for _, span in placed for i in range(*span)}
     read = {i for i in fold(x.text)[1] if owners[i]}
@@ -247,12 +247,12 @@ def _search(
     starts = [start for start, _ in split_words(text)]
     words = [bisect(starts, i) for i in at]
     edges = {i for i, word in enumerate(words) if not i or word != words[i - 1]} | {len(words)}
-    cursor, found = 0, list[Cut | None]()
+    cursor, result = 0, list[Cut | None]()
     for number, piece in enumerate(pieces):
         tries = forms(piece)
         start, form = cursor, next((t for t in tries if t and read.startswith(t, cursor)), "")
         if not form and (not tries[-1] or piece.strip() in special):
-            found.append(None)
+            result.append(None)
             continue
         if not form:
             form = tries[-1]
@@ -260,8 +260,8 @@ def _search(
         if start < 0:
             return number
         cursor = start + len(form)
-        found.append((at[start], at[cursor - 1] + 1))
-    return found
+        result.append((at[start], at[cursor - 1] + 1))
+    return result
 
 
 def _ahead(read: str, form: str, cursor: int, edges: set[int]) -> int:

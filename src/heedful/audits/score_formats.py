@@ -262,10 +262,10 @@ def _inseq(data: Mapping[str, Any]) -> Given:
 
 def _fields(data: Any) -> Mapping[str, Any]:
     """inseq writes an object as {"__instance_type__", "attributes"}, or (primitives) as its attributes."""
-    found = data["attributes"] if "__instance_type__" in data else data
-    if not isinstance(found, Mapping):
+    results = data["attributes"] if "__instance_type__" in data else data
+    if not isinstance(results, Mapping):
         raise TypeError("an object without attributes")
-    return found
+    return results
 
 
 def _unpacked(packed: Any) -> Floats:

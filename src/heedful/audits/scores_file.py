@@ -73,8 +73,8 @@ def read_scores_file(path: Path) -> ScoresFile:
         raise HeedfulError(f"line {number} of {path.name}: {error.what}", error.why, error.fix) from None
     if not methods:
         raise HeedfulError(f"{path} is empty", "it has no scores")
-    rows = {key: found for key, found in every.items() if isinstance(key, int)}
-    texts = {key: found for key, found in every.items() if isinstance(key, str)}
+    rows = {key: result for key, result in every.items() if isinstance(key, int)}
+    texts = {key: result for key, result in every.items() if isinstance(key, str)}
     return ScoresFile(tuple(methods), rows, texts, digest.hexdigest())
 
 

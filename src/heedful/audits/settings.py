@@ -91,14 +91,14 @@ def resolve_settings(
     if not wanted and methods is None:
         every = registry.explainers().values()
         wanted = [entry for entry in every if not entry.expensive and not model.lacks(entry.needs)]
-    weighed = [entry.name for entry in wanted if entry.name != CONTROL]
-    if both := [name for name in given if name in weighed]:
+    results = [entry.name for entry in wanted if entry.name != CONTROL]
+    if both := [name for name in given if name in results]:
         raise HeedfulError(
             f"scores from elsewhere are called {', '.join(both)}",
             "methods here have the same name",
             "Rename them",
         )
-    if not weighed and not given:
+    if not results and not given:
         raise HeedfulError(
             f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
@@ -106,9 +106,9 @@ def resolve_settings(
     for name in chosen:
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
-    found = AuditSettings(tuple(weighed), tuple(chosen), judges, fits, **others)
-    _check(found)
-    return found
+    audit_settings = AuditSettings(tuple(results), tuple(chosen), judges, fits, **others)
+    _check(audit_settings)
+    return audit_settings
 
 
 def _operators(
@@ -132,10 +132,10 @@ def _operators(
 def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -> list[str]:
     if names is None:
         return []
-    found = list(dict.fromkeys([names] if isinstance(names, str) else names))
-    if not found or not all(isinstance(name, str) for name in found):
+    lines = list(dict.fromkeys([names] if isinstance(names, str) else names))
+    if not lines or not all(isinstance(name, str) for name in lines):
         raise HeedfulError(f"no {what} was named", fix=f"Known: {', '.join(known)}")
-    return found
+    return lines
 
 
 def _check(settings: AuditSettings) -> None:

@@ -52,7 +52,7 @@ class Shard:
     @property
     def sum(self) -> str:
         """SHA-256 of what came in, to tell other rows from the same."""
-        said = [
+        results = [
             [
                 row.number,
                 row.text,
@@ -63,7 +63,7 @@ class Shard:
             ]
             for row in self.rows
         ]
-        return hashlib.sha256(json.dumps(said, default=repr).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(results, default=repr).encode()).hexdigest()
 
 
 def weigh_shard(
@@ -73,8 +73,8 @@ def weigh_shard(
     tables: Tables = {name: [] for name in KINDS}
     with swap_words(settings.swap):
         for row in shard.rows:
-            for name, found in weigh_row(model, row, settings).items():
-                tables[name] += found
+            for name, result in weigh_row(model, row, settings).items():
+                tables[name] += result
             if tell is not None:
                 tell(1)
     files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}
@@ -138,8 +138,16 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     orders = len(searched.get(settings.operators[0], ()))
     naive = spent.forwards - looked + _more_if_naive(settings, units, len(items), orders)
     label, right = _judged(row.label, comparison, model.labels)
-    told = (row.number, seed, comparison.target.name, items[0].output, _predicted(comparison), label, right)
-    every = [(fit, item) for fit, found in groups.items() for item in found]
+    results = (
+        row.number,
+        seed,
+        comparison.target.name,
+        items[0].output,
+        _predicted(comparison),
+        label,
+        right,
+    )
+    every = [(fit, item) for fit, result in groups.items() for item in result]
     return {
         "scores": [(row.number, *(getattr(s, name) for name in SCORED)) for s in scores],
         "orders": _orders(row.number, scores),
@@ -151,7 +159,7 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
             for fit, item in every
             for index, word in enumerate(item.units(settings.unit))
         ],
-        "texts": [(*told, units, spent.forwards, spent.unique, naive)],
+        "texts": [(*results, units, spent.forwards, spent.unique, naive)],
         "errors": [(row.number, method, why) for method, why in skipped.items()],
     }
 
@@ -178,10 +186,10 @@ def _explained(
         # a method that fails on this text is left out of it, and the others go on
         comparison = execute(replace(made, named=False), run, keep_partial=False, internals=False)
         skipped |= comparison.skipped
-        found = [item for item in comparison.attributions if item.method != CONTROL]
-        groups[fit if settings.turns else ""] = found
+        results = [item for item in comparison.attributions if item.method != CONTROL]
+        groups[fit if settings.turns else ""] = results
     given, why = aligned(row.given, comparison, settings.unit, run.model.labels)
-    return {fit: [*found, *given] for fit, found in groups.items()}, comparison, skipped | why
+    return {fit: [*results, *given] for fit, results in groups.items()}, comparison, skipped | why
 
 
 def _named_target(given: Any) -> bool:
@@ -204,23 +212,23 @@ def _scored(
     searched: Mapping[str, Sequence[Floats]],
 ) -> list[Score]:
     """Every metric; where operators take turns, no operator judges what it fitted."""
-    found: list[Score] = []
+    result: list[Score] = []
     for place, (fit, items) in enumerate(groups.items()):
-        asked = [
+        results = [
             name for name in settings.metrics if not place or registry.get_metric(name).kind == "removal"
         ]
         scores = score_explanations(
             run,
             items,
-            asked,
+            results,
             [op for op in settings.operators if op != fit],
             unit=settings.unit,
             draws=settings.draws,
             seed=seed,
             known=ScoreInputs(rationale=marks, searched=searched, given=settings.given),
         )
-        found += [replace(score, fit=fit) for score in scores]
-    return found
+        result += [replace(score, fit=fit) for score in scores]
+    return result
 
 
 def _orders(row: int, scores: Sequence[Score]) -> list[tuple[Any, ...]]:
@@ -248,7 +256,7 @@ def _more_if_naive(settings: AuditSettings, units: int, methods: int, searched: 
     plans = [
         m.run(np.arange(units, dtype=float), np.random.default_rng(0)) for m in chosen if m.kind == "removal"
     ]
-    lengths = [len(found.keep) for found in plans]
+    lengths = [len(each.keep) for each in plans]
     if not lengths:
         return 0
     alone = sum(methods * (2 + length * (1 + settings.draws)) for length in lengths)

@@ -139,12 +139,12 @@ def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
 
 def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
     """Remembered: a function may be expensive, and the first texts are looked at twice."""
-    found: dict[int, dict[str, Any]] = {}
+    results: dict[int, dict[str, Any]] = {}
 
     def of(number: int, text: Any) -> dict[str, Any]:
-        if number not in found:
-            found[number] = {name: _given(given, number, text, by[name]) for name, given in scores.items()}
-        return found[number]
+        if number not in results:
+            results[number] = {name: _given(given, number, text, by[name]) for name, given in scores.items()}
+        return results[number]
 
     return of
 

@@ -46,10 +46,10 @@ def target_of(model: Model, x: Input) -> Target:
     """Remembered, since an encoder-decoder writes its whole answer to tell it."""
     known = _targets.setdefault(model, {})
     if x not in known:
-        found = model.target(x)
-        if len(found.sequence) > ANSWER:
-            found = model.target(x, {"sequence": list(found.sequence[:ANSWER])})
-        known[x] = found
+        target = model.target(x)
+        if len(target.sequence) > ANSWER:
+            target = model.target(x, {"sequence": list(target.sequence[:ANSWER])})
+        known[x] = target
     return known[x]
 
 
@@ -76,12 +76,12 @@ def check_odd_inputs(entry: Explainer, model: Model) -> None:
     """A text of one token, and one of special tokens alone: scores as usual, or a refusal in a sentence."""
     for kind, x in odd_inputs(model).items():
         try:
-            found = answered(entry, model, x, target_of(model, x))
+            attribution = answered(entry, model, x, target_of(model, x))
         except HeedfulError:
             continue
         except Exception as error:
             raise AssertionError(f"{entry.name} breaks on {kind}: {error!r}") from error
-        well_formed(entry, found)
+        well_formed(entry, attribution)
 
 
 def odd_inputs(model: Model) -> dict[str, TextInput]:
@@ -114,11 +114,11 @@ def well_formed(entry: Explainer, found: Attribution) -> None:
 
 def check_deterministic(entry: Explainer, model: Model) -> None:
     """The same seed gives the same scores, and nothing is drawn from global random state."""
-    found = []
+    results = []
     for seed in (1, 2):
         with global_seed(seed):
-            found.append(explained(entry, model).scores)
-    assert np.array_equal(found[0], found[1]), f"{entry.name} differs from itself under one seed"
+            results.append(explained(entry, model).scores)
+    assert np.array_equal(results[0], results[1]), f"{entry.name} differs from itself under one seed"
 
 
 def check_model_untouched(entry: Explainer, model: Model) -> None:

@@ -68,9 +68,9 @@ class Bench:
         change, rng = CHANGES[kind], np.random.default_rng([seed, draw])
 
         def again(model: Model, x: Input, target: Target, _seed: int) -> Attribution:
-            found = truth(self.model if kind == "stuck" else model, x, target)
-            method = "random" if kind == "chance" else found.method
-            return replace(found, scores=change(found.scores, rng), method=method)
+            attribution = truth(self.model if kind == "stuck" else model, x, target)
+            method = "random" if kind == "chance" else attribution.method
+            return replace(attribution, scores=change(attribution.scores, rng), method=method)
 
         item = again(self.model, self.x, self.target, seed)
         draws = np.random.default_rng(seed)
@@ -81,10 +81,10 @@ class Bench:
 
 def truth(model: Model, x: Input, target: Target) -> Attribution:
     """What each word adds, by taking it out: on a sum of word weights its weight, and without error."""
-    found = run_explainer("occlusion", model, x, target, operator="delete")
+    attribution = run_explainer("occlusion", model, x, target, operator="delete")
     nothing = np.zeros((1, len(x.units("word"))), dtype=bool)
     base = float(model.values(x, target, nothing, "delete")[0])
-    return replace(found, base=base, stderr=np.zeros(len(x)))
+    return replace(attribution, base=base, stderr=np.zeros(len(x)))
 
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:

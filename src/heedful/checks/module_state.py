@@ -50,8 +50,8 @@ def _hooks(part: nn.Module) -> dict[str, list[Any]]:
 def _config(part: nn.Module) -> list[Any]:
     """A transformers config as data, with the attention in use, which its data leaves out."""
     config: Any = getattr(part, "config", None)
-    told = config.to_dict() if hasattr(config, "to_dict") else repr(config)
-    return [told, getattr(config, "_attn_implementation", None)]
+    result = config.to_dict() if hasattr(config, "to_dict") else repr(config)
+    return [result, getattr(config, "_attn_implementation", None)]
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -56,8 +56,8 @@ def check_linear(entry: Explainer, bag: Model | None = None) -> None:
     """On a sum of word weights every word's score is its weight."""
     bag = _able(entry, bag or linear_model())
     wanted = [WEIGHTS[word] for word in TEXT.split()]
-    found = explained(entry, bag, operator="delete", baseline="zero")
-    scores = [word.score for word in found.words()]
+    attribution = explained(entry, bag, operator="delete", baseline="zero")
+    scores = [word.score for word in attribution.words()]
     np.testing.assert_allclose(
         scores, wanted, rtol=0, atol=EXACT, err_msg=f"{entry.name} misses a linear model"
     )
@@ -77,9 +77,9 @@ def check_symmetric(entry: Explainer) -> None:
     places = [i for i, word in enumerate(TEXT.split()) if word == TWIN]
     able = [m for m in (reader_model(), stack_model()) if not m.lacks(entry.needs)]
     for model in able or [_able(entry, textbook_model())]:
-        found = explained(entry, model)
-        scores = _words(found)
-        noise = 0.0 if found.stderr is None else 5 * float(found.stderr.max())
+        attribution = explained(entry, model)
+        scores = _words(attribution)
+        noise = 0.0 if attribution.stderr is None else 5 * float(attribution.stderr.max())
         gap = abs(scores[places[0]] - scores[places[1]])
         largest = max(map(abs, scores))
         assert gap <= EXACT * largest + noise, f"{entry.name} tells equal words of {model.name} apart"
@@ -101,17 +101,17 @@ def _able(entry: Explainer, *models: Model) -> Model:
 
 def check_complete(entry: Explainer, model: Model) -> None:
     """Scores sum to f(text) - f(base)."""
-    found = explained(entry, model, most=128)
-    assert found.base is not None, f"{entry.name} promises completeness but names no base"
-    rise = found.output - found.base
-    gap = abs(found.total - rise)
+    attribution = explained(entry, model, most=128)
+    assert attribution.base is not None, f"{entry.name} promises completeness but names no base"
+    rise = attribution.output - attribution.base
+    gap = abs(attribution.total - rise)
     # integrated gradients stop at 1e-3 of the rise, or say that they did not get there (kinks of ReLU, or a
     # LayerNorm that bends sharply on the way); their error is then of the size of the scores, which may
     # cancel in the sum: 6e-3 of them was seen. Sums round at the size of the outputs.
-    unsure = any("not converged" in note for note in found.notes)
-    allowed = 3e-2 * float(np.abs(found.scores).sum()) if unsure else 1e-3 * abs(rise)
-    allowed += 100 * precision(model) * (abs(found.output) + abs(found.base))
-    assert gap <= allowed, f"{entry.name}: scores sum to {found.total:.6g}, not {rise:.6g}"
+    unsure = any("not converged" in note for note in attribution.notes)
+    allowed = 3e-2 * float(np.abs(attribution.scores).sum()) if unsure else 1e-3 * abs(rise)
+    allowed += 100 * precision(model) * (abs(attribution.output) + abs(attribution.base))
+    assert gap <= allowed, f"{entry.name}: scores sum to {attribution.total:.6g}, not {rise:.6g}"
 
 
 def check_differences(entry: Explainer, promise: str) -> None:
@@ -122,10 +122,10 @@ def check_differences(entry: Explainer, promise: str) -> None:
     basis = torch.eye(embeds.numel(), dtype=embeds.dtype).reshape(-1, *embeds.shape)
     grad = _slopes(model, x, target, basis, 1e-5).reshape(embeds.shape)
     wanted = READINGS[promise](grad, embeds).numpy()
-    found = answered(entry, model, x, target).scores
+    result = answered(entry, model, x, target).scores
     # step 1e-5: f''' h^2 and rounding / h are both near 1e-10
     np.testing.assert_allclose(
-        found,
+        result,
         wanted,
         rtol=0,
         atol=1e-7 * np.abs(wanted).max(),
@@ -144,12 +144,12 @@ def check_slopes(entry: Explainer, model: Model, promise: str) -> None:
     longest = float(along.norm(dim=-1).max()) or 1.0
     step = 0.01 * float(embeds.norm(dim=-1).mean()) / longest
     wanted = _slopes(model, x, target, each, step, fourth_order=True).numpy()
-    found = answered(entry, model, x, target).scores
+    result = answered(entry, model, x, target).scores
     # of |g| |direction|: smooth float32 models stay under 6e-5 at this step; one with ReLU has kinks on the
     # way, and the tiny T5 of the tests comes to 2e-2
     share = 3e-2 if "relu" in model.capabilities else 3e-4
     np.testing.assert_allclose(
-        found,
+        result,
         wanted,
         rtol=0,
         atol=share * float((grad.norm(dim=-1) * along.norm(dim=-1)).max()),

@@ -96,8 +96,8 @@ def read_input(text: str | None, pair: str | None, chat: str | None) -> Any:
         raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
     if chat:
         return read_chat(chat)
-    said = read_text(text)
-    return said if pair is None else (said, read_text(pair, "second text"))
+    result = read_text(text)
+    return result if pair is None else (result, read_text(pair, "second text"))
 
 
 def form(as_json: bool, as_csv: bool) -> str:
@@ -239,10 +239,10 @@ def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
     from heedful.server.run_kinds import drawn, friendly_errors, kind_of
 
     with friendly_errors(str(run)):
-        found = drawn(kind_of(run), run)
+        result = drawn(kind_of(run), run)
 
     def page() -> str:
         with friendly_errors(str(run)):
-            return found.whole()
+            return result.whole()
 
-    return found.document, page
+    return result.document, page

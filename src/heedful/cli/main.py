@@ -124,7 +124,7 @@ def explain(
     from heedful.cli.commands.explain import ExplainRequest, OutputChoice, command
 
     out = OutputChoice(form(as_json, as_csv), html, save, full, quiet)
-    said = read_input(text, pair, chat)
+    result = read_input(text, pair, chat)
     wanted = {
         "label": target,
         "contrast": contrast,
@@ -134,7 +134,7 @@ def explain(
     }
     wish = ExplainRequest(
         model=model,
-        text=said,
+        text=result,
         methods=method or [],
         target=wanted,
         unit=unit,
@@ -147,7 +147,7 @@ def explain(
         evidence=evidence,
         draws=draws,
         features=features,
-        command=typed(**_spelled(said)),
+        command=typed(**_spelled(result)),
     )
     command(wish, out, dry_run)
 
@@ -190,20 +190,20 @@ def generate(
 
     With --why, Ctrl-C shows the tokens that are explained.
     """
-    said = read_text(prompt, "prompt")
+    text = read_text(prompt, "prompt")
     silence_libraries()
     from heedful.cli.commands.generate import GenerateRequest, Why, command
 
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     chosen = get_args(o.Strategies) if every else (strategy,)
-    asked = Why(why or [], unit, operator, budget)
-    line = typed(prompt=said)
+    requested = Why(why or [], unit, operator, budget)
+    line = typed(prompt=text)
     wish = GenerateRequest(
         model=model,
-        prompt=said,
+        prompt=text,
         strategies=chosen,
         options=options | {"beams": beams},
-        why=asked,
+        why=requested,
         seed=seed,
         allow_pickle=allow_pickle,
         command=line,

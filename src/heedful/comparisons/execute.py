@@ -296,17 +296,17 @@ def _from_memory(session: Session, planned: Plan, entry: Explainer) -> Attributi
     """A sampled method again, with as many samples as it has finished: each is remembered, none is run."""
     if "samples" not in entry.params or len(planned.pieces) > 1 or session.step.method != entry.name:
         return None
-    asked, cost = session.done, session.spent - session.began
+    requested, cost = session.done, session.spent - session.began
     session.progress = None
     session.planned = planned.rows[entry.name][1]
     try:
         with session.at_most(0):
-            params = {**planned.own[entry.name], "samples": asked}
-            found = run_explainer(entry, session, planned.x, planned.target, **params)
+            params = {**planned.own[entry.name], "samples": requested}
+            attribution = run_explainer(entry, session, planned.x, planned.target, **params)
     except HeedfulError:
         return None  # too few for an estimate
-    told = f"interrupted: estimated from the {asked:,} rows that were finished"
-    return replace(found, notes=(*found.notes, told), cost=cost)
+    text = f"interrupted: estimated from the {requested:,} rows that were finished"
+    return replace(attribution, notes=(*attribution.notes, text), cost=cost)
 
 
 __all__ = ["BudgetSpentError", "Session", "execute", "explain", "versions"]

@@ -61,17 +61,17 @@ def explain_each(
     shared, pieces = Ahead(model, x, answer), steps(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     try:
         for k, (piece, target) in enumerate(pieces):
             step = explain(StepModel(shared, k), piece, wanted, target, unit, seed, budget, **common)
-            found.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
+            comparisons.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
     except KeyboardInterrupt:
-        if not keep_partial or not found or _twice():
+        if not keep_partial or not comparisons or _twice():
             raise
-        at = f"interrupted at token {len(found) + 1} of {len(pieces)}"
+        at = f"interrupted at token {len(comparisons) + 1} of {len(pieces)}"
         warnings.warn(f"{at}: those before it are in the result", stacklevel=2)
-    return found
+    return comparisons
 
 
 def _answer(

@@ -59,14 +59,14 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
     if "values" not in session.model.capabilities or not d:
         return []
     first = operator_of(session.model, explained.items)
-    found = []
+    removals = []
     for operator in sorted(session.model.operators, key=lambda name: name != first):
         ends = _known(session, explained, operator, [np.ones(d, bool)])
         alone = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
         if np.isfinite(alone).any():
             curves, band = _curves(session, explained, operator, d)
-            found.append(Removal(operator, tuple(alone.tolist()), curves, band))
-    return found
+            removals.append(Removal(operator, tuple(alone.tolist()), curves, band))
+    return removals
 
 
 def _known(session: Session, explained: Explained, operator: str, keep: Any) -> list[float]:
@@ -127,10 +127,10 @@ def with_features(comparison: Comparison, model: Model, sae: SAE, k: int = 8) ->
     from heedful.models.adapter import token_model
 
     seed = int(comparison.settings.get("seed", 0))
-    found = explain_features(
+    feature_explanation = explain_features(
         token_model(model, "a dictionary of features"), sae, comparison.x, comparison.target, k, seed=seed
     )
-    return replace(comparison, internals=replace(comparison.internals, fired=fired(found)))
+    return replace(comparison, internals=replace(comparison.internals, fired=fired(feature_explanation)))
 
 
 def fired(found: FeatureExplanation) -> ActiveFeatures:

@@ -73,11 +73,11 @@ class Plan(NotebookRepr):
     @cached_property
     def rows(self) -> dict[str, Rows]:
         """method -> (fewest, most) model inputs, if it ran alone."""
-        found = {}
+        results = {}
         for entry in self.chosen:
             each = [self.rows_of(entry.name, piece) for piece in range(len(self.pieces))]
-            found[entry.name] = sum(low for low, _ in each), sum(high for _, high in each)
-        return found
+            results[entry.name] = sum(low for low, _ in each), sum(high for _, high in each)
+        return results
 
     @property
     def order(self) -> list[Explainer]:
@@ -115,9 +115,9 @@ class Plan(NotebookRepr):
     @property
     def seconds(self) -> float:
         """About what all methods together take."""
-        found = self._together({e.name: self.seconds_of(e) for e in self.chosen})
-        found += self.weighing * self.seconds_per_row
-        return found if self.budget is None else min(found, GRADED * self.budget * self.seconds_per_row)
+        value = self._together({e.name: self.seconds_of(e) for e in self.chosen})
+        value += self.weighing * self.seconds_per_row
+        return value if self.budget is None else min(value, GRADED * self.budget * self.seconds_per_row)
 
     def seconds_of(self, entry: Explainer) -> float:
         least, most = self.rows[entry.name]
@@ -137,8 +137,8 @@ class Plan(NotebookRepr):
 
     @property
     def budget(self) -> int | None:
-        found: int | None = self.settings["budget"]
-        return found
+        number: int | None = self.settings["budget"]
+        return number
 
     def to_dict(self) -> dict[str, Any]:
         methods = [

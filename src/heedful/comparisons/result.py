@@ -111,9 +111,9 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
 
 def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
     """Every measure at once, with what it ranks."""
-    found = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
+    results = {measure: matrix(comparison, measure, k)[1] for measure in MEASURES}
     written = {"written": True} if with_written(comparison) else {}
-    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **found}
+    return {"unit": ranked_unit(comparison), **written, "k": k, "methods": list(comparison), **results}
 
 
 def ranked_unit(comparison: Comparison) -> str:

@@ -100,7 +100,7 @@ def standings(evidence: Sequence[Evidence]) -> list[Standing]:
 
     judged = [e for e in evidence if e.orders and not e.circular and e.family]
     cells = dict.fromkeys((e.metric, e.operator) for e in judged)
-    found: dict[str, tuple[int, int, int]] = {}
+    results: dict[str, tuple[int, int, int]] = {}
     for method in dict.fromkeys(e.method for e in judged):
         own = {(e.metric, e.operator): e for e in judged if e.method == method}
         if len(own) < len(cells):
@@ -111,12 +111,12 @@ def standings(evidence: Sequence[Evidence]) -> list[Standing]:
         orders = (signs[:, None] * np.array([e.orders for e in entries])).T  # (B, C)
         named = tuple(Cell(e.family, e.metric, e.operator) for e in entries)
         w = np.round(exchanged(values[None], orders[None], named)[0], 9)
-        found[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
-    p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in found.values()]))
-    enough = {draws_needed(len(found)) <= draws for _, _, draws in found.values()} == {True}
+        results[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
+    p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in results.values()]))
+    enough = {draws_needed(len(results)) <= draws for _, _, draws in results.values()} == {True}
     shown = [
         Standing(method, beat, draws, float(value) if enough else math.nan)
-        for (method, (beat, _, draws)), value in zip(found.items(), p, strict=True)
+        for (method, (beat, _, draws)), value in zip(results.items(), p, strict=True)
     ]
     return sorted(shown, key=lambda one: -one.beat)
 
@@ -133,8 +133,10 @@ def said(
     if not evidence:
         how = "pass evidence=True to heedful.explain"
         return f"Nothing was weighed, so nothing can be said about which method to use: {how}."
-    found = standings(evidence)
-    lines = [_counts(found), _tested(found, d)] if found else ["No metric of the verdict was measured here."]
+    result = standings(evidence)
+    lines = (
+        [_counts(result), _tested(result, d)] if result else ["No metric of the verdict was measured here."]
+    )
     lines += [_removed(evidence, items), little]
     return "\n".join([*filter(None, lines), LAST])
 

@@ -108,10 +108,10 @@ class LabReport(TextResult, StoredResult):
     @property
     def answer(self) -> str:
         """The claims counted, in a sentence."""
-        count, held = len(self.claims), sum(claim.holds for claim in self.claims)
-        if held == count:
+        count, kept = len(self.claims), sum(claim.holds for claim in self.claims)
+        if kept == count:
             return "Its claim holds." if count == 1 else f"All {count} claims hold."
-        return f"{count - held} of {count} claim{'s' * (count > 1)} failed."
+        return f"{count - kept} of {count} claim{'s' * (count > 1)} failed."
 
     def __repr__(self) -> str:
         return f"<heedful.LabReport of {self.lab}: {self.answer}>"

@@ -97,8 +97,8 @@ class Explainer(NotebookRepr):
         """Fewest and most model inputs it asks for, a trace being one; other methods may have run some."""
         if self.counts is None:
             return (1, 1) if self.needs & {"gradients", "attentions", "values"} else (0, 0)
-        found = self.counts(x, target, {p.name: p.default for p in self.params.values()} | dict(params))
-        return found if isinstance(found, tuple) else (found, found)
+        values = self.counts(x, target, {p.name: p.default for p in self.params.values()} | dict(params))
+        return values if isinstance(values, tuple) else (values, values)
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Refuse unknown parameters and values of the wrong kind, in a sentence."""
@@ -122,8 +122,10 @@ class Explainer(NotebookRepr):
 
 def limitations_of(function: Callable[..., Any]) -> str:
     """The paragraph of a docstring that begins with "Limitations:"; "" where there is none."""
-    told = [part.replace("\n", " ") for part in (inspect.getdoc(function) or "").split("\n\n")]
-    return next((part.removeprefix(LIMITATIONS).strip() for part in told if part.startswith(LIMITATIONS)), "")
+    lines = [part.replace("\n", " ") for part in (inspect.getdoc(function) or "").split("\n\n")]
+    return next(
+        (part.removeprefix(LIMITATIONS).strip() for part in lines if part.startswith(LIMITATIONS)), ""
+    )
 
 
 _explainers: dict[str, Explainer] = {}

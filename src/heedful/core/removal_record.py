@@ -22,5 +22,5 @@ def recording() -> Iterator[set[str]]:
 
 def record(operator: str) -> None:
     """Tell every `recording` around that something was removed by this operator."""
-    for found in _recorded.get():
-        found.add(operator)
+    for each in _recorded.get():
+        each.add(operator)

@@ -18,7 +18,7 @@ def _version(package: str) -> str:
 
 def versions() -> dict[str, str]:
     """What a reader needs to make it again."""
-    found = {"python": platform.python_version()}
+    texts = {"python": platform.python_version()}
     for package in ("heedful", "torch", "transformers", "tokenizers", "numpy"):
-        found[package] = _version(package)
-    return found
+        texts[package] = _version(package)
+    return texts

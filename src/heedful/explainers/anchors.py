@@ -153,16 +153,16 @@ def anchors(
             "Leave out the target, or name the predicted label",
         )
     arm = find(sampler, threshold, delta, beam)
-    found = judge(replace(sampler, most=rows), arm, delta)
+    result = judge(replace(sampler, most=rows), arm, delta)
     values = np.zeros(len(units))
     values[list(arm.units)] = 1.0
     coverage = 2.0 ** -len(arm.units)
-    told = f"rule: {_rule(units, arm)}; {found.told(1 - delta)}; coverage {coverage:.3g} (exact)"
-    measured: dict[str, Any] = {"precision": found.precision, "interval": [found.low, found.high]}
+    text = f"rule: {_rule(units, arm)}; {result.told(1 - delta)}; coverage {coverage:.3g} (exact)"
+    measured: dict[str, Any] = {"precision": result.precision, "interval": [result.low, result.high]}
     return q.answer(
         values,
         params={**measured, "coverage": coverage},
-        notes=(told, *found.doubt(threshold)),
+        notes=(text, *result.doubt(threshold)),
     )
 
 

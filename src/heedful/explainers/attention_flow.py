@@ -47,9 +47,9 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     text, written = np.split(max_flows(layers, [*columns, *behind]), [len(columns)])
     bound = float(layers[-1].sum())  # what the source gives
     tied = int((text >= bound - 1e-9).sum())
-    told = f"{tied} of {len(text)} tokens can take all that flows: flow does not rank them"
+    result = f"{tied} of {len(text)} tokens can take all that flows: flow does not rank them"
     total = text.sum() or 1.0
-    return text / total, written / total, (told,) if tied > 1 else ()
+    return text / total, written / total, (result,) if tied > 1 else ()
 
 
 @explainer(

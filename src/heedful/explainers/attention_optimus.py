@@ -125,11 +125,11 @@ def attention_optimus(q: Question) -> Attribution:
     scores = np.zeros(len(q.x))
     scores[places] = weights[best]
     chosen = {name: getattr(ways[best], name) for name in ("layers", "heads", "reading")}
-    told = f"best of {len(ways)} readings by RFT: {merits[best]:.3g}, plain mean attention {merits[0]:.3g}"
+    text = f"best of {len(ways)} readings by RFT: {merits[best]:.3g}, plain mean attention {merits[0]:.3g}"
     return q.answer(
         scores,
         over=q.x.atom,
         params=chosen,
         output=float(values[0]),
-        notes=(*trace.notes, told, CIRCULAR),
+        notes=(*trace.notes, text, CIRCULAR),
     )

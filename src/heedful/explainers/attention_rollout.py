@@ -63,13 +63,13 @@ def _joint_steps(trace: Trace) -> list[Tensor]:
     """Encoder-decoders: matrices over (answer, text), (A + T, A + T), the encoder's first."""
     answer, source = trace.cross[0].shape[-2:]
     still, fixed = torch.eye(answer, dtype=torch.float64), torch.eye(source, dtype=torch.float64)
-    found = [_side_by_side(still, mixed(layer)) for layer in trace.attentions]
+    tensors = [_side_by_side(still, mixed(layer)) for layer in trace.attentions]
     for own, cross in zip(trace.decoder_attentions, trace.cross, strict=True):
-        found.append(_side_by_side(mixed(own), fixed))
+        tensors.append(_side_by_side(mixed(own), fixed))
         look = _side_by_side(still, fixed)
         look[:answer, answer:] = head_mean(cross).cpu()
-        found.append(look / look.sum(-1, keepdim=True))
-    return found
+        tensors.append(look / look.sum(-1, keepdim=True))
+    return tensors
 
 
 def _side_by_side(first: Tensor, second: Tensor) -> Tensor:

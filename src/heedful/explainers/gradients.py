@@ -48,13 +48,15 @@ def grad_avg(q: Question) -> Attribution:
     coordinates has no meaning that survives a rotation of the embeddings.
     """
     trace = q.trace()
-    found = _answer(q, trace, lambda grads, _: grads.mean(-1))
+    attribution = _answer(q, trace, lambda grads, _: grads.mean(-1))
     note = "zero but for rounding: a LayerNorm right after the embeddings makes every mean gradient zero"
-    if found.written is not None and _only_rounding(trace.grad_written, found.written.scores):
-        found = replace(found, written=replace(found.written, scores=0 * found.written.scores))
-    if _only_rounding(trace.grad_embeds, found.scores):
-        return replace(found, scores=0 * found.scores, notes=(*found.notes, note))
-    return found
+    if attribution.written is not None and _only_rounding(trace.grad_written, attribution.written.scores):
+        attribution = replace(
+            attribution, written=replace(attribution.written, scores=0 * attribution.written.scores)
+        )
+    if _only_rounding(trace.grad_embeds, attribution.scores):
+        return replace(attribution, scores=0 * attribution.scores, notes=(*attribution.notes, note))
+    return attribution
 
 
 def _only_rounding(grads: Tensor | None, means: Floats) -> bool:

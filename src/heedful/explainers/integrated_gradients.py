@@ -92,15 +92,15 @@ class Path:
         """(scores (T,), completeness gap), with at most `most` looks or the first few."""
         panels = [(k / PANELS, (k + 1) / PANELS) for k in range(PANELS)]
         while True:
-            found = self._simpson(panels)  # (P, T)
+            values = self._simpson(panels)  # (P, T)
             self.rise = self.values[1.0] - self.values[0.0]
-            left = np.array([self.values[b] - self.values[a] for a, b in panels]) - found.sum(1)
+            left = np.array([self.values[b] - self.values[a] for a, b in panels]) - values.sum(1)
             gap = abs(float(left.sum()))
             wide = [k for k, (a, b) in enumerate(panels) if b - a > FINEST]
             near = gap <= tolerance * abs(self.rise)
             even = np.abs(left).sum() <= CANCEL * tolerance * abs(self.rise)
             if (near and even) or len(self.values) + 2 > most or not wide:
-                return found.sum(0), gap
+                return values.sum(0), gap
             worst = max(wide, key=lambda k: abs(left[k]))
             panels[worst : worst + 1] = _halves(panels[worst])
 
@@ -123,8 +123,8 @@ def _notes(gap: float, rise: float, tolerance: float, nodes: int, same: bool) ->
     if same:
         return ("the baseline equals the text: every score is zero",)
     share = gap / abs(rise) if rise else np.inf
-    told = f"completeness gap {gap:.2g} ({share:.1e} of the change) at {nodes} nodes"
-    return (told if gap <= tolerance * abs(rise) else f"not converged: {told}",)
+    text = f"completeness gap {gap:.2g} ({share:.1e} of the change) at {nodes} nodes"
+    return (text if gap <= tolerance * abs(rise) else f"not converged: {text}",)
 
 
 def default_baseline(model: Model) -> str:

@@ -80,8 +80,8 @@ def _solve(
 ) -> tuple[Estimate, tuple[str, ...]]:
     """The estimate and notes on how sampling ended; ends are f(1) and f(0)."""
     if pairs is None:
-        found = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
-        return found, mask_sampling.notes(found, precision, 0)
+        result = Estimate(np.full(d, ends[0] - ends[1]), np.zeros(d), 0)
+        return result, mask_sampling.notes(result, precision, 0)
     read = mask_sampling.growing(ask)
     most = min((rows - 2) // 2, pairs.total)
 
@@ -90,8 +90,8 @@ def _solve(
         return estimate(keep, read(keep), ends, drawn)
 
     start = most if precision == 0 else max(32, 2 * d)
-    found = mask_sampling.until_precise(estimated, start, most, precision)
-    return found, mask_sampling.notes(found, precision, most)
+    result = mask_sampling.until_precise(estimated, start, most, precision)
+    return result, mask_sampling.notes(result, precision, most)
 
 
 def shapley_law(d: int) -> Floats:
@@ -112,5 +112,5 @@ def estimate(keep: Masks, values: Floats, ends: tuple[float, float], drawn: Floa
     controls = None
     if (drawn < 1).any():
         controls = control_variates.controls(keep, values, weights, drawn, control_variates.shapley_lines)
-    found = mask_sampling.fit(design, rest, weights, drawn, controls)
-    return mask_sampling.estimate_of(found, found.coefficients + gap / d, found.stderr, keep, drawn)
+    result = mask_sampling.fit(design, rest, weights, drawn, controls)
+    return mask_sampling.estimate_of(result, result.coefficients + gap / d, result.stderr, keep, drawn)

@@ -132,8 +132,8 @@ def _adjusted(
         return estimate(keep, read(keep), nothing, drawn, nu)
 
     start = max(32, 2 * d) if precision else most
-    found = mask_sampling.until_precise(estimated, start, most, precision)
-    return found.values, found.stderr, everything, mask_sampling.notes(found, precision, most)
+    result = mask_sampling.until_precise(estimated, start, most, precision)
+    return result.values, result.stderr, everything, mask_sampling.notes(result, precision, most)
 
 
 def estimate(
@@ -152,8 +152,8 @@ def estimate(
         controls = control_variates.controls(
             keep, values, weights, drawn, partial(control_variates.lime_lines, nu=nu)
         )
-    found = mask_sampling.fit(design, values, weights, drawn, controls)
-    return mask_sampling.estimate_of(found, found.coefficients[1:], found.stderr[1:], pairs, drawn)
+    result = mask_sampling.fit(design, values, weights, drawn, controls)
+    return mask_sampling.estimate_of(result, result.coefficients[1:], result.stderr[1:], pairs, drawn)
 
 
 def _published(ask: mask_sampling.Ask, d: int, rows: int, nu: float, features: int, seed: int) -> Answer:

@@ -97,12 +97,12 @@ def _flow(steps: list[Floats], row: int | None) -> Floats:
             f"the limit is {MAX_FLOW_TOKENS} for all queries and {MAX_ONE_FLOW_TOKENS} for one",
             "Name a query (query=...), give a shorter text, or use rollout",
         )
-    found = []
+    results = []
     for q in range(queries) if row is None else [row]:
         source = np.eye(queries)[[q]]
         flows = max_flows([*steps, source], range(keys))
-        found.append(flows / flows.sum())
-    return np.stack(found)
+        results.append(flows / flows.sum())
+    return np.stack(results)
 
 
 def _felt(maps: Maps, chosen: slice) -> Floats:

@@ -159,7 +159,7 @@ class Atlas(Result):
         }
 
     def _stack_dict(self, maps: Maps, weights: bool) -> dict[str, Any]:
-        found = {
+        results = {
             "stack": maps.stack,
             "causal": maps.causal,
             "queries": asdict(maps.queries),
@@ -169,8 +169,8 @@ class Atlas(Result):
             "special_share": self.special_share(maps.stack),
         }
         if weights and maps.allowed is not None:
-            found["allowed"] = maps.allowed.tolist()
-        return found | ({"weights": maps.weights.tolist()} if weights else {})
+            results["allowed"] = maps.allowed.tolist()
+        return results | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
         return json_text(self.to_dict(weights))
@@ -229,11 +229,11 @@ def attention(
         )
     door: Any = load(model)
     x = encoded(door, text, long)
-    found = captured(door, x, target, answer, gradients)
+    result = captured(door, x, target, answer, gradients)
     predicted = [] if door.kind == "encoder" else [list(pair) for pair in door.predict(x)]
     facts = door.facts() | {"prediction": predicted}
-    notes = (*found.notes, *_short(len(found.x.word_spans)))
-    return Atlas(found.x, found.stacks, facts, found.target, found.readout, notes=notes)
+    notes = (*result.notes, *_short(len(result.x.word_spans)))
+    return Atlas(result.x, result.stacks, facts, result.target, result.readout, notes=notes)
 
 
 def encoded(model: TokenModel, text: Any, long: str) -> TextInput:

@@ -65,26 +65,26 @@ def captured(model: Model, x: TextInput, spec: Any, answer: Any, gradients: bool
             "one continuation rather than another takes two",
             "Give each continuation its own: answer='...'",
         )
-    found: Any = None
+    trace: Any = None
     notes: tuple[str, ...] = ()
     if gradients and not (why := model.lacks(["attentions"])):
         assert target is not None  # an encoder without one lacks the maps' gradients
-        found = model.trace(x, target)
+        trace = model.trace(x, target)
     elif gradients:
         notes = (f"no gradients: {why}",)
-    partial = found is None or (target is not None and target.position is not None)
-    seen = model.attention_only(x, target) if partial else found
-    if not seen.attentions and not seen.cross:
+    partial = trace is None or (target is not None and target.position is not None)
+    observed = model.attention_only(x, target) if partial else trace
+    if not observed.attentions and not observed.cross:
         raise _shows_none(model, "no attention weights come back from it")
     written = target.written if target is not None else ()
     whole = model.extended(x, written) if written and model.kind == "causal-lm" else x
-    stacks, hidden = _masked(model, x, target, _stacks(model, whole, written, seen, found))
+    stacks, hidden = _masked(model, x, target, _stacks(model, whole, written, observed, trace))
     return Captured(
         x=whole,
         stacks=stacks,
-        target=None if found is None else target,
-        readout=() if found is None else _longer(found.readout, seen),
-        notes=(*x.notes, *seen.notes, *notes, *hidden, *_loose(stacks)),
+        target=None if trace is None else target,
+        readout=() if trace is None else _longer(trace.readout, observed),
+        notes=(*x.notes, *observed.notes, *notes, *hidden, *_loose(stacks)),
     )
 
 
@@ -111,10 +111,10 @@ def _wish(model: TokenModel, x: TextInput, spec: Any, answer: Any) -> Any:
     if model.kind not in GENERATORS:
         raise HeedfulError(f"a {model.kind} writes no answer", fix="Leave answer out")
     ids = answer_ids(model, answer)
-    asked = {} if isinstance(spec, Target) else targets.as_mapping(spec)
-    if isinstance(spec, Target) or asked.keys() & {"sequence", "given", "position"}:
+    requested = {} if isinstance(spec, Target) else targets.as_mapping(spec)
+    if isinstance(spec, Target) or requested.keys() & {"sequence", "given", "position"}:
         raise HeedfulError("the target already says what is written", fix="Leave answer out")
-    return {**asked, "given": ids} if asked else {"sequence": ids}
+    return {**requested, "given": ids} if requested else {"sequence": ids}
 
 
 def answer_ids(model: TokenModel, answer: Any) -> list[int]:

@@ -72,10 +72,10 @@ def head_distance(atlases: Sequence[HasStacks] | HasStacks, stack: str = "self")
     given = [atlases] if isinstance(atlases, HasStacks) else list(atlases)
     if not given:
         raise HeedfulError("there is no atlas to compare heads in", fix="Give at least one")
-    found = [atlas.stack(stack) for atlas in given]
-    if len({maps.weights.shape[:2] for maps in found}) > 1:
+    results = [atlas.stack(stack) for atlas in given]
+    if len({maps.weights.shape[:2] for maps in results}) > 1:
         raise HeedfulError("these atlases are of different models", "they have not the same heads")
-    return np.asarray(sum(map(divergences, found)))
+    return np.asarray(sum(map(divergences, results)))
 
 
 @dataclass(frozen=True, eq=False)

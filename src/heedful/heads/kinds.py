@@ -77,7 +77,7 @@ class HeadKind(NotebookRepr):
     stable: float | None = None  # share of redrawn sets of texts in which the kind is the same
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        results: dict[str, Any] = {
             "layer": self.layer,
             "head": self.head,
             "kind": self.kind,
@@ -85,8 +85,8 @@ class HeadKind(NotebookRepr):
         }
         if self.texts > 1:
             intervals = {name: list(ends) for name, ends in self.intervals.items()}
-            found |= {"intervals": intervals, "texts": self.texts, "stable": self.stable}
-        return found
+            results |= {"intervals": intervals, "texts": self.texts, "stable": self.stable}
+        return results
 
 
 @runtime_checkable
@@ -110,9 +110,9 @@ def scores(maps: Maps) -> dict[str, Floats]:
     ]
     blank = np.full((1, maps.heads), np.nan)
     return {
-        name: np.concatenate([found.get(name, blank) for found in each])
+        name: np.concatenate([result.get(name, blank) for result in each])
         for name in SCORES
-        if any(name in found for found in each)
+        if any(name in result for result in each)
     }
 
 
@@ -123,15 +123,15 @@ def _scores(maps: Maps, allowed: Flags) -> dict[str, Floats]:
     rows &= allowed.sum(1) > 1
     if not rows.any():
         return {}
-    found = {
+    results = {
         name: score
         for name, keys in named_keys(maps).items()
         if (score := _mass_score(maps, keys & allowed, allowed, rows)) is not None
     }
     if (vertical := _vertical(maps, allowed, rows)) is not None:
-        found["vertical"] = vertical
-    found["broad"] = _broad(maps, allowed, rows)
-    return {name: found[name] for name in SCORES if name in found}
+        results["vertical"] = vertical
+    results["broad"] = _broad(maps, allowed, rows)
+    return {name: results[name] for name in SCORES if name in results}
 
 
 def named_keys(maps: Maps) -> dict[str, Flags]:
@@ -139,15 +139,15 @@ def named_keys(maps: Maps) -> dict[str, Flags]:
     size, special = len(maps.keys), np.array(maps.keys.special)
     first = np.arange(size) == 0
     columns = {"first": first, "delimiter": special & ~first, "period": _stops(maps.keys) & ~special}
-    found = {name: np.tile(keys, (len(maps.queries), 1)) & ~_own(maps) for name, keys in columns.items()}
+    flags = {name: np.tile(keys, (len(maps.queries), 1)) & ~_own(maps) for name, keys in columns.items()}
     if not _same_places(maps):
-        return found
-    found |= {"previous": np.eye(size, k=-1, dtype=bool), "next": np.eye(size, k=1, dtype=bool)}
-    found["self"] = np.eye(size, dtype=bool)
+        return flags
+    flags |= {"previous": np.eye(size, k=-1, dtype=bool), "next": np.eye(size, k=1, dtype=bool)}
+    flags["self"] = np.eye(size, dtype=bool)
     parts = np.array(maps.keys.segments)
     if len(set(maps.keys.segments) - {-1}) > 1:
-        found["block"] = (parts[:, None] == parts) & (parts >= 0)
-    return found
+        flags["block"] = (parts[:, None] == parts) & (parts >= 0)
+    return flags
 
 
 def _same_places(maps: Maps) -> bool:
@@ -201,11 +201,11 @@ def _vertical(maps: Maps, allowed: Flags, rows: Flags) -> Floats | None:
 def _broad(maps: Maps, allowed: Flags, rows: Flags) -> Floats:
     """(L, H): entropy over that of uniform rows; a layer at a time, for memory."""
     most = float(np.log(allowed[rows].sum(1)).sum())
-    found = []
+    results = []
     for layer in maps.weights:
         p = layer[:, rows].astype(np.float64)  # (H, q, K)
-        found.append(-(p * np.log(p, out=np.zeros_like(p), where=p > 0)).sum((1, 2)) / most)
-    return np.stack(found)
+        results.append(-(p * np.log(p, out=np.zeros_like(p), where=p > 0)).sum((1, 2)) / most)
+    return np.stack(results)
 
 
 # --- kinds ----------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ def kind_of(found: Mapping[str, float]) -> str:
 
 def kinds(maps: Maps) -> list[HeadKind]:
     """One a head, layer by layer."""
-    found, blank = scores(maps), np.full((maps.layers, maps.heads), np.nan)
-    table = np.stack([found.get(name, blank) for name in SCORES])  # (rules, L, H)
+    result, blank = scores(maps), np.full((maps.layers, maps.heads), np.nan)
+    table = np.stack([result.get(name, blank) for name in SCORES])  # (rules, L, H)
     return [
         HeadKind(layer, head, kind_of(own), own)
         for layer in range(maps.layers)
@@ -257,14 +257,14 @@ def kinds_over(
 
 def _table(each: list[dict[str, Floats]]) -> Floats:
     """(n, rules, L, H), NaN where a rule does not apply."""
-    sizes = {score.shape for found in each for score in found.values()}
+    sizes = {score.shape for result in each for score in result.values()}
     if len(sizes) != 1:
         raise HeedfulError(
             "kinds over texts need atlases of one model, with at least one word to look at",
             f"these have {len(sizes)} different sizes" if sizes else "none of these can be scored",
         )
     blank = np.full(sizes.pop(), np.nan)
-    return np.stack([np.stack([found.get(name, blank) for name in SCORES]) for found in each])
+    return np.stack([np.stack([result.get(name, blank) for name in SCORES]) for result in each])
 
 
 def _means(table: Floats, counts: Floats) -> Floats:

@@ -28,10 +28,10 @@ from heedful.heads.maps import Flags, MapAxis, Maps, Weights
 
 def groups(side: MapAxis) -> list[list[int]]:
     """Token positions of each word, and of each special token alone, in reading order."""
-    found: dict[tuple[str, int], list[int]] = {}
+    results: dict[tuple[str, int], list[int]] = {}
     for position, word in enumerate(side.words):
-        found.setdefault(("word", word) if word >= 0 else ("alone", position), []).append(position)
-    return list(found.values())
+        results.setdefault(("word", word) if word >= 0 else ("alone", position), []).append(position)
+    return list(results.values())
 
 
 def word_side(side: MapAxis) -> MapAxis:

@@ -128,8 +128,8 @@ def _place(key: str, keys: Sequence[str]) -> int | None:
     """The position that a key stands for, or None."""
     if len(keys) == 2 and key in ("true", "false"):
         return int(key == "true")
-    found = BY_POSITION.fullmatch(key)
-    return None if found is None else int(found[1])
+    result = BY_POSITION.fullmatch(key)
+    return None if result is None else int(result[1])
 
 
 def _have_numbers(keys: Sequence[str]) -> bool:

@@ -117,17 +117,17 @@ def _is_span(mark: Any) -> bool:
 
 def joined(text: str, spans: Sequence[Sequence[int]]) -> tuple[Span, ...]:
     """Spans in order; those that overlap, or have white space alone between them, are one. Empty ones go."""
-    found: list[Span] = []
+    result: list[Span] = []
     for start, end in sorted((int(a), int(b)) for a, b in spans):
         if not 0 <= start <= end <= len(text):
             raise HeedfulError(
                 f"the rationale marks characters {start} to {end}", f"the text has {len(text)}", SHAPES
             )
-        if found and not text[found[-1][1] : start].strip():
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if result and not text[result[-1][1] : start].strip():
+            result[-1] = (result[-1][0], max(result[-1][1], end))
         elif start < end:
-            found.append((start, end))
-    return tuple(found)
+            result.append((start, end))
+    return tuple(result)
 
 
 def by_unit(x: TextInput, spans: Sequence[Span], unit: str = "word") -> tuple[bool, ...]:

@@ -88,9 +88,9 @@ def alignment(run: LabRun) -> None:
         run.progress(number, sizes.models, "training")
         models.append(trained(1000 * run.seed + number, run.seed, sizes))
     tell_translation(run, models, sizes)
-    found = measures(run, models, sizes)
-    tell_found(run, found)
-    claim_found(run, found)
+    result = measures(run, models, sizes)
+    tell_found(run, result)
+    claim_found(run, result)
     draw_map(run, models[0])
 
 
@@ -120,9 +120,9 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
         steps += len(fit(model, loss, train))
         if exact(model, source[:500], target[:500]).double().mean() >= SOLVED_SHARE:
             break
-    held = slice(sizes.train, None)
-    right = exact(model, source[held], target[held]).double().numpy()
-    return Translator(model, words, pairs[held], steps, right)
+    tensor = slice(sizes.train, None)
+    right = exact(model, source[tensor], target[tensor]).double().numpy()
+    return Translator(model, words, pairs[tensor], steps, right)
 
 
 def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSizes) -> None:

@@ -88,8 +88,8 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
         run.progress(number, len(cases), "signs")
         keep = rng.random((200, len(case.rule.weights))) < 0.5
         margin = replace(case.target, contrast=1 - case.target.index)
-        said = case.model.values(case.x, margin, keep, case.operator, "word")
-        wrong.append(float(np.mean((said > 0) != (case.rule(keep) > 0))))
+        values = case.model.values(case.x, margin, keep, case.operator, "word")
+        wrong.append(float(np.mean((values > 0) != (case.rule(keep) > 0))))
         answer = zoo.target(case.x)
         whole = replace(answer, contrast=1 - answer.index)
         heads = games(zoo, case.x, whole, "word")
@@ -119,8 +119,8 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
     series, rows = [], []
     for (name, some), bound in zip(cases.items(), (0.06, 0.12), strict=True):
         pairs = [precision_pairs(case.rule) for case in some]  # each (anchors, 2): Gaussian, exact
-        off = np.array([np.abs(found[:, 0] - found[:, 1]).mean() for found in pairs])
-        flat = np.array([constant_error(found[:, 1]) for found in pairs])
+        off = np.array([np.abs(each[:, 0] - each[:, 1]).mean() for each in pairs])
+        flat = np.array([constant_error(each[:, 1]) for each in pairs])
         every = np.concatenate(pairs)
         series.append(Series(name, [(a, b) for a, b in every[:: max(1, len(every) // 300)].tolist()]))
         alike = float(stats.pearsonr(every[:, 0], every[:, 1]).statistic)
@@ -211,8 +211,8 @@ def searched(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
         met = []
         for number, case in enumerate(some):
             run.progress(number, len(some), f"anchors ({name})")
-            found = anchor_of(case, 1500 if run.fast else 4000, run.seed)
-            met.append(Met.of(case.rule, found, np.random.default_rng([run.seed, number])))
+            numbers = anchor_of(case, 1500 if run.fast else 4000, run.seed)
+            met.append(Met.of(case.rule, numbers, np.random.default_rng([run.seed, number])))
         rows.append(
             [name, *np.mean([[*m.lengths, m.precision] for m in met], axis=0).tolist()]
             + [fmean(getattr(m, side) for m in met) for side in SIDES.values()]
@@ -278,8 +278,8 @@ class Met:
 def anchor_of(case: AnchorCase, samples: int, seed: int) -> list[int]:
     """Positions of the anchor that the search finds."""
     settings = {"threshold": THRESHOLD, "samples": samples, "operator": case.operator, "seed": seed}
-    found = run_explainer("anchors", case.model, case.x, case.target, **settings)
-    return [u for u, group in enumerate(case.x.units("word")) if found.scores[group].any()]
+    attribution = run_explainer("anchors", case.model, case.x, case.target, **settings)
+    return [u for u, group in enumerate(case.x.units("word")) if attribution.scores[group].any()]
 
 
 def jaccard(a: Sequence[int], b: Sequence[int]) -> float:

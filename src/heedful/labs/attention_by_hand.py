@@ -59,13 +59,13 @@ def by_hand(q: Rows, k: Rows, v: Rows, masked: bool) -> tuple[Rows, Rows]:
     """(A, out) with nothing but sums, products and exp."""
     weights, out = [], []
     for s, query in enumerate(q):
-        seen = range(s + 1) if masked else range(len(k))
+        observed = range(s + 1) if masked else range(len(k))
         lifted = [
             math.exp(sum(a * b for a, b in zip(query, k[t], strict=True)) / math.sqrt(len(query)))
-            for t in seen
+            for t in observed
         ]
         row = [value / sum(lifted) for value in lifted]
-        out.append([sum(row[t] * v[t][i] for t in seen) for i in range(len(v[0]))])
+        out.append([sum(row[t] * v[t][i] for t in observed) for i in range(len(v[0]))])
         weights.append(row + [0.0] * (len(k) - len(row)))
     return weights, out
 
@@ -158,8 +158,8 @@ def same_as_torch(run: LabRun, draws: int) -> None:
 def farthest(w: Weights, masked: bool) -> float:
     """Of a weight from 1/T, or from 1/s in row s."""
     q, k, v = projected(w, w.table[list(X)])
-    found = attention(q, k, v, causal_mask(T, torch.float64) if masked else None).weights
-    return float((found - uniform(masked)).abs().max())
+    result = attention(q, k, v, causal_mask(T, torch.float64) if masked else None).weights
+    return float((result - uniform(masked)).abs().max())
 
 
 def at_first(run: LabRun, draws: int) -> None:

@@ -55,19 +55,19 @@ def paired_anew(templates: list[Template], seed: int) -> list[Template]:
     cite="Vig et al. 2020; Zhao et al. 2018",
 )
 def bias(run: LabRun) -> None:
-    model, built_in, found = load_token_model("zoo:lm"), read(), []
+    model, built_in, result = load_token_model("zoo:lm"), read(), []
     rounds = 1 if run.fast else ROUNDS
     for i in range(rounds):
-        found.append(probe(model, paired_anew(built_in, 100 * run.seed + i), seed=run.seed))
+        result.append(probe(model, paired_anew(built_in, 100 * run.seed + i), seed=run.seed))
         run.progress(i + 1, rounds, "pairings of occupations")
-    first = found[0]
+    first = result[0]
     if first.preference is None:
         raise ValueError("the pronouns are not single tokens: no preference")
     run.say(
         f"zoo:lm on {first.templates} sentences with two people, in four variants: she and he, both orders."
     )
     attention(run, first)
-    writing(run, found)
+    writing(run, result)
 
 
 def attention(run: LabRun, first: Bias) -> None:
@@ -104,7 +104,7 @@ def attention(run: LabRun, first: Bias) -> None:
         ["layer.head", "attention on both", "share of a", "place", "low", "high", "pronoun", "low", "high"],
         [_row(head) for head in by_place[:8]],
     )
-    for name, told in (("pronoun", "the pronoun"), ("roles", "the place in the sentence")):
+    for name, result in (("pronoun", "the pronoun"), ("roles", "the place in the sentence")):
         effects = [(head, getattr(head, name)) for head in first.heads]
         control = first.control if name == "pronoun" else float("nan")
         lines = [
@@ -112,8 +112,8 @@ def attention(run: LabRun, first: Bias) -> None:
         ]
         run.figure(
             name,
-            forest(lines, "change of the share", f"What {told} moves, head by head"),
-            f"What {told} moves, head by head, 95 % for all heads together"
+            forest(lines, "change of the share", f"What {result} moves, head by head"),
+            f"What {result} moves, head by head, 95 % for all heads together"
             + (
                 "; hollow: the largest that pronouns dealt at random would show."
                 if name == "pronoun"
@@ -124,8 +124,8 @@ def attention(run: LabRun, first: Bias) -> None:
 
 def writing(run: LabRun, found: list[Bias]) -> None:
     """What the model would say."""
-    told = [one.preference for one in found if one.preference is not None]
-    first = told[0]
+    results = [one.preference for one in found if one.preference is not None]
+    first = results[0]
     run.claim(
         "The model would rather write he than she, whoever stands in the sentence.",
         value=first.value,
@@ -156,7 +156,7 @@ def writing(run: LabRun, found: list[Bias]) -> None:
         ],
         [
             [i + 1, p.value, *p.interval, p.roles, max(abs(h.pronoun.value) for h in one.heads), one.control]
-            for i, (one, p) in enumerate(zip(found, told, strict=True))
+            for i, (one, p) in enumerate(zip(found, results, strict=True))
         ],
     )
 

@@ -71,9 +71,9 @@ def joined(word: Sequence[str], pair: Pair) -> list[str]:
     """The pair made one symbol wherever it stands, from the left."""
     out, i = list[str](), 0
     while i < len(word):
-        found = tuple(word[i : i + 2]) == pair
-        out.append("".join(pair) if found else word[i])
-        i += 2 if found else 1
+        result = tuple(word[i : i + 2]) == pair
+        out.append("".join(pair) if result else word[i])
+        i += 2 if result else 1
     return out
 
 
@@ -174,23 +174,23 @@ def compounds(run: LabRun) -> None:
     )
     agree(run, "On words that share parts, too, all three learn the same merges.", SIMPLE, steps)
     model = learnt(steps, SIMPLE)
-    found = {
+    results = {
         word: [model.symbols[i] for i in model.encode(word)] for word in ("snowboard", "footman", "keyman")
     }
-    seen = set(SIMPLE.split())
+    observed = set(SIMPLE.split())
     run.table(
         "Compounds that were not there",
         ["word", "comes apart as", "seen in training"],
-        [[word, " | ".join(parts), "yes" if word in seen else "no"] for word, parts in found.items()],
+        [[word, " | ".join(parts), "yes" if word in observed else "no"] for word, parts in results.items()],
     )
-    whole = sum(len(parts) == 2 and set(parts) <= seen for parts in found.values())
+    whole = sum(len(parts) == 2 and set(parts) <= observed for parts in results.values())
     run.claim(
         "Compounds never seen come apart at their joint, into words that were.",
         value=whole,
         exact=True,
-        against=len(found),
+        against=len(results),
         control="compounds",
-        holds=whole == len(found),
+        holds=whole == len(results),
     )
 
 
@@ -205,9 +205,9 @@ def on_speeches(run: LabRun) -> None:
     """Byte-level, on real text: merges, ids, the way back, and how much shorter text gets."""
     sizes = (BYTES, 300, 400, 600) if run.fast else (BYTES, 300, 400, 600, 1000, 2000, 4000)
     rng = np.random.default_rng(run.seed)
-    train, held = (list(speeches(part).values()) for part in ("train", "held"))
+    train, kept = (list(speeches(part).values()) for part in ("train", "held"))
     texts = [cut(train[i], 20_000, rng) for i in rng.choice(len(train), 3 if run.fast else 12, replace=False)]
-    fresh = [cut(text, 5_000, rng) for text in held]
+    fresh = [cut(text, 5_000, rng) for text in kept]
     ours = train_bpe(texts, sizes[-1])
     run.progress(1, 3, "merges")
     theirs = by_tokenizers(texts, sizes[-1], byte_level=True)

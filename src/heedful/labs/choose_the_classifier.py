@@ -59,8 +59,8 @@ USERS: dict[str, Pick] = {
 def picks(rounds: Sequence[Round], user: Pick, count: int, seed: int) -> Floats:
     """(rounds,) 1 where a user picks the right one; one who is torn tosses a coin."""
     coin = np.random.default_rng(seed).random(len(rounds))
-    clean = np.array([user(found, count) for found in rounds]) > coin
-    return np.asarray(clean == np.array([found.right for found in rounds]), dtype=float)
+    clean = np.array([user(each, count) for each in rounds]) > coin
+    return np.asarray(clean == np.array([each.right for each in rounds]), dtype=float)
 
 
 @lab(
@@ -81,7 +81,7 @@ def choose_the_classifier(run: LabRun) -> None:
 
 
 def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
-    held, test = (np.array([getattr(found, name) for found in rounds]) for name in ("held", "test"))  # (n, 2)
+    kept, test = (np.array([getattr(each, name) for each in rounds]) for name in ("held", "test"))  # (n, 2)
     run.say(
         """Two classifiers learn from the same mails, one from all of each, one from what it says without its
         header. Both are handed whole mails. Which is better? The usual way to tell is to hold mails out."""
@@ -89,9 +89,9 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     run.table(
         "Accuracy, mean over rounds",
         ("classifier", "held out, with headers", "without headers"),
-        [(f"trained on {what}", *means) for what, means in _each(held, test)],
+        [(f"trained on {what}", *means) for what, means in _each(kept, test)],
     )
-    better, reach = mean_of(held[:, 0] - held[:, 1])
+    better, reach = mean_of(kept[:, 0] - kept[:, 1])
     run.claim(
         "On held-out mails with their headers, the classifier that read headers is the more accurate",
         value=better,
@@ -171,6 +171,6 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
 
 
 def _curve(name: str, pick: Pick, rounds: Sequence[Round], mails: int, seed: int) -> Curve:
-    found = [share_of(picks(rounds, pick, count, seed) > 0) for count in range(1, mails + 1)]
-    points = [(float(count), share) for count, (share, _) in enumerate(found, 1)]
-    return Curve(name, points, [reach[0] for _, reach in found], [reach[1] for _, reach in found])
+    results = [share_of(picks(rounds, pick, count, seed) > 0) for count in range(1, mails + 1)]
+    points = [(float(count), share) for count, (share, _) in enumerate(results, 1)]
+    return Curve(name, points, [reach[0] for _, reach in results], [reach[1] for _, reach in results])

@@ -100,8 +100,8 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
     start = writer.prompt(PROMPT)
     for name, options in OPTIONS.items():
         ids = generate(writer.ours.next_logits, start, name, new_tokens=20, eos=0, seed=run.seed, **options)
-        told = writer.text(ids[len(start) :]).strip().replace("\n", " ")
-        run.say(f"{name}: “{PROMPT} {told} …”")
+        text = writer.text(ids[len(start) :]).strip().replace("\n", " ")
+        run.say(f"{name}: “{PROMPT} {text} …”")
 
 
 def entropy(logits: Tensor) -> float:
@@ -215,13 +215,15 @@ def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None
     same, gains = [], []
     for text in texts:
         x, start = writer.model.encode(text), writer.prompt(text)
-        found = {}
+        results = {}
         for rule in ("greedy", "beam"):
             options = OPTIONS[rule]
-            found[rule] = generate(writer.ours.next_logits, start, rule, new_tokens=length, eos=0, **options)
+            results[rule] = generate(
+                writer.ours.next_logits, start, rule, new_tokens=length, eos=0, **options
+            )
             theirs = writer.model.answer(x, strategy=rule, max_new_tokens=length, **options)
-            same.append(float(found[rule][len(start) :].tolist() == list(theirs)))
-        beam, greedy = (worth(writer, found[rule], len(start)) for rule in ("beam", "greedy"))
+            same.append(float(results[rule][len(start) :].tolist() == list(theirs)))
+        beam, greedy = (worth(writer, results[rule], len(start)) for rule in ("beam", "greedy"))
         gains.append(beam - greedy)
     value, span = share_of(np.array(same) == 1.0)
     run.claim(
@@ -256,16 +258,20 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
         totals = totals_of_all(next_logits)
         best = float(totals.max())
         begin = torch.zeros(1, dtype=torch.long)
-        for beams, found in ((1, greedy), (BEAMS, narrow), (GAME_TOKENS ** (STEPS - 1), wide)):
+        for beams, result in ((1, greedy), (BEAMS, narrow), (GAME_TOKENS ** (STEPS - 1), wide)):
             top = beam_search(next_logits, begin, beams, STEPS, length_penalty=0.0)[0]
-            found.append(best - top.score)
+            result.append(best - top.score)
     run.table(
         f"All {GAME_TOKENS**STEPS:,} sequences of {STEPS} of the {GAME_TOKENS} best tokens: "
         "how far below the best, in nats",
         ["search", "mean over prompts", "found the best on"],
         [
-            [name, np.mean(found), f"{sum(gap < 1e-4 for gap in found)} of {len(found)}"]
-            for name, found in (("greedy", greedy), (f"{BEAMS} beams", narrow), ("as many as it takes", wide))
+            [name, np.mean(result), f"{sum(gap < 1e-4 for gap in result)} of {len(result)}"]
+            for name, result in (
+                ("greedy", greedy),
+                (f"{BEAMS} beams", narrow),
+                ("as many as it takes", wide),
+            )
         ],
     )
     value, span = mean_of(wide)
@@ -293,15 +299,15 @@ def repetition(run: LabRun, writer: Writer, texts: list[str], length: int) -> No
     fresh: dict[str, list[float]] = {"greedy": [], "nucleus": []}
     for number, text in enumerate(texts):
         start = writer.prompt(text)
-        for rule, found in fresh.items():
+        for rule, result in fresh.items():
             seed = 1000 * run.seed + number  # the nucleus has a mass of 0.9, as published
             ids = generate(writer.ours.next_logits, start, rule, new_tokens=length, seed=seed)
             pairs = list(pairwise(ids[len(start) :].tolist()))
-            found.append(len(set(pairs)) / len(pairs))
+            result.append(len(set(pairs)) / len(pairs))
     run.table(
         f"Share of different pairs of tokens among {length} written",
         ["rule", "mean over prompts"],
-        [[rule, np.mean(found)] for rule, found in fresh.items()],
+        [[rule, np.mean(result)] for rule, result in fresh.items()],
     )
     value, span = mean_of(np.array(fresh["nucleus"]) - np.array(fresh["greedy"]))
     run.claim(

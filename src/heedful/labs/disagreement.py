@@ -54,20 +54,20 @@ ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 
 )
 def disagreement(run: LabRun) -> None:
     model = heedful.load("zoo:one-layer")
-    told = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS)
-    one_sentence(run, told)
+    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS)
+    one_sentence(run, comparison)
     count = FAST if run.fast else 200
     rng = np.random.default_rng(run.seed)
     texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))[:count]]
-    found, again, skills = [], [], []
+    result, again, skills = [], [], []
     for number, text in enumerate(texts):
         run.progress(number, count, "reviews")
         each = heedful.explain(model, text, SEVEN, seed=run.seed, evidence=False)
         other = heedful.explain(model, text, ["lime"], seed=run.seed + count, evidence=False)
-        found.append(matrix_of(each)[np.triu_indices(len(SEVEN), 1)])
+        result.append(matrix_of(each)[np.triu_indices(len(SEVEN), 1)])
         again.append(agreement.kendall(*(agreement.unit_scores(one["lime"]) for one in (each, other))))
         skills.append(skill(model, each, run.seed))
-    many_agree(run, np.array(found), np.array(again), matrix_of(told))
+    many_agree(run, np.array(result), np.array(again), matrix_of(comparison))
     evidence(run, np.array(skills))
 
 

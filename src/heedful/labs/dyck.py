@@ -139,9 +139,9 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
         against=1 / sizes.grammar.types,
         control="guessing",
     )
-    told = logits[:, :, :-1, 1::2].argmax(-1)[:, test.tokens % 2 == 1]  # (S, closings)
+    result = logits[:, :, :-1, 1::2].argmax(-1)[:, test.tokens % 2 == 1]  # (S, closings)
     looks = [apart(maps[:, layer], test) for layer in (0, 1)]
-    same = [float((told[i] == told[j]).double().mean()) for i, j in pairs(sizes.seeds)]
+    same = [float((result[i] == result[j]).double().mean()) for i, j in pairs(sizes.seeds)]
     run.table(
         f"{sizes.seeds} two-layer models, all pairs",
         ["what", "mean", "least", "largest"],
@@ -162,17 +162,17 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     """The second layer alone: what its maps must have in common."""
     test = draw(sizes.grammar, 300, sizes.length, 10 * run.seed + 5)
     long = draw(sizes.grammar, 60, sizes.long, 10 * run.seed + 6)
-    found: dict[str, tuple[Params, Floats, Floats, Floats]] = {}
+    results: dict[str, tuple[Params, Floats, Floats, Floats]] = {}
     for name, weight in (("plain", 0.0), ("regularised", WEIGHT)):
         model = minimal(run, sizes, name, weight)
         near, far = (read(model, sizes.grammar, words).numpy() for words in (test, long))
-        found[name] = (model, near, far, violation(model, sizes.grammar).double().numpy())
+        results[name] = (model, near, far, violation(model, sizes.grammar).double().numpy())
     run.table(
         f"{sizes.minimal} one-layer models over states, with and without the regulariser",
         ["models", "accuracy", f"accuracy at {sizes.long} tokens", "least", "largest", "violation (median)"],
-        [[n, a.mean(), b.mean(), b.min(), b.max(), np.median(v)] for n, (_, a, b, v) in found.items()],
+        [[n, a.mean(), b.mean(), b.min(), b.max(), np.median(v)] for n, (_, a, b, v) in results.items()],
     )
-    value, span = share(min((a for _, a, _, _ in found.values()), key=lambda near: near.mean()))
+    value, span = share(min((a for _, a, _, _ in results.values()), key=lambda near: near.mean()))
     run.claim(
         "One-layer models over states close brackets right at the length they learnt, with the regulariser"
         " and without.",
@@ -182,8 +182,8 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
         against=1 / sizes.grammar.types,
         control="guessing",
     )
-    generalising(run, found, sizes)
-    maps = maps_of_minimal(found["plain"][0], test.states[:50])
+    generalising(run, results, sizes)
+    maps = maps_of_minimal(results["plain"][0], test.states[:50])
     part = Words(test.tokens[:50], test.states[:50], test.odds[:50], test.top[:50])
     several_maps(run, "minimal-maps", maps, part, "Attention of one-layer models over states")
 
@@ -293,8 +293,8 @@ def pairs(seeds: int) -> Iterator[tuple[int, int]]:
 
 def apart(maps: Tensor, words: Words) -> Floats:
     """(pairs,) total variation of two models' maps (S, n, T + 1, T + 1), where a bracket closes next."""
-    asked = torch.nn.functional.pad(words.tokens % 2 == 1, (0, 1))  # (n, T + 1): the place before it
-    rows = maps[:, asked]  # (S, places, T + 1)
+    input_row = torch.nn.functional.pad(words.tokens % 2 == 1, (0, 1))  # (n, T + 1): the place before it
+    rows = maps[:, input_row]  # (S, places, T + 1)
     return np.array([float((rows[i] - rows[j]).abs().sum(-1).mean()) / 2 for i, j in pairs(len(rows))])
 
 

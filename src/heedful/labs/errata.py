@@ -80,12 +80,12 @@ def errata(run: LabRun) -> None:
         "Formulas that circulate in lecture notes and papers, printed wrongly, and what heedful computes"
         " instead. Neither is believed: both are held against a truth that was got in a third way."
     )
-    found = []
+    results = []
     for done, check in enumerate(CHECKS):
         run.progress(done, len(CHECKS), check.__name__)
-        found.append(check(run.seed, n))
-    found.sort(key=lambda each: int(each.number.removeprefix("E").replace("OK", "99")))
-    for each in found:
+        results.append(check(run.seed, n))
+    results.sort(key=lambda each: int(each.number.removeprefix("E").replace("OK", "99")))
+    for each in results:
         run.say(formulas(each))
     run.table(
         "How far each is from the truth, mean and worst instance",
@@ -99,14 +99,14 @@ def errata(run: LabRun) -> None:
                 each.right.max(),
                 len(each.wrong),
             ]
-            for each in found
+            for each in results
         ],
     )
-    for each in found:
+    for each in results:
         told(run, each)
     lines = [
         Line(label, float(each.wrong.mean()), *span_of(each), control=float(each.right.mean()))
-        for label, each in zip(labels(found), found, strict=True)
+        for label, each in zip(labels(results), results, strict=True)
     ]
     run.figure(
         "errata",
@@ -172,9 +172,9 @@ def told(run: LabRun, each: Misprint) -> None:
 
 def labels(found: list[Misprint]) -> list[str]:
     """E5, E5 (2), E5 (3): a name for each line of the figure."""
-    seen: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     names = []
     for each in found:
-        seen[each.number] = seen.get(each.number, 0) + 1
-        names.append(each.number if seen[each.number] == 1 else f"{each.number} ({seen[each.number]})")
+        numbers[each.number] = numbers.get(each.number, 0) + 1
+        names.append(each.number if numbers[each.number] == 1 else f"{each.number} ({numbers[each.number]})")
     return names

@@ -107,26 +107,28 @@ def distance(found: Floats, truth: Floats) -> float:
 def texts(words: range, count: int, rng: np.random.Generator) -> list[str]:
     """Film reviews, or several joined, of as many words as asked."""
     held = [review.text for review in reviews("held")]
-    found: list[str] = []
-    while len(found) < count:
+    lines: list[str] = []
+    while len(lines) < count:
         text = ""
         while len(text.split()) < words.start:
             text = f"{text} {held[int(rng.integers(len(held)))]}".strip()
-        found.append(" ".join(text.split()[: words.stop - 1]))
-    return found
+        lines.append(" ".join(text.split()[: words.stop - 1]))
+    return lines
 
 
 def one_sentence(run: LabRun, model: TokenModel) -> None:
     x = model.encode(SENTENCE)
     target = model.target(x, "positive")
     names = [x.word_text(word) for word in range(len(x.word_spans))]
-    found = {name: solved(model, x, target, solve) for name, solve in EXACT.items()}
-    rows = [[word, *(values[j] for values in found.values())] for j, word in enumerate(names)]
-    run.table(f"“{SENTENCE}”, towards positive", ["word", *found], rows)
-    groups = [BarGroup(word, [float(values[j]) for values in found.values()]) for j, word in enumerate(names)]
+    results = {name: solved(model, x, target, solve) for name, solve in EXACT.items()}
+    rows = [[word, *(values[j] for values in results.values())] for j, word in enumerate(names)]
+    run.table(f"“{SENTENCE}”, towards positive", ["word", *results], rows)
+    groups = [
+        BarGroup(word, [float(values[j]) for values in results.values()]) for j, word in enumerate(names)
+    ]
     run.figure(
         "sentence",
-        bars(groups, list(found), "score towards positive", "Four exact explanations"),
+        bars(groups, list(results), "score towards positive", "Four exact explanations"),
         "Exact scores of every word, side by side.",
     )
 
@@ -152,15 +154,15 @@ def against_brute_force(run: LabRun, model: TokenModel, rng: np.random.Generator
     run.table(
         "Largest error against every subset, relative to the largest score",
         ["explanation", "mean over texts", "worst text"],
-        [[name, np.mean(found), max(found)] for name, found in errors.items()],
+        [[name, np.mean(result), max(result)] for name, result in errors.items()],
     )
-    for name, found in errors.items():
-        value, span = mean_of(found, POSITIVE)
+    for name, result in errors.items():
+        value, span = mean_of(result, POSITIVE)
         run.claim(
             f"{name}: the quadrature is what all subsets of the words give.",
             value=value,
             interval=span,
-            holds=bool(max(found) < 1e-8 and min(apart) > 1e-6),
+            holds=bool(max(result) < 1e-8 and min(apart) > 1e-6),
             against=float(np.mean(apart)),
             control="Banzhaf taken for Shapley",
         )
@@ -206,11 +208,11 @@ def against_sampling(run: LabRun, model: TokenModel, rng: np.random.Generator) -
         for b, rows in enumerate(budgets):
             off = [distance(published_kernel_shap(ask, d, rows, rng), truth) for _ in range(times)]
             plain[i, b] = np.exp(np.mean(np.log(off)))
-            found = sampled(model, x, target, rows, rng)
-            ours[i, b] = distance(of_words(found.scores, x), truth)
+            result = sampled(model, x, target, rows, rng)
+            ours[i, b] = distance(of_words(result.scores, x), truth)
         for r in range(again):
-            found = sampled(model, x, target, budgets[0], rng)
-            covered[i, r] = held(of_words(found.scores, x), of_words(found.stderr, x), truth)
+            result = sampled(model, x, target, budgets[0], rng)
+            covered[i, r] = held(of_words(result.scores, x), of_words(result.stderr, x), truth)
     run.table(
         f"Shapley values of {count} texts of {words.start} to {words.stop - 1} words: error",
         ["rows of the model", "KernelSHAP as published", "heedful's kernel-shap"],
@@ -280,8 +282,8 @@ def sampling_claims(
         control="promised",
     )
     lines = [
-        Curve(name, [(float(rows), float(found[:, b].mean())) for b, rows in enumerate(budgets)])
-        for name, found in {"KernelSHAP as published": plain, "heedful's kernel-shap": ours}.items()
+        Curve(name, [(float(rows), float(result[:, b].mean())) for b, rows in enumerate(budgets)])
+        for name, result in {"KernelSHAP as published": plain, "heedful's kernel-shap": ours}.items()
     ]
     run.figure(
         "convergence",

@@ -46,7 +46,7 @@ def gold_features(run: LabRun) -> None:
     texts, samples = (48, 500) if run.fast else (80, 3000)
     rng = np.random.default_rng(run.seed)
     train, labels = documents("train", rng)
-    held, _ = documents("held", rng)
+    kept, _ = documents("held", rng)
     run.say(
         f"{len(train)} texts of {SENTENCES} sentences to train on. LIME is the published one, with {samples}"
         f" samples and {TOP_WORDS} words; every method sees the glass box as a function of text. Recalled, of"
@@ -56,7 +56,7 @@ def gold_features(run: LabRun) -> None:
     for name, fit in BOXES.items():
         vocabulary = common([frozenset(text) for text in train], 5000)
         box = fit(presence([frozenset(text) for text in train], vocabulary), labels, vocabulary, TOP_WORDS)
-        chosen = [text for text in held if len(box.deciding(frozenset(text))) > 1][:texts]
+        chosen = [text for text in kept if len(box.deciding(frozenset(text))) > 1][:texts]
         bands.append(recall_of(run, name, box, chosen, samples))
     groups = [
         BarGroup(name, *([float(side[m]) for side in sides] for sides in zip(*bands, strict=True)))
@@ -100,11 +100,11 @@ def recall_of(
     """Recall in one glass box and the ends of its interval, each by SHOWN."""
     run.progress(list(BOXES).index(name), len(BOXES), f"explaining a {name}")
     settings = {"lime": {"variant": "published", "samples": samples, "features": TOP_WORDS}}
-    found = recalls(box, texts, METHODS, TOP_WORDS, run.seed, settings)  # (texts, methods)
+    values = recalls(box, texts, METHODS, TOP_WORDS, run.seed, settings)  # (texts, methods)
     gold = [box.deciding(frozenset(text)) for text in texts]
     by_greedy = [len(greedy(box, text) & own) / len(own) for text, own in zip(texts, gold, strict=True)]
     chance = np.array([min(1.0, TOP_WORDS / len(text)) for text in texts])
-    every = np.column_stack([found[:, :-1], by_greedy, found[:, -1]])
+    every = np.column_stack([values[:, :-1], by_greedy, values[:, -1]])
     band = student(every, 1)
     band = Band(band.mean, np.maximum(band.low, 0.0), np.minimum(band.high, 1.0))
     words, own_words = (float(np.mean([len(some) for some in sets])) for sets in (texts, gold))
@@ -113,7 +113,7 @@ def recall_of(
         ["method", "recall", "low", "high"],
         [[name, *row] for name, *row in zip(SHOWN, band.mean, band.low, band.high, strict=True)],
     )
-    value, reach = two_way_mean(found[None, :, 0], (0.0, 1.0))
+    value, reach = two_way_mean(values[None, :, 0], (0.0, 1.0))
     run.claim(
         f"LIME finds more than 80 % of the words that decide in a {name}.",
         value=value,
@@ -125,7 +125,7 @@ def recall_of(
     claim_mean(
         run,
         f"Greedy removal, which stops when the answer changes, finds less than LIME in a {name}.",
-        found[:, 0] - np.array(by_greedy),
+        values[:, 0] - np.array(by_greedy),
         above=0.0,
         against=float(np.mean(by_greedy)),
         control="recall of greedy removal",

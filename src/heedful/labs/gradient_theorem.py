@@ -154,7 +154,7 @@ def measured(module: OneLayerClassifier, label: int, e: Tensor) -> GradientCase:
         all_lines[0] += query_path(module, label, e)
         in_library, _ = gradient(module, Target("class", label), e)
         f = float(module.attend(inputs_embeds=e[None]).logits[0, label])
-        found = list(heads(module, label, e))
+        result = list(heads(module, label, e))
         size = true.norm(dim=-1).max()
 
         def error(rows: Tensor, judge: Tensor = true) -> Floats:
@@ -167,8 +167,8 @@ def measured(module: OneLayerClassifier, label: int, e: Tensor) -> GradientCase:
             constant=error(two_lines, frozen),
             f=f,
             sums=(float((true * e).sum()), float((frozen * e).sum())),
-            covariance=float(torch.stack([head.covariance for head in found]).mean()),
-            values_alone=float(torch.stack([head.alpha @ head.u for head in found]).mean()),
+            covariance=float(torch.stack([head.covariance for head in result]).mean()),
+            values_alone=float(torch.stack([head.alpha @ head.u for head in result]).mean()),
         )
 
 

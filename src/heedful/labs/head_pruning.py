@@ -80,8 +80,8 @@ def gains(run: LabRun, model: TokenModel, some: list[Review], how: str) -> tuple
     groups, shape = units_of(model, "head")
     task = prepare(model, [one.text for one in some], [one.label for one in some], "truncate")
     told = lambda done, total: run.progress(done, total, f"without each head ({how})")  # noqa: E731
-    found = measure(task, [NONE, *groups.values()], shape, how, progress=told)  # (n, 1 + H, 2)
-    drops = differences(found, model)  # (n, H, 2), rounding taken out
+    values = measure(task, [NONE, *groups.values()], shape, how, progress=told)  # (n, 1 + H, 2)
+    drops = differences(values, model)  # (n, H, 2), rounding taken out
     return list(groups), -drops[..., 0], -drops[..., 1]
 
 
@@ -113,8 +113,8 @@ def crossed(gain: Floats) -> tuple[float, Floats]:
 )
 def head_pruning(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
-    held = reviews("held")
-    some = [held[i] for i in np.random.default_rng(run.seed).permutation(len(held))]
+    kept = reviews("held")
+    some = [kept[i] for i in np.random.default_rng(run.seed).permutation(len(kept))]
     model = load_token_model("zoo:sentiment")
     run.say(
         f"zoo:sentiment on {sizes.texts} film sentences that no embedded model saw; a head is switched off by"
@@ -154,8 +154,8 @@ def told(run: LabRun, how: str, names: list[str], sure: Floats, right: Floats) -
 
 def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     """Chosen here, measured there, by the number of texts that choose."""
-    found = {group: chosen_elsewhere(sure, group) for group in groups}
-    apparent, left = found[groups[0]]
+    arrays = {group: chosen_elsewhere(sure, group) for group in groups}
+    apparent, left = arrays[groups[0]]
     run.claim(
         "Chosen on few texts, the gain of the best removal is luck for the most part: on as many other texts"
         " less than half of it is left.",
@@ -167,7 +167,7 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     )
     lines = []
     for at, name in enumerate(("on the texts that chose", "on as many others")):
-        spans = {group: mean_of(parts[at]) for group, parts in found.items()}
+        spans = {group: mean_of(parts[at]) for group, parts in arrays.items()}
         lows, highs = ([span[side] for _, span in spans.values()] for side in (0, 1))
         lines.append(Curve(name, [(float(g), value) for g, (value, _) in spans.items()], lows, highs))
     run.figure(
@@ -230,7 +230,7 @@ def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSi
     """One after another, and as many at random."""
     first, fresh = some[: sizes.pruned], some[sizes.pruned : sizes.pruned + sizes.fresh]
     names = list(units_of(model, "head")[0])
-    found: Pruning = heedful.prune_heads(
+    result: Pruning = heedful.prune_heads(
         model,
         [one.text for one in first],
         [one.label for one in first],
@@ -242,7 +242,7 @@ def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSi
         progress=lambda step: run.progress(step.done, step.total, "one head after another"),
     )
     rng = np.random.default_rng(run.seed)
-    orders = [[s.name for s in found.steps], *(list(rng.permutation(names)) for _ in range(sizes.draws))]
+    orders = [[s.name for s in result.steps], *(list(rng.permutation(names)) for _ in range(sizes.draws))]
     few, most = on_fresh(model, fresh, orders, (len(names) // 4, 3 * len(names) // 4))
     rows = [
         [what, who, *_flat(values)]
@@ -255,7 +255,7 @@ def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSi
         rows,
     )
     spared(run, few, most)
-    drawn(run, found)
+    drawn(run, result)
 
 
 def spared(run: LabRun, few: Floats, most: Floats) -> None:

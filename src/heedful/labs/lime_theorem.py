@@ -147,9 +147,9 @@ def formulas(run: LabRun, cases: dict[str, list[OneLayerCase]]) -> None:
     for number, (name, some) in enumerate(cases.items()):
         run.progress(number, len(cases), "exact limits")
         exact, plain = [one.exact(np.inf) for one in some], [one.mean(lime_first_order.plain) for one in some]
-        found = {label: [one.mean(formula) for one in some] for label, formula in FORMULAS.items()}
+        results = {label: [one.mean(formula) for one in some] for label, formula in FORMULAS.items()}
         errors[name] = {
-            k: np.array([error(*p) for p in zip(v, exact, strict=True)]) for k, v in found.items()
+            k: np.array([error(*p) for p in zip(v, exact, strict=True)]) for k, v in results.items()
         }
         constants = np.array([float(b @ a / (a @ a)) for a, b in zip(plain, exact, strict=True)])
         errors[name]["constant"] = constants
@@ -229,7 +229,7 @@ def sharpening(run: LabRun, trained: Any, texts: list[str]) -> None:
     run.figure(
         "sharpness",
         curves(
-            [Curve(name, found) for name, found in points.items()],
+            [Curve(name, result) for name, result in points.items()],
             "largest attention weight of a word",
             "relative error",
             "Where the formulas hold",
@@ -245,11 +245,11 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
     for number, (name, some) in enumerate(cases.items()):
         run.progress(number, len(cases), "bandwidths")
         swept[name] = [one.mean(sweep) for one in some]  # each (bandwidths, d)
-    counts = {name: [len(sign_changes(found)) for found in some] for name, some in swept.items()}
+    counts = {name: [len(sign_changes(each)) for each in some] for name, some in swept.items()}
     run.table(
         "Words whose coefficient changes sign with the bandwidth, a text",
         ["model", "mean", "least", "most"],
-        [[name, float(np.mean(found)), min(found), max(found)] for name, found in counts.items()],
+        [[name, float(np.mean(each)), min(each), max(each)] for name, each in counts.items()],
     )
     most = int(np.argmax(counts["diffuse"]))
     shown, x = swept["diffuse"][most], cases["diffuse"][most].x
@@ -299,8 +299,8 @@ def deletion(run: LabRun, cases: list[OneLayerCase], rows: int) -> None:
     for number, one in enumerate(cases):
         run.progress(number, len(cases), "deletion against replacement")
         exact = one.exact()
-        for operator, found in off.items():
-            found.append(error(one.sampled(rows, run.seed + number, operator), exact))
+        for operator, result in off.items():
+            result.append(error(one.sampled(rows, run.seed + number, operator), exact))
     run.say(
         "The theorem is about words replaced in place. The lime package, used for its figure, deletes them"
         " (its mask_string is read only with bow=False): another question, with another answer."

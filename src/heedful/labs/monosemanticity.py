@@ -106,12 +106,12 @@ def monosemanticity(run: LabRun) -> None:
         ]
         widths = [dictionary(run, stored[0], width, sizes, run.seed) for width in sizes.widths]
         other = dictionary(run, stored[1], sizes.widths[-1], sizes, run.seed + 1)
-    held = list(speeches("held").values())
-    found = corpus(models[0], held, rows=sizes.measured, context=sizes.context)
-    recovered(run, [measure(sae, models[0], found, seed=run.seed) for sae in widths], sizes)
-    splitting(run, split(widths, seed=run.seed), [strongest(sae, models[0], found) for sae in widths])
+    values = list(speeches("held").values())
+    windows_read = corpus(models[0], values, rows=sizes.measured, context=sizes.context)
+    recovered(run, [measure(sae, models[0], windows_read, seed=run.seed) for sae in widths], sizes)
+    splitting(run, split(widths, seed=run.seed), [strongest(sae, models[0], windows_read) for sae in widths])
     sides = [ModelSAE(sae, model) for sae, model in zip((widths[-1], other), models, strict=True)]
-    universality(run, compare(sides[0], sides[1], found, seed=run.seed))
+    universality(run, compare(sides[0], sides[1], windows_read, seed=run.seed))
 
 
 def language_model(run: LabRun, sizes: MonosemanticitySizes, seed: int) -> Any:
@@ -281,8 +281,8 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
 def strongest(sae: SAE, model: TokenModel, found: Corpus) -> list[str]:
     """The token on which each feature fires most; "" if it never does."""
     best, which = torch.zeros(sae.config.width), torch.full((sae.config.width,), -1)
-    for batch, seen in activations(model, found, [SITE]):
-        values, at = sae.encode(seen[SITE][batch.keep]).max(0)
+    for batch, observed in activations(model, found, [SITE]):
+        values, at = sae.encode(observed[SITE][batch.keep]).max(0)
         which = torch.where(values > best, batch.ids[batch.keep][at], which)
         best = torch.maximum(best, values)
     return [f"“{model.decode([token])}”" if token >= 0 else "" for token in which.tolist()]
@@ -299,13 +299,13 @@ def _named(tree: dict[str, Any], names: list[list[str]], level: int = 0) -> dict
 def beside_neurons(found: Universality) -> str:
     """Told and not claimed: on models this small it depends on their sizes and on the seed."""
     features, neurons = found.figures["features"], found.figures["neurons"]
-    told = "overlap those of neurons, so the two cannot be told apart"
+    text = "overlap those of neurons, so the two cannot be told apart"
     if features.low > neurons.high:
-        told = "lie above those of neurons, as recalled of the paper"
+        text = "lie above those of neurons, as recalled of the paper"
     elif features.high < neurons.low:
-        told = "lie below those of neurons, unlike what is recalled of the paper"
+        text = "lie below those of neurons, unlike what is recalled of the paper"
     return f"""The paper has medians of .72 for features and .46 for neurons (as recalled). Here those of
-        features {told}. That is not claimed: with models and dictionaries this small it goes one way or the
+        features {text}. That is not claimed: with models and dictionaries this small it goes one way or the
         other with the sizes and the seed. Intervals are over features of one pair of models, and a best of
         many features is compared with a best of fewer neurons."""
 
@@ -316,13 +316,14 @@ def universality(run: LabRun, found: Universality) -> None:
         its dictionary has nonetheless the same ones: features that fire on the same tokens."""
     )
     names = ("features", "back", "neurons", "random", "shuffled")
-    told = {
+    results = {
         "back": "features, second to first",
         "random": "random dictionaries",
         "shuffled": "shuffled tokens",
     }
     rows = [
-        (told.get(n, n), found.figures[n].value, found.figures[n].low, found.figures[n].high) for n in names
+        (results.get(n, n), found.figures[n].value, found.figures[n].low, found.figures[n].high)
+        for n in names
     ]
     run.table("Median of the best correlation between two models", ("", "median", "low", "high"), rows)
     run.say(beside_neurons(found))

@@ -61,12 +61,12 @@ def not_explanation(run: LabRun) -> None:
 
 def cast(run: LabRun, here: AttentionSetup, count: int) -> dict[str, list[Any]]:
     """Name -> models that differ by their seed; zoo:one-layer is one."""
-    found: dict[str, list[Any]] = {"lstm": [], "average": [], "one-layer": [here.one]}
+    results: dict[str, list[Any]] = {"lstm": [], "average": [], "one-layer": [here.one]}
     for number in range(count):
         for place, encoder in enumerate(("lstm", "average")):
-            found[encoder].append(here.model(encoder, 1000 * run.seed + number))
+            results[encoder].append(here.model(encoder, 1000 * run.seed + number))
             run.progress(2 * number + place + 1, 2 * count, "training")
-    return found
+    return results
 
 
 def _cases(model: TokenModel, here: AttentionSetup) -> Cases:
@@ -115,9 +115,9 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
 def again(some: Sequence[Cases]) -> Floats:
     """(seeds, texts) tau of a model's leave-one-out and that of the next seed: a ranking that is not even
     itself again cannot be asked of attention."""
-    found = [leave_one_out(cases) for cases in some]
+    arrays = [leave_one_out(cases) for cases in some]
     rows = []
-    for own, other in zip(found, [*found[1:], found[0]], strict=True):
+    for own, other in zip(arrays, [*arrays[1:], arrays[0]], strict=True):
         real = [np.isfinite(one) for one in own]
         rows.append([kendall(a[r], b[r])[0] for a, b, r in zip(own, other, real, strict=True)])
     return np.array(rows)
@@ -179,9 +179,9 @@ def _told(values: Floats) -> tuple[float, float, float]:
 
 
 def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
-    found = {}
+    results = {}
     for number, (name, some) in enumerate(tried.items(), 1):
-        found[name] = permutation(some[0], seed=run.seed, permutations=30 if run.fast else 100)
+        results[name] = permutation(some[0], seed=run.seed, permutations=30 if run.fast else 100)
         run.progress(number, len(tried), "permutations")
     run.say(
         """If the order of its weights does not matter to a model, what it attends to was not the reason for
@@ -195,21 +195,21 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
             each.uniform[:, 0].mean(),
             each.largest[:, 0].mean(),
         )
-        for name, each in found.items()
+        for name, each in results.items()
     ]
     columns = ("model", "in another order", "one word deleted", "uniform", "largest weight")
     run.table("Change of the answer (total variation), mean over sentences", columns, rows)
     run.figure(
         "permutation",
         scatter(
-            [Series(NAMES[name], _dots(each)) for name, each in found.items()],
+            [Series(NAMES[name], _dots(each)) for name, each in results.items()],
             "largest weight of the sentence",
             "median change",
             "What permuting attention does to the answer",
         ),
         "A dot is a sentence. Peaked attention that may be put anywhere was no reason for the answer.",
     )
-    value, reach = nanmean_of(found["average"].change[:, 0] - found["average"].deleted)
+    value, reach = nanmean_of(results["average"].change[:, 0] - results["average"].deleted)
     run.claim(
         "Where every state is one word's, weights in another order move the answer more than a word less",
         value=value,
@@ -218,7 +218,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         against=0.0,
         control="as much as a word",
     )
-    value, reach = nanmean_of(found["lstm"].change[:, 0] - found["average"].change[:, 0])
+    value, reach = nanmean_of(results["lstm"].change[:, 0] - results["average"].change[:, 0])
     run.claim(
         "In a BiLSTM they move it less than there",
         value=value,
@@ -241,14 +241,14 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
         """Last, sentence by sentence, weights are looked for that are as far from the model's own as can be
         and leave its answer where it was, within 0.01. The published search came near the limit, ln 2."""
     )
-    found = {}
+    results = {}
     for name, cases in tried.items():
         some = Cases(cases.model, cases.cases[:few])
         say = _saying(run, f"adversaries of {NAMES[name]}")
-        found[name] = adversary(some, seed=run.seed, search=search, progress=say)
+        results[name] = adversary(some, seed=run.seed, search=search, progress=say)
     rows = [
         (NAMES[name], each.distance.mean(), each.random.mean(), each.largest.mean(), each.change.max())
-        for name, each in found.items()
+        for name, each in results.items()
     ]
     columns = (
         "model",
@@ -258,7 +258,7 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
         "largest change of an answer",
     )
     run.table("Other attention, the same answer", columns, rows)
-    for name, each in found.items():
+    for name, each in results.items():
         share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
             f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",

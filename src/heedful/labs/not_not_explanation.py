@@ -141,13 +141,13 @@ def tell_uniform(run: LabRun, flat: Frozen, little: float) -> None:
         """First, a BiLSTM trained with attention and one trained without: every state weighs the same. If the
         second is as good, the task needs no attention, and a map of it cannot say how it must be done."""
     )
-    told = {
+    results = {
         "trained freely": flat.free,
         "trained with uniform attention": flat.uniform,
         "majority": flat.majority,
     }
     rows = []
-    for name, judged in told.items():
+    for name, judged in results.items():
         value, reach = judged.value(F1)
         rows.append((name, value, *reach, TRAININGS.get(name)))
     run.table("F1 of the BiLSTM", ("training", "F1", "at least", "at most", f"F1, {RECALLED}"), rows)
@@ -219,9 +219,9 @@ def tell_adversary(
 
 def _moved(point: LambdaPoint, here: AttentionSetup) -> tuple[Any, ...]:
     """A row: how far answers and attention went, and both scores."""
-    said = judge([answers(each, here.test).argmax(1) for each in point.models], here.test, here.one)
+    result = judge([answers(each, here.test).argmax(1) for each in point.models], here.test, here.one)
     means = float(point.output.mean()), float(point.moved.mean())
-    return f"lambda {point.weight:g}", *means, *(float(said.scores(score).mean()) for score in SCORES)
+    return f"lambda {point.weight:g}", *means, *(float(result.scores(score).mean()) for score in SCORES)
 
 
 def claim_adversary(
@@ -337,14 +337,14 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     own, even = (
         judge([answers(here.one, here.test, flat).argmax(1)], here.test, here.one) for flat in (False, True)
     )
-    told = {"as it is": own, "as it is, attention made uniform": even}
+    results = {"as it is": own, "as it is, attention made uniform": even}
     rows: list[tuple[Any, ...]] = []
     moved = None
     if not run.fast:
         again, moved = one_layer_again(run, here)
-        told |= {"trained again": again.free, "trained again, uniform attention": again.uniform}
+        results |= {"trained again": again.free, "trained again, uniform attention": again.uniform}
         rows = [("adversary, " + name, *row) for name, *row in (_moved(p, here) for p in moved.points)]
-    scored = [(name, None, None, *(each.value(s)[0] for s in SCORES)) for name, each in told.items()]
+    scored = [(name, None, None, *(each.value(s)[0] for s in SCORES)) for name, each in results.items()]
     columns = ("zoo:one-layer", "answers moved, TVD", "attention moved, JSD", "accuracy", "F1")
     run.table("The same tests on zoo:one-layer", columns, [*scored, *rows])
     gap, reach = own.over(even, F1)

@@ -116,21 +116,21 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
         "truth, leaking": (leaking(train, first), leaking(test, last)),
     }
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
-    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
-    drawn(run, "synthetic", found)
-    truth, avoids, leaks = (found[name] for name in scores)
+    result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
+    drawn(run, "synthetic", result)
+    truth, avoids, leaks = (result[name] for name in scores)
     fall_claim(run, "Scores that know the words lower accuracy faster than random removal.", truth, 1)
     fall_claim(run, "Scores that avoid them lower it more slowly.", avoids, -1)
-    span = share_span(truth.accuracy[0], truth.intervals[0], found.n)
+    span = share_span(truth.accuracy[0], truth.intervals[0], result.n)
     run.claim(
         "After the two words that tell are removed, accuracy is below 0.75.",
         value=truth.accuracy[0],
         interval=span,
         holds=span[1] < 0.75,
-        against=found.whole,
+        against=result.whole,
         control="with nothing removed",
     )
-    span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], found.n)
+    span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], result.n)
     run.claim(
         "Holes that tell the label hide the fall: with half of all words gone accuracy is above 0.9 again.",
         value=leaks.accuracy[HALF],
@@ -139,8 +139,8 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
         against=truth.accuracy[HALF],
         control="the same words gone, holes that do not tell",
     )
-    span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], found.n)
-    others = [curve for curve in found.curves if curve is not leaks]
+    span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], result.n)
+    others = [curve for curve in result.curves if curve is not leaks]
     run.claim(
         "Scores that leak the label by their holes are flagged, and no others are: with half of the words"
         " gone the bare holes tell it in over 0.9 of the texts.",
@@ -187,29 +187,29 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     test, last = scored(run, model, bag, joined(reviews("held"), sizes[1], rng), methods)
     scores: dict[str, Scores] = {name: (first[name], last[name]) for name in first}
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
-    found = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
-    drawn(run, "reviews", found)
-    run.say(f"{found} Words that repeat each other hide each other's removal: a small fall is no proof.")
+    result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
+    drawn(run, "reviews", result)
+    run.say(f"{result} Words that repeat each other hide each other's removal: a small fall is no proof.")
     fall_claim(
-        run, "On reviews a linear model's weights find what tells: faster than chance.", found[LINEAR], 1
+        run, "On reviews a linear model's weights find what tells: faster than chance.", result[LINEAR], 1
     )
 
 
 def joined(sentences: Sequence[Review], count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
     """Texts of SENTENCES sentences of one label, and the label."""
     own = [[review.text for review in sentences if review.label == label] for label in (0, 1)]
-    found = []
+    results = []
     for number in range(count):
         some = own[number % 2]
-        found.append((" ".join(some[i] for i in rng.integers(len(some), size=SENTENCES)), number % 2))
-    return found
+        results.append((" ".join(some[i] for i in rng.integers(len(some), size=SENTENCES)), number % 2))
+    return results
 
 
 def scored(
     run: LabRun, model: TokenModel, bag: TfidfModel, texts: list[tuple[str, int]], methods: Sequence[str]
 ) -> tuple[TokenSplit, dict[str, list[Floats]]]:
     """Words of each text as ids, and |scores| by word: of zoo:one-layer's methods, and of a linear model."""
-    found: dict[str, list[Floats]] = {name: [] for name in (LINEAR, *methods)}
+    results: dict[str, list[Floats]] = {name: [] for name in (LINEAR, *methods)}
     read = []
     for number, (text, _) in enumerate(texts):
         run.progress(number, len(texts), "explaining reviews")
@@ -217,12 +217,12 @@ def scored(
         once: Any = Session(model)  # one pass for all methods
         target, groups = model.target(x), x.units("word")
         for name in methods:
-            told = run_explainer(name, once, x, target)
-            found[name].append(np.abs(groups.sums(told.scores)))
-        found[LINEAR].append(np.abs([bag.weights.get(x.word_text(j), 0.0) for j in range(len(groups))]))
+            attribution = run_explainer(name, once, x, target)
+            results[name].append(np.abs(groups.sums(attribution.scores)))
+        results[LINEAR].append(np.abs([bag.weights.get(x.word_text(j), 0.0) for j in range(len(groups))]))
         read.append(x)
     tokens, units = tuple(x.ids for x in read), tuple(x.units("word") for x in read)
-    return TokenSplit(tokens, tuple(label for _, label in texts), units), found
+    return TokenSplit(tokens, tuple(label for _, label in texts), units), results
 
 
 def drawn(run: LabRun, name: str, found: Roar) -> None:

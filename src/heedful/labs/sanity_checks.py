@@ -50,12 +50,12 @@ OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
 def sanity_checks(run: LabRun) -> None:
     count, draws, steps = (4, 7, 150) if run.fast else (8, 10, 800)
     rng = np.random.default_rng(run.seed)
-    train, held = reviews("train"), reviews("held")
-    texts = [held[i].text for i in rng.permutation(len(held))[:count]]
+    train, kept = reviews("train"), reviews("held")
+    texts = [kept[i].text for i in rng.permutation(len(kept))[:count]]
     sentences = [train[i] for i in rng.permutation(len(train))[: 2000 if run.fast else len(train)]]
     words = load_token_model("zoo:one-layer")  # for its tokenizer
     net = relu_net(sentences, words, steps, run.seed)
-    right = [net.target(net.encode(each.text)).index == each.label for each in held[:: len(held) // 200]]
+    right = [net.target(net.encode(each.text)).index == each.label for each in kept[:: len(kept) // 200]]
     run.say(
         f"The network of ReLUs, trained on {len(sentences)} sentences, answers {np.mean(right):.0%} of"
         f" held-out ones rightly. {count} texts are explained after every layer of {draws} draws."
@@ -93,14 +93,14 @@ def cascade(
             run.progress(draw * len(layers) + number, draws * len(layers), "randomising")
             randomise(tensors, rng)
             door = copy.model()
-            found = [
+            results = [
                 scores(door, text, methods, target)[1]
                 for text, (target, _) in zip(texts, trained, strict=True)
             ]
             left.append(
                 [
                     np.mean(
-                        [correlation(old[m], new[m]) for (_, old), new in zip(trained, found, strict=True)]
+                        [correlation(old[m], new[m]) for (_, old), new in zip(trained, results, strict=True)]
                     )
                     for m in range(len(methods))
                 ]
@@ -110,8 +110,8 @@ def cascade(
 
 def scores(model: Model, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
     """The class that is explained, and each method's scores by word."""
-    told = heedful.explain(model, text, methods, target=target, evidence=False)
-    return told[methods[0]].target.index, [unit_scores(told[name]) for name in methods]
+    comparison = heedful.explain(model, text, methods, target=target, evidence=False)
+    return comparison[methods[0]].target.index, [unit_scores(comparison[name]) for name in methods]
 
 
 def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], left: Floats) -> None:

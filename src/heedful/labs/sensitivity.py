@@ -137,20 +137,20 @@ def drawn_units(run: LabRun, count: int) -> None:
         w, x = 0.2 + torch.rand(2, FEATURES, generator=rng, dtype=torch.float64)
         f = unit(w)
         _, grads = slope(f, x[None])
-        seen = []
+        results = []
         for i in range(FEATURES):
             base = x.clone()
             base[i] = 0
             change = float(f(x[None]) - f(base[None]))
             if change > 1e-9:  # the premise: the output differs
-                seen.append(float((grads[0, i] * x[i]).abs() < 1e-12))
+                results.append(float((grads[0, i] * x[i]).abs() < 1e-12))
                 off.append(abs(float(integrated(f, x, base)[i]) - change))
-        blind.append(seen)
+        blind.append(results)
         zero = torch.zeros_like(x)
         whole = float(f(x[None]) - f(zero[None]))
         gap.append(abs(float(integrated(f, x, zero).sum()) - whole) / whole)
         run.progress(done + 1, count, "drawn units")
-    shares = np.array([np.mean(seen) for seen in blind if seen])
+    shares = np.array([np.mean(results) for results in blind if results])
     value, span = mean_of(shares, UNIT)
     run.claim(
         "Of features that change the output of a drawn unit, many have gradient zero.",

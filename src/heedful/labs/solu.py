@@ -100,26 +100,26 @@ def solu_against_gelu(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
     reader = tokenizer(sizes.vocab, sizes.context)
     text = tokens(reader, "train", every=3 if run.fast else 1)
-    held = in_windows(tokens(reader, "held"), sizes.context)
-    held = held[:: -(-len(held) // sizes.windows)]
-    place = RuleWindows(held, reader, sizes.firings)
-    found: dict[str, list[float]] = {}
+    tensor = in_windows(tokens(reader, "held"), sizes.context)
+    tensor = tensor[:: -(-len(tensor) // sizes.windows)]
+    place = RuleWindows(tensor, reader, sizes.firings)
+    results: dict[str, list[float]] = {}
     moved: list[float] = []
     for number in range(sizes.pairs):
         seed = 100 * run.seed + number
-        gelu, soft = trained_pair(run, sizes, text, held[0::2], seed)
+        gelu, soft = trained_pair(run, sizes, text, tensor[0::2], seed)
         run.progress(number + 1, sizes.pairs, "judging neurons")
-        one = {GAP: float((losses(soft, held[1::2]) - losses(gelu, held[1::2])).mean())}
-        values = activations(gelu, soft, held)
+        one = {GAP: float((losses(soft, tensor[1::2]) - losses(gelu, tensor[1::2])).mean())}
+        values = activations(gelu, soft, tensor)
         one |= {RAISED: raised(values[BEFORE], values[AFTER])} | shares(place, values, sizes.judged, seed)
         moved += explained(place, values[BEFORE][: sizes.judged // 2], seed, mixed=True)
         for name, value in one.items():
-            found.setdefault(name, []).append(value)
-    equal(run, found[GAP])
-    drawn(run, found, moved)
-    compared(run, found)
-    nothing(run, found, moved)
-    concluded(run, found)
+            results.setdefault(name, []).append(value)
+    equal(run, results[GAP])
+    drawn(run, results, moved)
+    compared(run, results)
+    nothing(run, results, moved)
+    concluded(run, results)
 
 
 # --- by hand ---------------------------------------------------------------------------------------
@@ -226,13 +226,13 @@ def mlp_of(model: GPT2) -> MLP:
 
 def entering(model: GPT2, rows: Tensor) -> Tensor:
     """(n, T, neurons): what the activation function is given."""
-    seen: list[Tensor] = []
-    hook = mlp_of(model).up.register_forward_hook(lambda module, args, out: seen.append(out))
+    tensors: list[Tensor] = []
+    hook = mlp_of(model).up.register_forward_hook(lambda module, args, out: tensors.append(out))
     try:
         model.hidden(rows)
     finally:
         hook.remove()
-    return seen[0]
+    return tensors[0]
 
 
 def turned(neurons: Values, seed: int) -> Values:

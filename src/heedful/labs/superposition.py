@@ -101,8 +101,8 @@ def dimensionality(w: Tensor) -> Tensor:
     """W (..., n, m) -> D (..., n); 0 of a feature that is not kept."""
     length = w.norm(dim=-1, keepdim=True)
     overlap = (w / length.clamp(min=1e-12)) @ w.mT  # (..., n, n)
-    found: Tensor = length[..., 0].square() / overlap.square().sum(-1).clamp(min=1e-12)
-    return found
+    tensor: Tensor = length[..., 0].square() / overlap.square().sum(-1).clamp(min=1e-12)
+    return tensor
 
 
 # --- what is kept, by density ----------------------------------------------------------------------
@@ -119,8 +119,8 @@ def by_density(run: LabRun) -> None:
     toys = 8 if run.fast else 12
     density = torch.tensor(DENSITIES).repeat_interleave(toys)
     importance = (0.8 ** torch.arange(5.0)).expand(len(density), 5)
-    found = train(density, importance, 2, 1500 if run.fast else 4000, run.seed)
-    w = found.directions.view(len(DENSITIES), toys, 5, 2)
+    trained = train(density, importance, 2, 1500 if run.fast else 4000, run.seed)
+    w = trained.directions.view(len(DENSITIES), toys, 5, 2)
     kept = (w.norm(dim=3) > MIN_KEPT_LENGTH).sum(2).double()  # (densities, toys)
     panels = [
         Panel(f"p = {p:g}", w[k, 0].tolist(), f"{int(kept[k, 0])} kept") for k, p in enumerate(DENSITIES)
@@ -198,13 +198,13 @@ def shapes(run: LabRun) -> None:
 def best_equal(n: int, m: int, p: float, toys: int, steps: int, seed: int) -> Tensor:
     """(toys, n, m) directions of n equal features, each toy the best of several restarts by loss."""
     count = toys * RESTARTS
-    found = train(torch.full((count,), p), torch.ones(count, n), m, steps, seed)
+    trained = train(torch.full((count,), p), torch.ones(count, n), m, steps, seed)
     rng = torch.Generator().manual_seed(seed)
     draw = torch.rand(1, 20_000, n, generator=rng)  # the same inputs for all
     x = torch.where(draw < p, draw / p, 0.0)
-    missed = x - output(x, found.directions, found.bias[:, None])  # (M, B, n)
+    missed = x - output(x, trained.directions, trained.bias[:, None])  # (M, B, n)
     best = missed.square().sum(2).mean(1).view(toys, RESTARTS).argmin(1)
-    return found.directions.view(toys, RESTARTS, n, m)[torch.arange(toys), best]
+    return trained.directions.view(toys, RESTARTS, n, m)[torch.arange(toys), best]
 
 
 def opposite(w: Tensor) -> Tensor:
@@ -229,8 +229,8 @@ def sweep(run: LabRun) -> None:
     levels = torch.logspace(0, -2, 7 if run.fast else 15)
     run.progress(2, 4, "training toys")
     density = levels.repeat_interleave(toys)
-    found = train(density, torch.ones(len(density), n), m, steps, run.seed + 3)
-    each = found.per_dimension.view(len(levels), toys)
+    trained = train(density, torch.ones(len(density), n), m, steps, run.seed + 3)
+    each = trained.per_dimension.view(len(levels), toys)
     points = list(zip((1 / levels).tolist(), each.mean(1).tolist(), strict=True))
     low, high = each.amin(1).tolist(), each.amax(1).tolist()
     run.figure(
@@ -281,9 +281,9 @@ def two_in_one(run: LabRun) -> None:
     density = wanted[..., None, None].expand(shape).flatten()
     second = torch.tensor(ratios)[:, None, None, None].expand(shape).flatten()
     importance = torch.stack([torch.ones_like(second), second], 1)
-    found = train(density, importance, 1, 500 if run.fast else 2000, run.seed + 4, batch=128)
-    least = exact_loss(found, density, importance).view(shape).argmin(3, keepdim=True)
-    weaker = found.directions[:, 1, 0].abs().view(shape).gather(3, least)[..., 0]  # (ratios, scale, groups)
+    trained = train(density, importance, 1, 500 if run.fast else 2000, run.seed + 4, batch=128)
+    least = exact_loss(trained, density, importance).view(shape).argmin(3, keepdim=True)
+    weaker = trained.directions[:, 1, 0].abs().view(shape).gather(3, least)[..., 0]  # (ratios, scale, groups)
     lines = [
         Curve(f"r = {r:g}", list(zip(scale.tolist(), weaker[k].mean(1).tolist(), strict=True)))
         for k, r in enumerate(ratios)

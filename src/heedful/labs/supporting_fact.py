@@ -187,7 +187,7 @@ def _flat(found: tuple[float, Interval]) -> tuple[float, float, float]:
 def tell_other(
     run: LabRun, models: Mapping[str, Sequence[StoryReader]], test: Stories, rng: torch.Generator
 ) -> None:
-    found = {encoder: [other(model, test, rng) for model in some] for encoder, some in models.items()}
+    results = {encoder: [other(model, test, rng) for model in some] for encoder, some in models.items()}
     rows: list[tuple[object, ...]] = []
     labels = {
         "changed": "answers that a random order of the weights changes",
@@ -197,9 +197,9 @@ def tell_other(
         "different": "all weight on a sentence with another place: answers kept",
     }
     for name, label in labels.items():
-        rows += [(encoder, label, *_flat(_of(each, name))) for encoder, each in found.items()]
+        rows += [(encoder, label, *_flat(_of(each, name))) for encoder, each in results.items()]
     run.table("Other attention in the same reader", ("reader", "of", "share", "at least", "at most"), rows)
-    alone = {name: _of(found["alone"], name) for name in labels}
+    alone = {name: _of(results["alone"], name) for name in labels}
     run.claim(
         "Sentences read alone: the answer follows the weights. In a random order of them it is mostly the"
         " place of the sentence that now weighs most.",

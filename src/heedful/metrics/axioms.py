@@ -154,7 +154,7 @@ def sensitivity_case(method: str) -> float:
     model, entry = saturated_model(), registry.get(method)
     x = model.encode("two")
     wish = {"baseline": "zero", "tolerance": 1e-6, "operator": "delete", "seed": 0}
-    found = run_explainer(
+    attribution = run_explainer(
         entry, model, x, model.target(x, "f"), **{k: v for k, v in wish.items() if k in entry.params}
     )
-    return float(found.scores[0])
+    return float(attribution.scores[0])

@@ -56,11 +56,11 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
     """The explanation again with `runs` seeds."""
     item = subject.item
     seeds = rng.choice(2**31, runs, replace=False).tolist()
-    found = [subject.again(subject.session, item.x, item.target, seed) for seed in seeds]
-    errors = [again.stderr for again in found if again.stderr is not None]
+    results = [subject.again(subject.session, item.x, item.target, seed) for seed in seeds]
+    errors = [again.stderr for again in results if again.stderr is not None]
     each = [subject.units.sums(error) for error in errors]
     return Repeats(
-        np.array([subject.units.sums(again.scores) for again in found]),
+        np.array([subject.units.sums(again.scores) for again in results]),
         np.array(each) if len(each) == runs else None,
     )
 
@@ -102,9 +102,9 @@ def csi(subject: MetricInput, rng: np.random.Generator) -> float:
     p = chosen_count(subject)
     if not p or (subject.item.stderr is None and subject.item.method != CONTROL):
         return float("nan")
-    found = repeated(subject, rng)
-    errors = np.zeros_like(found.scores) if found.stderr is None else found.stderr
-    return coefficients_stability(found.scores, errors, [chosen(scores, p) for scores in found.scores])
+    repeats = repeated(subject, rng)
+    errors = np.zeros_like(repeats.scores) if repeats.stderr is None else repeats.stderr
+    return coefficients_stability(repeats.scores, errors, [chosen(scores, p) for scores in repeats.scores])
 
 
 def chosen_count(subject: MetricInput) -> int:

@@ -93,7 +93,7 @@ def implementation_invariance(subject: MetricInput, rng: np.random.Generator) ->
 def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
     """Every change that applies to the model, each on a copy of its own, held to the model's outputs."""
     wanted, heads = outputs(model, x, target), head_count(model, x, target)
-    found, left_out = [], {}
+    result, left_out = [], {}
     for name, change in CHANGES.items():
         copy = copied(model)
         places = change(copy.module, torch.Generator().manual_seed(seed), heads)
@@ -110,8 +110,8 @@ def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:
         if gap > MAX_OUTPUT_CHANGE:
             left_out[name] = f"outputs differ by {gap:.1g}"
         else:
-            found.append(Twin(name, other, places, gap))
-    return Twins(tuple(found), left_out)
+            result.append(Twin(name, other, places, gap))
+    return Twins(tuple(result), left_out)
 
 
 def outputs(model: Model, x: Input, target: Target) -> Floats:

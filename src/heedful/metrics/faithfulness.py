@@ -235,11 +235,11 @@ def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
     keep = rng.random((INFIDELITY_SETS, len(scores))) < rng.random((INFIDELITY_SETS, 1))  # all sizes alike
 
     def finish(values: Floats, ends: Ends) -> float:
-        said, done = (~keep) @ scores, ends.full - values
+        result, done = (~keep) @ scores, ends.full - values
         if not (done @ done):
             return 0.0
-        fit, size = float(said @ done), float(said @ said)
+        fit, size = float(result @ done), float(result @ result)
         scale = max(fit, 0.0) / size if size else 0.0  # a sign is never forgiven
-        return float(np.mean(np.square(scale * said - done)) / np.mean(np.square(done)))
+        return float(np.mean(np.square(scale * result - done)) / np.mean(np.square(done)))
 
     return Probe(keep, finish)

@@ -154,12 +154,12 @@ class EditOutcome:
 
 def edits_of(text: str) -> list[TextEdit]:
     """Every edit that changes the text, no text twice."""
-    found = [TextEdit(name, tuple(pieces)) for name, make in KINDS for pieces in make(text)]
-    seen = {text: None}
+    text_edits = [TextEdit(name, tuple(pieces)) for name, make in KINDS for pieces in make(text)]
+    results = {text: None}
     kept = []
-    for edit in found:
-        if edit.pieces and (new := edit.apply(text)) not in seen:
-            seen[new] = None
+    for edit in text_edits:
+        if edit.pieces and (new := edit.apply(text)) not in results:
+            results[new] = None
             kept.append(edit)
     return kept
 
@@ -210,13 +210,13 @@ def _synonyms(text: str) -> Iterator[list[Piece]]:
 
 def _swapped(text: str, pairs: Sequence[tuple[str, ...]]) -> list[Piece]:
     """Whole words alone; a capital letter at the beginning is kept."""
-    found = [
+    results = [
         (m.start(), m.end(), new[0].upper() + new[1:] if m.group()[0].isupper() else new)
         for old, new in pairs
         for m in re.finditer(rf"(?<!\w){re.escape(old)}(?![\w'\u2019])", text, re.IGNORECASE)
     ]
     apart: list[Piece] = []
-    for piece in sorted(found):
+    for piece in sorted(results):
         if not apart or piece[0] >= apart[-1][1]:
             apart.append(piece)
     return apart
@@ -293,8 +293,8 @@ def _tried(subject: MetricInput, edit: TextEdit, full: float, rise: float) -> Ed
     if not old.any():
         return EditOutcome(edit.name, text, "the units it leaves alone have no scores", change)
     again = subject.again(subject.session, new, item.target, own_seed(subject))
-    found = new.units(subject.unit).sums(again.scores)[[j for _, j in pairs]]
-    return EditOutcome(edit.name, text, "", change, float(np.linalg.norm(found - old) / np.linalg.norm(old)))
+    result = new.units(subject.unit).sums(again.scores)[[j for _, j in pairs]]
+    return EditOutcome(edit.name, text, "", change, float(np.linalg.norm(result - old) / np.linalg.norm(old)))
 
 
 def aligned(old: TextInput, new: TextInput, edit: TextEdit, unit: str) -> list[tuple[int, int]]:
@@ -306,9 +306,9 @@ def aligned(old: TextInput, new: TextInput, edit: TextEdit, unit: str) -> list[t
 
 def _spans(x: TextInput, unit: str) -> list[Span]:
     """Characters of each unit, without the blanks at its ends, which some tokenizers count in."""
-    found = []
+    spans = []
     for positions in x.units(unit):
         start, end = x.offsets[positions[0]][0], x.offsets[positions[-1]][1]
         piece = x.text[start:end]
-        found.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
-    return found
+        spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+    return spans

@@ -182,8 +182,8 @@ def agreement(
     chosen = [top(own, max(1, round(share * len(own))), rng) for own in scores]
     units = [unit_counts(a, b) for a, b in zip(chosen, marks, strict=True)]
     spans = [span_counts(a, b) for a, b in zip(chosen, marks, strict=True)]
-    told = [average_precision(a, b) for a, b in zip(scores, marks, strict=True) if b.any() and not b.all()]
-    auprc = float(np.mean(told)) if told else float("nan")
+    values = [average_precision(a, b) for a, b in zip(scores, marks, strict=True) if b.any() and not b.all()]
+    auprc = float(np.mean(values)) if values else float("nan")
     each = float(np.mean([f1(*counts) for counts in units]))
     return Agreement(
         auprc=auprc,

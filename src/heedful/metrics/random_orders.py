@@ -82,16 +82,16 @@ def by_family(per_cell: Floats, cells: tuple[Cell, ...]) -> Floats:
     """(..., C) -> (...): the mean over families of the mean over their cells, so that twins count once."""
     families = dict.fromkeys(cell.family for cell in cells)
     parts = [per_cell[..., [cell.family == name for cell in cells]].mean(-1) for name in families]
-    found: Floats = np.mean(parts, axis=0)
-    return found
+    values: Floats = np.mean(parts, axis=0)
+    return values
 
 
 def beaten(values: Floats, orders: Floats) -> Floats:
     """(n, M, C), (n, B, C) -> (n, M, C): share of the random orders beaten, ties one half."""
     above = values[:, :, None] - orders[:, None]  # (n, M, B, C)
-    found: Floats = ((above > 0) + 0.5 * (above == 0)).mean(2)
+    result: Floats = ((above > 0) + 0.5 * (above == 0)).mean(2)
     whole = np.all(np.isfinite(orders), axis=1, keepdims=True)  # (n, 1, C)
-    return np.where(np.isfinite(values) & whole, found, np.nan)
+    return np.where(np.isfinite(values) & whole, result, np.nan)
 
 
 def standard(values: Floats, orders: Floats) -> Floats:
@@ -105,9 +105,9 @@ def standard(values: Floats, orders: Floats) -> Floats:
     spread = orders.std(1, ddof=1, keepdims=True) if count > 1 else np.zeros_like(orders[:, :1])
     flat = spread <= 1e-12 * np.abs(orders).max(1, keepdims=True, initial=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(flat, np.sign(_round_off(away, orders)) * np.sqrt(count), away / spread)
+        text = np.where(flat, np.sign(_round_off(away, orders)) * np.sqrt(count), away / spread)
     limit = float(2 * np.sqrt(count))
-    clipped: Floats = np.clip(found, -limit, limit)
+    clipped: Floats = np.clip(text, -limit, limit)
     return clipped
 
 

@@ -51,10 +51,10 @@ def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
 
     Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
     """
-    found = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
-    if found is None:
+    arrays = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
+    if arrays is None:
         return float("nan")
-    scores, distances, size = found
+    scores, distances, size = arrays
     return lipschitz(subject.scores, scores, distances / size) / float(np.linalg.norm(subject.scores))
 
 
@@ -64,8 +64,8 @@ def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
 
     Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
     """
-    found = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
-    return float("nan") if found is None else largest_change(subject.scores, found[0])
+    arrays = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
+    return float("nan") if arrays is None else largest_change(subject.scores, arrays[0])
 
 
 def lipschitz(scores: Floats, others: Floats, distances: Floats) -> float:
@@ -92,8 +92,8 @@ def neighbours(
     scores, distances = [], []
     for _ in range(samples):
         shift = torch.from_numpy(scale * draw(rng, tuple(embeds.shape)))
-        found, distance = explained_nearby(subject, shift)
-        scores.append(found)
+        result, distance = explained_nearby(subject, shift)
+        scores.append(result)
         distances.append(distance)
     return np.array(scores), np.array(distances), size
 

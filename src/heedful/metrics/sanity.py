@@ -209,8 +209,8 @@ def _by_name(name: str) -> ReExplain:
 
 
 def _accuracy(model: Model, texts: Sequence[str], labels: Sequence[int]) -> float:
-    said = [model.target(model.encode(text)).index for text in texts]
-    return float(np.mean([a == b for a, b in zip(said, labels, strict=True)]))
+    results = [model.target(model.encode(text)).index for text in texts]
+    return float(np.mean([a == b for a, b in zip(results, labels, strict=True)]))
 
 
 def one_layer_fit(texts: Sequence[str], labels: Sequence[int], seed: int = 0, steps: int = 300) -> Model:

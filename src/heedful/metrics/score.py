@@ -103,22 +103,22 @@ def score_explanations(
     if not items:
         raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
     removing = [metric for metric in chosen if metric.kind == "removal"]
-    found: list[Score] = []
+    scores: list[Score] = []
     for operator in (session.model.operators if operators is None else operators) if removing else ():
         names = [metric.name for metric in removing]
         if known.searched is None:
             best = ceilings(session, items[0], operator, unit, names)
         else:
             best = list(known.searched.get(operator, ()))
-        found += _removed(session, items, removing, operator, unit, draws, seed, best)
+        scores += _removed(session, items, removing, operator, unit, draws, seed, best)
     marked = None if known.rationale is None else tuple(bool(mark) for mark in known.rationale)
     subjects = [
         MetricInput(session, item, _again(item, item.method in known.given), unit, marked) for item in items
     ]
     for metric in chosen:
         if metric.kind == "re-explain":
-            found += _asked(metric, subjects, seed)
-    return found
+            scores += _asked(metric, subjects, seed)
+    return scores
 
 
 def default_metrics() -> list[str]:
@@ -144,7 +144,7 @@ def _removed(
     vectors += searched
     plans = [[metric.run(v, np.random.default_rng(seed)) for v in vectors] for metric in metrics]
     ends, values = _run(session, items[0], operator, unit, [plan for group in plans for plan in group])
-    at, found = iter(values), list[Score]()
+    at, output = iter(values), list[Score]()
     for metric, group in zip(metrics, plans, strict=True):
         at_rows = [next(at) for _ in group]
         results = [plan.finish(v, ends) for plan, v in zip(group, at_rows, strict=True)]
@@ -154,12 +154,12 @@ def _removed(
         if best is None:
             best = max(results) if metric.better == "high" else min(results)
         if not metric.shuffled:
-            found += _scored(metric, operator, items, results[: len(items) + draws], best)
+            output += _scored(metric, operator, items, results[: len(items) + draws], best)
             continue
         for item, scores, v, result in zip(items, vectors, at_rows, results, strict=False):
             again = (metric.run(rng.permutation(scores), np.random.default_rng(seed)) for _ in range(draws))
-            found += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
-    return found
+            output += _scored(metric, operator, [item], [result, *(p.finish(v, ends) for p in again)], best)
+    return output
 
 
 def goals_of(metrics: Sequence[str]) -> list[str]:
@@ -175,13 +175,13 @@ def ceilings(
     goals = goals_of(metrics)
     groups = item.x.units(unit)
     entry = registry.get("search")
-    found = [
+    attributions = [
         run_explainer(
             entry, session, item.x, item.target, operator=operator, unit=unit, goal=goal, shortlist=SHORTLIST
         )
         for goal in goals
     ]
-    return [groups.sums(order.scores) for order in found]
+    return [groups.sums(order.scores) for order in attributions]
 
 
 def _run(
@@ -209,12 +209,12 @@ def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[S
         return []
     chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
     results = [_result(metric, s, seed) for s in (*subjects, *chance)]
-    told = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
+    result = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
     control = [v for v in results[len(subjects) :] if np.isfinite(v)]
-    if not told or not control:
+    if not result or not control:
         return []
     assert metric.best is not None  # the registry sees to it
-    return _scored(metric, "", [i for i, _ in told], [*(v for _, v in told), *control], metric.best)
+    return _scored(metric, "", [i for i, _ in result], [*(v for _, v in result), *control], metric.best)
 
 
 def _result(metric: Metric, subject: MetricInput, seed: int) -> float:

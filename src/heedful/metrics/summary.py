@@ -36,7 +36,7 @@ def summarise(texts: Texts, seed: int = 0) -> list[Evidence]:
             here.setdefault(_key(score), []).append(score)
         for key, each in here.items():
             table[key].append(_mean(each))
-    return [_evidence(key, found, seed) for key, found in table.items()]
+    return [_evidence(key, result, seed) for key, result in table.items()]
 
 
 def _mean(scores: Sequence[Score]) -> Score:

@@ -176,7 +176,7 @@ def judge(
     )
     ordered = sorted(settled, key=lambda one: -one.z)
     use = _use(ordered, compared)
-    seen = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
+    values = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
     return Verdict(
         n=n,
         methods=tuple(ordered),
@@ -189,8 +189,8 @@ def judge(
         looked_always=always,
         left_out=facts.left_out,
         flat=flat,
-        visible_share=seen[0],
-        visible_gap=seen[1],
+        visible_share=values[0],
+        visible_gap=values[1],
     )
 
 
@@ -213,7 +213,7 @@ def _random_p(pools: Pools, seed: int, exchanges: int, unknown: Sequence[str]) -
     The spread is 0 where all orders did the same everywhere. A method of which it is not known what fitted it
     must be better under every operator by itself: only one of them can be its own.
     """
-    found, spreads = np.ones(len(pools.methods)), list[float]()
+    result, spreads = np.ones(len(pools.methods)), list[float]()
     operators = list(dict.fromkeys(cell.operator for cell in pools.cells))
     for place, name in enumerate(pools.methods):
         parts = (
@@ -222,9 +222,9 @@ def _random_p(pools: Pools, seed: int, exchanges: int, unknown: Sequence[str]) -
             else [pools.only([name], operators)]
         )
         each = [_one_p(part, seed, exchanges) for part in parts]
-        found[place] = max(p for p, _ in each)
+        result[place] = max(p for p, _ in each)
         spreads += [spread for _, spread in each]
-    return holm(found), max(spreads)
+    return holm(result), max(spreads)
 
 
 def _one_p(pools: Pools, seed: int, exchanges: int) -> tuple[float, float]:
@@ -288,12 +288,12 @@ def _parts(shares: Floats, names: Sequence[str]) -> dict[str, float]:
 
 def _operators(shares: Floats, cells: tuple[Cell, ...]) -> dict[str, float]:
     """Under each operator, families count alike."""
-    found = {}
+    values = {}
     for operator in dict.fromkeys(cell.operator for cell in cells):
         here = [cell.operator == operator for cell in cells]
         part = tuple(cell for cell in cells if cell.operator == operator)
-        found[operator] = _mean(by_family(shares[:, here], part))
-    return found
+        values[operator] = _mean(by_family(shares[:, here], part))
+    return values
 
 
 def _settled(one: MethodVerdict, below: float) -> MethodVerdict:

@@ -30,8 +30,8 @@ def sentences(verdict: Verdict) -> list[str]:
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
-    said = [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
-    return [*said, _settled(verdict), _judged(verdict), PROMISE]
+    lines = [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
+    return [*lines, _settled(verdict), _judged(verdict), PROMISE]
 
 
 def _texts(n: int) -> str:
@@ -75,20 +75,20 @@ def _no_better(verdict: Verdict, one: MethodVerdict) -> str:
 
 def _rest(verdict: Verdict) -> list[str]:
     """Who else is better than random, and who is not shown to be."""
-    said = []
+    lines = []
     if verdict.use and (others := [name for name in verdict.better if name != verdict.use]):
-        said.append(f"Better than random orders, too: {', '.join(others)}.")
+        lines.append(f"Better than random orders, too: {', '.join(others)}.")
     if verdict.better and (names := verdict.not_shown):
         are = "is" if len(names) == 1 else "are"
-        said.append(f"{listed(names)} {are} not shown to be better than random.")
+        lines.append(f"{listed(names)} {are} not shown to be better than random.")
     if verdict.use and verdict.compared and verdict[verdict.use].gap > 0:
         size = fixed(verdict[verdict.use].z)
-        said.append(
+        lines.append(
             f"Differences are in standard deviations of random orders; {verdict.use} is {size} above them."
         )
     if verdict.compared and verdict.better and len(verdict.may_be_best) > 1:
-        said.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
-    return said
+        lines.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
+    return lines
 
 
 def _disagree(verdict: Verdict) -> list[str]:
@@ -97,13 +97,13 @@ def _disagree(verdict: Verdict) -> list[str]:
 
 
 def _apart(one: MethodVerdict) -> list[str]:
-    said = []
+    lines = []
     named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
     for what, shares in (("by ", named), ("under ", one.by_operator)):
         if shares and max(shares.values()) - min(shares.values()) > MIN_SHOWN_DIFFERENCE:
             parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
-            said.append(f"Of random orders {one.method} beat {listed(parts)}.")
-    return said
+            lines.append(f"Of random orders {one.method} beat {listed(parts)}.")
+    return lines
 
 
 def _left_out(verdict: Verdict) -> list[str]:
@@ -133,10 +133,10 @@ def _settled(verdict: Verdict) -> str:
 
 def power(n: int, share: float, gap: float) -> str:
     """What so many texts show."""
-    said = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
+    text = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
     if not gap > 0:
-        return f"{said}."
-    return f"{said}, and a difference between two methods shows from about {at_most(gap)}."
+        return f"{text}."
+    return f"{text}, and a difference between two methods shows from about {at_most(gap)}."
 
 
 def _judged(verdict: Verdict) -> str:
@@ -153,8 +153,8 @@ def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
     groups: dict[tuple[str, ...] | None, list[str]] = {}
     for name, operators in by.items():
         groups.setdefault(operators, []).append(name)
-    said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    lines = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
     if None in groups:
         names = groups[None]
-        said.append(f"not known of {listed(names)}, so each operator had to find them better by itself")
-    return f"fitted: {'; '.join(said)}" if said else ""
+        lines.append(f"not known of {listed(names)}, so each operator had to find them better by itself")
+    return f"fitted: {'; '.join(lines)}" if lines else ""

@@ -148,8 +148,8 @@ def _fill(frame: str, markers: list[str], contents: list[str], rendered: str) ->
     """Spans of the contents when putting them in place of the markers gives the rendered text, else None."""
     filled, spans = "", []
     for marker, content in zip(markers, contents, strict=True):
-        before, found, frame = frame.partition(marker)
-        if not found or marker in frame:
+        before, result, frame = frame.partition(marker)
+        if not result or marker in frame:
             return None
         filled += before + content
         spans.append((len(filled) - len(content), len(filled)) if content.strip() else None)
@@ -161,9 +161,9 @@ def _search(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | Non
     cursor = 0
     for turn in messages:
         content = turn["content"].strip()
-        found = rendered.find(content, cursor) if content else -1
-        spans.append((found, found + len(content)) if found >= 0 else None)
-        cursor = found + len(content) if found >= 0 else cursor
+        result = rendered.find(content, cursor) if content else -1
+        spans.append((result, result + len(content)) if result >= 0 else None)
+        cursor = result + len(content) if result >= 0 else cursor
     return spans
 
 

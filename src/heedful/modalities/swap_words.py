@@ -107,6 +107,6 @@ def _bare(word: str) -> str:
 def words_of(texts: Iterable[str], most: int = 500, seed: int = 0) -> tuple[str, ...]:
     """Words of texts as often as they stand there: at most so many, drawn from all without replacement."""
     spans = ((text, span) for text in texts for span in split_words(text))
-    found = [text[start:end] for text, (start, end) in spans if any(map(str.isalpha, text[start:end]))]
+    results = [text[start:end] for text, (start, end) in spans if any(map(str.isalpha, text[start:end]))]
     rng = np.random.default_rng(seed)
-    return tuple(found[i] for i in rng.permutation(len(found))[:most])
+    return tuple(results[i] for i in rng.permutation(len(results))[:most])

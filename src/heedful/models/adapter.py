@@ -154,15 +154,15 @@ class TokenModel(Model):
 
     def encode_many(self, texts: Sequence[str], most: int) -> Mapping[str, list[list[int]]]:
         """Ids, special-token marks and type ids of many texts at once, each cut to `most` tokens."""
-        found: Mapping[str, list[list[int]]] = self.tokenizer(
+        results: Mapping[str, list[list[int]]] = self.tokenizer(
             list(texts), truncation=True, max_length=most, return_special_tokens_mask=True, verbose=False
         )
-        return found
+        return results
 
     def padded_texts(self, texts: Sequence[str]) -> Inputs:
         """Whole texts as one batch."""
-        found = self.tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False)
-        return Inputs(found["input_ids"], found["attention_mask"], found.get("token_type_ids"))
+        result = self.tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False)
+        return Inputs(result["input_ids"], result["attention_mask"], result.get("token_type_ids"))
 
     @property
     def token_count(self) -> int:
@@ -481,10 +481,10 @@ class TokenModel(Model):
         row = self.row(x, replace(probe, position=None))
         with self.meter.counted(forwards=1, unique=1, tokens=self.tokens_read([row], probe)):
             inputs = self.batch([row], probe)[0]
-            found = self.backend.attention_only(inputs)
-        for maps in (*found.attentions, *found.cross, *found.decoder_attentions):
+            result = self.backend.attention_only(inputs)
+        for maps in (*result.attentions, *result.cross, *result.decoder_attentions):
             self.refuse_nan(maps, inputs)
-        return alone(found)
+        return alone(result)
 
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         """(N, N) per layer, N the tokens that are read; see heedful.models.value_zeroing."""
@@ -538,8 +538,8 @@ class TokenModel(Model):
             embeds[:, :stop], self.rows_that_fit(len(row) * len(target.sides), passes.CHUNK_TOKENS)
         )
         parts = [
-            found
-            for _, found in passes.run_with_oom_retry(queue, lambda part: self._graded(row, target, part))
+            result
+            for _, result in passes.run_with_oom_retry(queue, lambda part: self._graded(row, target, part))
         ]
         values = torch.cat([value for value, _ in parts])
         grads = torch.cat([grad for _, grad in parts])

@@ -85,12 +85,12 @@ def attending(model: nn.Module, sites: Sites, edit: Edit) -> Iterator[None]:
         value: Tensor = args[2]  # after query and key; several heads may share one
         values = value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)
         mask = kwargs.get("attention_mask", args[3] if len(args) > 3 else None)
-        first = seen = Seen(site, weights, values, mixed.transpose(1, 2), _allowed(mask, weights))
+        first = observed = Seen(site, weights, values, mixed.transpose(1, 2), _allowed(mask, weights))
         for change in edits:
-            seen = change(seen)
-        if seen is first:
+            observed = change(observed)
+        if observed is first:
             return mixed, weights
-        return seen.heads.transpose(1, 2).contiguous(), seen.weights
+        return observed.heads.transpose(1, 2).contiguous(), observed.weights
 
     with _registered(attend, edits) as name, set_attention(model, name):
         yield
@@ -130,22 +130,22 @@ def _allowed(mask: Any, weights: Tensor) -> Tensor:
 
 def find_sites(model: nn.Module, run: Callable[[], Any]) -> dict[int, list[Site]]:
     """Every attention module with its places, {} if some are hidden; `run` returns attentions."""
-    asked: list[tuple[nn.Module, Tensor]] = []
+    results: list[tuple[nn.Module, Tensor]] = []
 
     def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         mixed, weights = own_eager(module)(module, *args, **kwargs)
-        asked.append((module, weights))
+        results.append((module, weights))
         return mixed, weights
 
     with _registered(attend, ()) as name, set_attention(model, name):
         out = run()
     shown: dict[int, Site] = {}
     for stack, fields in STACKS.items():
-        maps = next((found for field in fields if (found := getattr(out, field, None))), ())
+        maps = next((result for field in fields if (result := getattr(out, field, None))), ())
         shown |= {id(weights): Site(stack, layer) for layer, weights in enumerate(maps)}
-    if {id(weights) for _, weights in asked} != set(shown):
+    if {id(weights) for _, weights in results} != set(shown):
         return {}
     sites: dict[int, list[Site]] = {}
-    for module, weights in asked:
+    for module, weights in results:
         sites.setdefault(id(module), []).append(shown[id(weights)])
     return sites

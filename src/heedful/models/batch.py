@@ -54,9 +54,9 @@ def batch(
     answer = torch.tensor([[decoder_start, *tail, *[pad] * (longest - len(tail))] for tail in tails])
     begins = [1] * len(chunk)
     hidden, blank = _gone(chunk, begins)
-    seen = torch.ones_like(answer)
-    seen[_indices(hidden)] = 0
-    inputs = replace(inputs, answer=answer, answer_mask=seen if hidden else None, answer_blank=blank)
+    values = torch.ones_like(answer)
+    values[_indices(hidden)] = 0
+    inputs = replace(inputs, answer=answer, answer_mask=values if hidden else None, answer_blank=blank)
     return inputs, None if target.kind == "sequence" else _places(begins, tails, target)
 
 

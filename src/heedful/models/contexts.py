@@ -135,12 +135,12 @@ def first_broken_layer(module: nn.Module, run: Callable[[], object]) -> str | No
 
     A child finishes before its parent, so the first report is also the innermost.
     """
-    found: list[str] = []
+    lines: list[str] = []
 
     def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
         def look(_module: nn.Module, _args: Any, output: Any) -> None:
-            if not found and any(bool(tensor.isnan().any()) for tensor in _tensors(output)):
-                found.append(name)
+            if not lines and any(bool(tensor.isnan().any()) for tensor in _tensors(output)):
+                lines.append(name)
 
         return look
 
@@ -148,7 +148,7 @@ def first_broken_layer(module: nn.Module, run: Callable[[], object]) -> str | No
         for name, submodule in module.named_modules():
             stack.enter_context(hooked(submodule, watch(name or type(module).__name__)))
         run()
-    return found[0] if found else None
+    return lines[0] if lines else None
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

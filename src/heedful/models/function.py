@@ -156,12 +156,12 @@ class FunctionModel(Model):
 
     def _scores(self, texts: list[str]) -> Floats:
         """(n, C) float64, checked: a function that returns nonsense is told so at once."""
-        found = self.function(texts)
+        result = self.function(texts)
         try:
-            raw = np.asarray(found, dtype=np.float64)
+            raw = np.asarray(result, dtype=np.float64)
         except (TypeError, ValueError):
             raise HeedfulError(
-                f"{self.name} gave no numbers, but a {type(found).__name__}",
+                f"{self.name} gave no numbers, but a {type(result).__name__}",
                 fix="Return one number, or one row of numbers, a text",
             ) from None
         scores = raw[:, None] if raw.ndim == 1 else raw

@@ -201,10 +201,10 @@ class HFBackend(Backend):
                 return False
             with torch.inference_mode():
                 expected = self.forward(whole)
-                found = self.forward_after(after(whole, None, 4)[0], first(past, 4, 2))
+                tensor = self.forward_after(after(whole, None, 4)[0], first(past, 4, 2))
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
             return False
-        return _same(found, expected)
+        return _same(tensor, expected)
 
     def traced(self, inputs: Inputs, hidden: bool = False) -> TraceOutput:
         """One pass in eager attention with a graph from the embeddings and attention weights on."""
@@ -221,8 +221,8 @@ class HFBackend(Backend):
                 f"{self.name} never called its input embedding", "gradients cannot be taken there"
             )
         logits = self._kept(out.logits, inputs)
-        found = _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
-        return replace(found, answer_embeds=answer[0] if answer else None)
+        result = _output(out, leaf[0], logits, self.config.is_encoder_decoder, hidden, _switched(before))
+        return replace(result, answer_embeds=answer[0] if answer else None)
 
     def attention_only(self, inputs: Inputs) -> AttentionOutput:
         """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
@@ -273,15 +273,15 @@ class HFBackend(Backend):
         inputs = self._probe_inputs(1)
         with untouched(self.model), torch.inference_mode():
             try:
-                found = find_sites(
+                results = find_sites(
                     self.model, lambda: self.model(**self._arguments(inputs, output_attentions=True))
                 )
                 plain = self.model(**self._arguments(inputs))[0]
-                with attending(self.model, found, lambda seen: seen.reweighed(seen.weights.clone())):
+                with attending(self.model, results, lambda seen: seen.reweighed(seen.weights.clone())):
                     same = self.model(**self._arguments(inputs))[0]
             except (HeedfulError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 return {}
-        return found if _same(same, plain) else {}
+        return results if _same(same, plain) else {}
 
     def attending(self, edit: Edit) -> AbstractContextManager[None]:
         if not self.sites:
@@ -301,32 +301,32 @@ class HFBackend(Backend):
     def _probe(self) -> frozenset[str]:
         """Try everything once on two tokens: a capability is what came back, not what a class name says."""
         inputs = self._probe_inputs(1)
-        found = {"generate"} if self.kind in ("causal-lm", "encoder-decoder") else set()
+        result = {"generate"} if self.kind in ("causal-lm", "encoder-decoder") else set()
         if self.kind != "encoder":
-            found.add("values")
+            result.add("values")
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 with GuidedRelu() as rule:  # counts ReLUs
                     out = self.traced(inputs)
             except (HeedfulError, AttributeError, RuntimeError, TypeError, ValueError):
-                return frozenset(found)
+                return frozenset(result)
             maps = (*out.attentions, *out.cross)
             grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
         if grads[0] is not None:
-            found |= {"gradients", "relu"} if rule.calls else {"gradients"}
+            result |= {"gradients", "relu"} if rule.calls else {"gradients"}
         if maps and any(grad is not None for grad in grads[1:]):
-            found.add("attentions")
+            result.add("attentions")
         if (
             out.attentions
             and not out.cross
             and can_zero(self.model, self.runner(inputs), len(out.attentions))
         ):
-            found.add("value-maps")
+            result.add("value-maps")
         if maps and self.sites:
-            found.add("edits")
+            result.add("edits")
         if self.labels and not out.cross and self._has_rules(inputs):
-            found.add("relevance")
-        return frozenset(found)
+            result.add("relevance")
+        return frozenset(result)
 
     def _has_rules(self, inputs: Inputs) -> bool:
         try:
@@ -359,10 +359,10 @@ class HFBackend(Backend):
         with torch.inference_mode():
             expected = self.forward(alone)[0]
             try:
-                found = self.forward(padded)[0]
+                result = self.forward(padded)[0]
             except (ValueError, RuntimeError):
                 return True
-        return not _same(found, expected)
+        return not _same(result, expected)
 
     def special_id(self, name: str) -> int | None:
         """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
@@ -376,11 +376,11 @@ class HFBackend(Backend):
         stated = getattr(self.config, f"{name}_token_id", None) if name in ("pad", "bos", "eos") else None
         if isinstance(stated, list):
             stated = stated[0]
-        found = getattr(self.tokenizer, f"{name}_token_id", None)
+        result = getattr(self.tokenizer, f"{name}_token_id", None)
         # classifiers and RoBERTa's positions know padding by the config's id, not by the tokenizer's
-        if found is None or (name == "pad" and stated is not None and 0 <= stated < self.vocabulary):
-            found = stated
-        return None if found is None or found < 0 else int(found)
+        if result is None or (name == "pad" and stated is not None and 0 <= stated < self.vocabulary):
+            result = stated
+        return None if result is None or result < 0 else int(result)
 
     def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
         """New token ids. Options: max_new_tokens, temperature, top_k, top_p, beams."""

@@ -60,9 +60,9 @@ def window_of(model: PreTrainedModel, tokenizer: Any) -> int | None:
 def fingerprint(module: nn.Module) -> str:
     """A short hash of names, shapes and values: changes when any weight does. A tensor that has two names
     (tied embeddings) is read once."""
-    digest, seen = hashlib.sha256(), dict[tuple[int, tuple[int, ...]], str]()
+    digest, observed = hashlib.sha256(), dict[tuple[int, tuple[int, ...]], str]()
     for name, tensor in sorted(module.state_dict().items()):
-        first = seen.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
+        first = observed.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {first}".encode())
         if first == name:
             digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())

@@ -194,14 +194,14 @@ def run_with_oom_retry(queue: Iterable[Any], run: Callable[[Any], Any]) -> Itera
     while left:
         chunk = left.pop(0)
         try:
-            found = run(chunk)
+            result = run(chunk)
         except (MemoryError, RuntimeError) as error:
             if len(chunk) == 1 or not out_of_memory(error):
                 raise
             half = len(chunk) // 2
             left[:0] = [chunk[:half], chunk[half:]]
             continue
-        yield chunk, found
+        yield chunk, result
 
 
 def out_of_memory(error: BaseException) -> bool:

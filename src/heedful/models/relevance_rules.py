@@ -174,7 +174,7 @@ def relevances(
     for place in signs.nonzero().tolist():
         start = torch.zeros_like(signs)
         start[tuple(place)] = 1.0
-        found = torch.autograd.grad(logits, maps, start, retain_graph=True)
+        values = torch.autograd.grad(logits, maps, start, retain_graph=True)
         sign = signs[tuple(place)]
-        total = [kept + sign * layer[0] for kept, layer in zip(total, found, strict=True)]
+        total = [kept + sign * layer[0] for kept, layer in zip(total, values, strict=True)]
     return tuple(layer.detach() for layer in total)

@@ -72,8 +72,8 @@ def _word_ids(tokenizer: Any, word: str, start: int | None) -> Ids:
     """Token ids of a word; none where it holds a special token. One that grows together with the word before
     it is read alone."""
     text = word if start is None else f"{BEFORE} {word}"
-    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    pairs = list(zip(found["input_ids"], found["offset_mapping"], strict=True))
+    result = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    pairs = list(zip(result["input_ids"], result["offset_mapping"], strict=True))
     if start is not None:
         pairs = [(i, (a, b)) for i, (a, b) in pairs if b > start]
         if any(a < len(BEFORE) for _, (a, _) in pairs):

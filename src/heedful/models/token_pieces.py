@@ -52,16 +52,16 @@ def _one_by_one(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
 
 def spelled(tokenizer: Any, token: int) -> str:
     """One token by itself; bytes that are no character as <0xE2>, so that no two of them look alike."""
-    said = _decode(tokenizer, [token])
-    if HALF not in said:
-        return said
+    result = _decode(tokenizer, [token])
+    if HALF not in result:
+        return result
     name = str(tokenizer.convert_ids_to_tokens(int(token)))
     if not all(letter in CHAR_TO_BYTE for letter in name):
-        return said
+        return result
     if name.startswith("<0x"):  # SentencePiece names its bytes so
         return name
-    found = bytes(CHAR_TO_BYTE[letter] for letter in name).decode("utf-8", "surrogateescape")
-    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in found)
+    text = bytes(CHAR_TO_BYTE[letter] for letter in name).decode("utf-8", "surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)
 
 
 def _completes(tokenizer: Any, ids: Sequence[int], at: int) -> bool:

@@ -160,16 +160,16 @@ class TorchBackend(Backend):
             allowed = torch.ones(1, e.shape[1]) if mask is None else mask
             values = torch.einsum("kod,btd->bkto", value, e)
             allowed = allowed.bool()[:, None, None].to(e.device)
-            seen = edit(Seen(Site("self", 0), alpha[:, :, None], values, mixed[:, :, None], allowed))
-            return seen.weights[:, :, 0], seen.heads[:, :, 0]
+            observed = edit(Seen(Site("self", 0), alpha[:, :, None], values, mixed[:, :, None], allowed))
+            return observed.weights[:, :, 0], observed.heads[:, :, 0]
 
         with hooked(self.module.mix, change):
             yield
 
     def attention_only(self, inputs: Inputs) -> AttentionOutput:
         with untouched(self.module), torch.no_grad():
-            found = self._forward(self._embeds(inputs), inputs.mask.to(self.device))
-        return AttentionOutput(_split(found)[1])
+            result = self._forward(self._embeds(inputs), inputs.mask.to(self.device))
+        return AttentionOutput(_split(result)[1])
 
     def find_nan(self, inputs: Inputs) -> str | None:
         with untouched(self.module), torch.no_grad():
@@ -184,11 +184,11 @@ class TorchBackend(Backend):
             with GuidedRelu() as rule:
                 out = self.traced(Inputs(ids, torch.ones_like(ids)))
             grads = torch.autograd.grad(out.logits.sum(), [out.embeds, *out.attentions], allow_unused=True)
-        found = {"values"} | ({"gradients"} if grads[0] is not None else set())
-        found |= {"relu"} if rule.calls else set()
-        found |= {"edits"} if isinstance(self.module, Mixes) else set()
-        found |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
-        return frozenset(found | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
+        result = {"values"} | ({"gradients"} if grads[0] is not None else set())
+        result |= {"relu"} if rule.calls else set()
+        result |= {"edits"} if isinstance(self.module, Mixes) else set()
+        result |= {"attentions"} if any(g is not None for g in grads[1:]) else set()
+        return frozenset(result | ({"one-layer"} if self._is_one_layer(ids, out.logits) else set()))
 
     def _is_one_layer(self, ids: Tensor, logits: Tensor) -> bool:
         """The module is the textbook classifier, and `embed` and `forward` add nothing of their own."""
@@ -202,8 +202,8 @@ class TorchBackend(Backend):
         return self._offers
 
     def special_id(self, name: str) -> int | None:
-        found = getattr(self.tokenizer, f"{name}_token_id", None)
-        return None if found is None else int(found)
+        result = getattr(self.tokenizer, f"{name}_token_id", None)
+        return None if result is None else int(result)
 
     def facts(self) -> dict[str, Any]:
         parameters = list(self.module.parameters())

@@ -22,8 +22,8 @@ def gradients(score: Tensor, out: TraceOutput, *, again: bool = False) -> TraceO
     hidden = [] if out.last_hidden is None else [out.last_hidden]
     answer = [] if out.answer_embeds is None else [out.answer_embeds]
     wrt = [out.embeds, *answer, *hidden, *maps]
-    found = torch.autograd.grad(score, wrt, allow_unused=True, retain_graph=again)
-    filled = iter([torch.zeros_like(w) if g is None else g for w, g in zip(wrt, found, strict=True)])
+    values = torch.autograd.grad(score, wrt, allow_unused=True, retain_graph=again)
+    filled = iter([torch.zeros_like(w) if g is None else g for w, g in zip(wrt, values, strict=True)])
     return replace(
         out,
         embeds=next(filled),

@@ -88,12 +88,12 @@ def zeroed_values(model: nn.Module, tokens: Tensor) -> Iterator[list[nn.Module]]
         raise HeedfulError(
             "values cannot be zeroed while heads are edited", fix="Leave the block that edits them"
         )
-    asked: list[nn.Module] = []
+    modules: list[nn.Module] = []
 
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *more: Any, **kwargs: Any
     ) -> Any:
-        asked.append(module)
+        modules.append(module)
         value = value.clone()  # (n, heads, T, d)
         value[torch.arange(len(tokens)), :, tokens] = 0
         return own_eager(module)(module, query, key, value, *more, **kwargs)
@@ -101,19 +101,19 @@ def zeroed_values(model: nn.Module, tokens: Tensor) -> Iterator[list[nn.Module]]
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
         with set_attention(model, NAME):
-            yield asked
+            yield modules
     finally:
         del ALL_ATTENTION_FUNCTIONS[NAME]
 
 
 def moved(call: Call, model: nn.Module, tokens: Tensor) -> Tensor:
     """(T, n): cosine distance of each token's output from its own when the value of tokens[n] is zero."""
-    with zeroed_values(model, tokens) as asked:
+    with zeroed_values(model, tokens) as requested:
         other = call.again(call.hidden.repeat(len(tokens), 1, 1))
-    if len(asked) != 1:
+    if len(requested) != 1:
         raise HeedfulError(
             f"{type(call.layer).__name__} is not a layer with one attention",
-            f"it asked the attention switch {len(asked)} times",
+            f"it asked the attention switch {len(requested)} times",
         )
     a, b = (torch.nn.functional.normalize(h.double(), dim=-1) for h in (call.output, other))
     return ((a - b) ** 2).sum(-1).T / 2  # 1 - cos, without its cancellation
@@ -141,13 +141,13 @@ def _all_tokens(call: Call, model: nn.Module) -> Tensor:
     length = call.hidden.shape[1]
     every = torch.arange(length, device=call.hidden.device)
     queue = list(torch.split(every, max(1, CHUNK_TOKENS // length)))
-    found = []
+    results = []
     while queue:
         tokens = queue.pop(0)
         try:
-            found.append(moved(call, model, tokens))
+            results.append(moved(call, model, tokens))
         except (MemoryError, RuntimeError) as error:
             if len(tokens) == 1 or not out_of_memory(error):
                 raise
             queue[:0] = tokens.chunk(2)
-    return torch.cat(found, 1)
+    return torch.cat(results, 1)

@@ -89,8 +89,8 @@ class BPE:
                     f"character {unknown[0]!r} was not in the training text", fix="Use byte_level=True"
                 )
             ids = [self.vocab[c] for c in piece]
-            while found := min(((self.ranks[p], p) for p in pairwise(ids) if p in self.ranks), default=None):
-                (_, joined), pair = found
+            while result := min(((self.ranks[p], p) for p in pairwise(ids) if p in self.ranks), default=None):
+                (_, joined), pair = result
                 ids = join(ids, pair, joined)
             self._seen[piece] = ids
         return self._seen[piece]

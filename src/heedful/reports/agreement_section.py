@@ -19,7 +19,7 @@ def agreement(comparison: Comparison, size: int) -> str:
     """Kendall's table, and the other measures folded up below it."""
     if len(comparison) < 2:
         return ""
-    told = {measure: _lead(comparison, measure) for measure in MEASURES}
+    lines = {measure: _lead(comparison, measure) for measure in MEASURES}
     names = {
         "kendall": "Kendall τ",
         "spearman": "Spearman ρ",
@@ -27,15 +27,15 @@ def agreement(comparison: Comparison, size: int) -> str:
     }
     first, *others = MEASURES
     folded = "".join(
-        f'<details class="more"><summary>{names[measure]}</summary><p class="lead">{told[measure]}</p>'
+        f'<details class="more"><summary>{names[measure]}</summary><p class="lead">{lines[measure]}</p>'
         f"{_table(comparison, measure, names[measure])}</details>"
         for measure in others
     )
-    said = "".join(f"<li>{esc(line)}</li>" for line in measured(comparison))
-    counted = f'<ul class="sentences">{said}</ul>' if said else ""
+    text = "".join(f"<li>{esc(line)}</li>" for line in measured(comparison))
+    counted = f'<ul class="sentences">{text}</ul>' if text else ""
     body = counted + _table(comparison, first, names[first]) + folded
     lead = (
-        f"{told[first]} Where a method has no sign, sizes are compared. Methods can agree and all be wrong."
+        f"{lines[first]} Where a method has no sign, sizes are compared. Methods can agree and all be wrong."
     )
     return part("agreement", "Do the methods agree?", lead, body, size)
 

@@ -78,13 +78,13 @@ def pack_one(maps: Maps, share: int) -> Packed:
         blobs = tuple(_squeeze(dense_bytes(head, top)) for head in heads)
         if sum(map(len, blobs)) <= share:
             return _packed(maps, blobs, top, 0.0, 0, np.zeros(len(heads)))
-    found = _sparsely(heads, top, *_fit(heads, top, share))
-    if found.size < 0.9 * share:  # the sample was larger than the whole: once more with what it was off
-        found = _sparsely(heads, top, *_fit(heads, top, int(share * share * 0.97 / found.size)))
-    while found.size > share and (found.least or found.threshold <= top):
-        least = found.least - (found.threshold > top)
-        found = _sparsely(heads, top, found.threshold * 1.15, max(0, least))
-    return _packed(maps, found.blobs, top, found.threshold, found.least, np.array(found.left))
+    result = _sparsely(heads, top, *_fit(heads, top, share))
+    if result.size < 0.9 * share:  # the sample was larger than the whole: once more with what it was off
+        result = _sparsely(heads, top, *_fit(heads, top, int(share * share * 0.97 / result.size)))
+    while result.size > share and (result.least or result.threshold <= top):
+        least = result.least - (result.threshold > top)
+        result = _sparsely(heads, top, result.threshold * 1.15, max(0, least))
+    return _packed(maps, result.blobs, top, result.threshold, result.least, np.array(result.left))
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class _Try:
 
 
 def _sparsely(heads: Rows, top: float, threshold: float, least: int) -> _Try:
-    found = [_sparse(head, top, threshold, least) for head in heads]
-    return _Try(tuple(_squeeze(raw) for raw, _ in found), [left for _, left in found], threshold, least)
+    results = [_sparse(head, top, threshold, least) for head in heads]
+    return _Try(tuple(_squeeze(raw) for raw, _ in results), [left for _, left in results], threshold, least)
 
 
 def _packed(
@@ -168,8 +168,8 @@ def _sparse(rows: Rows, top: float, threshold: float, least: int) -> tuple[bytes
     counts = np.bincount(where, minlength=len(rows)).astype("<u2")
     scales[counts == 0] = 0  # no use for it
     totals = rows.sum(axis=1, dtype=np.float64)
-    held = np.bincount(where, weights=rows[where, columns], minlength=len(rows))
-    missing = np.maximum(totals - held, 0.0)
+    values = np.bincount(where, weights=rows[where, columns], minlength=len(rows))
+    missing = np.maximum(totals - values, 0.0)
     rest = np.rint(STEPS * missing / np.where(totals > 0, totals, 1)).astype(np.uint8)
     raw = b"".join(
         part.tobytes() for part in (scales, rest, counts, steps, _gaps(where, columns))

@@ -180,8 +180,8 @@ def _head(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
     rows = max(len(maps.queries), len(maps.keys))
     figure = Figure(figsize=(4.6, min(60.0, 0.19 * rows + 0.8)), layout="constrained")
     box = figure.subplots()
-    found = _links(maps.weights[layer], heads)
-    box.add_collection(LineCollection(found.curves, colors=found.colours, linewidths=found.widths))
+    result = _links(maps.weights[layer], heads)
+    box.add_collection(LineCollection(result.curves, colors=result.colours, linewidths=result.widths))
     for x, side, align in ((-0.03, maps.queries, "right"), (1.03, maps.keys, "left")):
         for place, label in enumerate(side.labels):
             ink = "0.45" if side.special[place] else "black"
@@ -203,7 +203,7 @@ def _head(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
             frameon=False,
             handlelength=1,
         )
-    figure.supxlabel(found.told, fontsize=6, color="0.4")
+    figure.supxlabel(result.told, fontsize=6, color="0.4")
     return figure
 
 
@@ -222,15 +222,15 @@ def _links(weights: Any, heads: list[int]) -> Links:
     which, q, k = np.nonzero(chosen >= max(MIN_LINK_SHARE * largest, 1e-12))
     share = chosen[which, q, k] / largest
     order = np.argsort(share, kind="stable")[-MAX_LINKS:]
-    told = f"strongest link {largest:.2f}; links under {100 * MIN_LINK_SHARE:.0f} % of it are not drawn"
+    text = f"strongest link {largest:.2f}; links under {100 * MIN_LINK_SHARE:.0f} % of it are not drawn"
     if len(order) < len(share):
-        told += f", and of {len(share):,} others only the strongest {MAX_LINKS:,}"
+        text += f", and of {len(share):,} others only the strongest {MAX_LINKS:,}"
     which, q, k, share = which[order], q[order], k[order], share[order]
     x = np.linspace(0, 1, 21)
     y = q[:, None] + (k - q)[:, None] * (x * x * (3 - 2 * x))  # (n, 21)
     colours = np.array([_colour(n, len(heads)) for n in range(len(heads))])[which]
     colours[:, 3] = np.clip(share**1.2, 0.03, 1)
-    return Links(np.stack([np.broadcast_to(x, y.shape), y], axis=-1), colours, 0.3 + 1.5 * share, told)
+    return Links(np.stack([np.broadcast_to(x, y.shape), y], axis=-1), colours, 0.3 + 1.5 * share, text)
 
 
 def _layout(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figure:
@@ -239,15 +239,15 @@ def _layout(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Fi
     from matplotlib.colors import BoundaryNorm
     from matplotlib.figure import Figure
 
-    found = heads_layout(atlas, maps.stack)
+    head_layout = heads_layout(atlas, maps.stack)
     figure = Figure(figsize=(5.2, 4.6), layout="constrained")
     box = figure.subplots()
     edges = np.arange(maps.layers + 1) - 0.5
     colours = colormaps["viridis"].resampled(maps.layers)
     norm = BoundaryNorm(edges, maps.layers)
-    x, y = found.points.T
-    marks = box.scatter(x, y, c=found.layers, cmap=colours, norm=norm, s=14)
-    for point, at, which in zip(found.points, found.layers, found.heads, strict=True):
+    x, y = head_layout.points.T
+    marks = box.scatter(x, y, c=head_layout.layers, cmap=colours, norm=norm, s=14)
+    for point, at, which in zip(head_layout.points, head_layout.layers, head_layout.heads, strict=True):
         named = layer is not None and at == layer and head in (None, which)
         style: dict[str, Any] = {"fontsize": 6, "fontweight": "bold" if named else "normal"}
         box.annotate(f"{at}.{which}", point, (2, 2), textcoords="offset points", color="0.25", **style)
@@ -257,8 +257,8 @@ def _layout(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Fi
     bar.set_label("layer", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     figure.suptitle(_title(atlas, maps, "heads that look alike lie together"), fontsize=9)
-    told = f"the plane shows {100 * found.kept:.0f} % of the spread, by chance {100 * found.by_chance:.0f} %"
-    figure.supxlabel(told, fontsize=6, color="0.4")
+    text = f"the plane shows {100 * head_layout.kept:.0f} % of the spread, by chance {100 * head_layout.by_chance:.0f} %"
+    figure.supxlabel(text, fontsize=6, color="0.4")
     return figure
 
 

@@ -36,13 +36,13 @@ def _layout(atlas: Atlas, maps: Maps, name: str) -> str:
     if (maps.layers * maps.heads) ** 2 * maps.weights[0, 0].size > MAX_COMPARED_NUMBERS:
         way = f"atlas.to_figure('heads.svg', view='layout', stack='{maps.stack}')"
         return f"<p>{esc(f'{name}: not drawn here, since it takes long on this text; {way} draws it.')}</p>"
-    found = heads_layout(atlas, maps.stack)
+    head_layout = heads_layout(atlas, maps.stack)
     step = -(-maps.layers // len(MARKS))  # layers a mark
     series = []
     for first in range(0, maps.layers, step):
         last = min(first + step, maps.layers) - 1
-        pairs = zip(found.points.tolist(), found.layers, strict=True)
+        pairs = zip(head_layout.points.tolist(), head_layout.layers, strict=True)
         points = [(x, y) for (x, y), layer in pairs if first <= layer <= last]
         series.append(Series(f"layer {first}" if first == last else f"layers {first} to {last}", points))
-    share = f"{100 * found.kept:.0f} % of the spread, by chance {100 * found.by_chance:.0f} %"
+    share = f"{100 * head_layout.kept:.0f} % of the spread, by chance {100 * head_layout.by_chance:.0f} %"
     return scatter(series, f"{name}: the plane shows {share}", "second direction", f"{name}, heads as points")

@@ -107,8 +107,8 @@ def _levels(atlas: Atlas) -> list[Level]:
         shown.append(atlas.words())
     if atlas.unit == "word" and atlas.tokens is not None:
         shown.append(atlas.tokens)
-    found = iter(pack([maps for each in shown for maps in each.stacks]))
-    return [(each, [next(found) for _ in each.stacks]) for each in shown]
+    result = iter(pack([maps for each in shown for maps in each.stacks]))
+    return [(each, [next(result) for _ in each.stacks]) for each in shown]
 
 
 def _split(side: MapAxis) -> bool:
@@ -122,11 +122,11 @@ def _title(atlas: Atlas) -> str:
 
 
 def _answer(atlas: Atlas, sheets: Sequence[Sheet], size: int) -> str:
-    found = predictions(Comparison((), model=atlas.model))
+    ranked = predictions(Comparison((), model=atlas.model))
     lines = [f'<p class="kicker">Attention of <b>{esc(atlas.model.get("name", "a model"))}</b></p>']
     heading = "Every head on one text"
-    if found:
-        heading = f'<bdi>{esc(found[0][0])}</bdi> <span class="chance">{esc(found[0][1])}</span>'
+    if ranked:
+        heading = f'<bdi>{esc(ranked[0][0])}</bdi> <span class="chance">{esc(ranked[0][1])}</span>'
     lines.append(f'<h{size} class="verdict">{heading}</h{size}>')
     text = atlas.x.text if len(atlas.x.text) <= QUOTE else atlas.x.text[:QUOTE] + " …"
     lines.append(f'<p class="said" dir="auto">{esc(text)}</p>')
@@ -212,8 +212,8 @@ def _scores(sheets: Sequence[Sheet]) -> str:
         names = list(dict.fromkeys(name for kind in sheet.kinds for name in kind.scores))
         rows = []
         for kind in sheet.kinds:
-            found = [kind.scores.get(name) for name in names]
-            cells = "".join(f"<td>{'–' if v is None else f'{v:.2f}'.replace('-', '−')}</td>" for v in found)
+            results = [kind.scores.get(name) for name in names]
+            cells = "".join(f"<td>{'–' if v is None else f'{v:.2f}'.replace('-', '−')}</td>" for v in results)
             place = f"{kind.layer}.{kind.head}"
             rows.append(f'<tr><th scope="row">{place}</th><td>{esc(kind.kind)}</td>{cells}</tr>')
         shown = table(["head", "kind", *map(esc, names)], rows, f"{esc(sheet.name)}, scores of every head")
@@ -226,10 +226,10 @@ def _inside(levels: Sequence[Level], size: int) -> str:
     """What this page holds of the weights, and what not."""
     items = []
     for atlas, packed in levels:
-        for maps, held in zip(atlas.stacks, packed, strict=True):
+        for maps, kept in zip(atlas.stacks, packed, strict=True):
             name = f"{STACKS.get(maps.stack, maps.stack)} between {atlas.unit}s"
-            line = f"{name}: every weight." if held.dense else f"{name}: {_left(maps, held)}"
-            items.append(f"<li>{esc(line)} No weight shown is off by more than {held.error:.1g}.</li>")
+            line = f"{name}: every weight." if kept.dense else f"{name}: {_left(maps, kept)}"
+            items.append(f"<li>{esc(line)} No weight shown is off by more than {kept.error:.1g}.</li>")
     if not items:
         return ""
     lead = "Weights are kept in 8 bits of their row's largest, so that the page stays small."

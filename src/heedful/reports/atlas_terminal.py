@@ -53,9 +53,9 @@ def render(atlas: Atlas, shown: AtlasView) -> Group:
 
 def _header(atlas: Atlas, stack: str) -> Iterator[RenderableType]:
     name = visible(str(atlas.model.get("name", "model")))
-    found = predictions(Comparison((), atlas.model))
-    if found:
-        yield Text.assemble(name, " predicts ", (found[0][0], "bold"), "  ", (found[0][1], "bold"))
+    ranked = predictions(Comparison((), atlas.model))
+    if ranked:
+        yield Text.assemble(name, " predicts ", (ranked[0][0], "bold"), "  ", (ranked[0][1], "bold"))
     else:
         yield Text(name)
     maps = atlas.stack(stack)

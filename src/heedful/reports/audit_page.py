@@ -64,8 +64,8 @@ def _answer(audit: Audit, size: int) -> str:
         rest = [headline, *rest]
     kicker = f"Explanations of <b>{esc(_name(audit))}</b>, weighed on {audit.texts:,} texts"
     lines = [f'<p class="kicker">{kicker}</p><h{size} class="verdict">{title}</h{size}>']
-    said = [*rest, little(audit), labels(audit), *skipped(audit)]
-    items = "".join(f"<li>{esc(line)}</li>" for line in said if line)
+    results = [*rest, little(audit), labels(audit), *skipped(audit)]
+    items = "".join(f"<li>{esc(line)}</li>" for line in results if line)
     lines.append(f'<ul class="sentences">{items}</ul>')
     return f"<header>{''.join(lines)}</header>"
 
@@ -84,12 +84,12 @@ def _skills(block: SkillTable, size: int, first: bool) -> str:
 
 
 def _skill_cell(block: SkillTable, metric: str, method: str) -> str:
-    found = block.cells.get((metric, method))
-    if found is None:
+    result = block.cells.get((metric, method))
+    if result is None:
         return "<td>–</td>"
-    shade = f"{hue(found.skill, True)} l{level(max(-1.0, min(1.0, found.skill)))}"
+    shade = f"{hue(result.skill, True)} l{level(max(-1.0, min(1.0, result.skill)))}"
     mark = block.mark(metric, method)
-    shown = f"{mark} {block.shown(metric, method)}<br>{_interval(found)}"
+    shown = f"{mark} {block.shown(metric, method)}<br>{_interval(result)}"
     return f'<td class="{shade}">{shown}</td>'
 
 
@@ -128,7 +128,7 @@ def _plain_row(row: Sequence[str]) -> str:
 
 
 def _numbers(audit: Audit, size: int) -> str:
-    rows = "".join(_number_row(audit, found) for found in audit.table)
+    rows = "".join(_number_row(audit, each) for each in audit.table)
     heads = ["metric", "operator", "method", "value", "random", "range", "best", "skill", "texts"]
     lead = (
         "Means over texts, in the metric's own unit. ↑: high is good; ↓: low is good. "
@@ -153,12 +153,12 @@ def _number_row(audit: Audit, found: Evidence) -> str:
 
 def _spread(audit: Audit, size: int) -> str:
     """Only where it is wide."""
-    found = wide_spread(audit)[:20]
-    if not found:
+    result = wide_spread(audit)[:20]
+    if not result:
         return ""
     rows = [
         f'<tr><th scope="row">{esc(metric)}</th><td>{esc(method)}</td><td>{fixed(value)}</td></tr>'
-        for metric, method, value in found
+        for metric, method, value in result
     ]
     lead = (
         "Removing words makes texts no model was trained on. Where the skill depends much on how they are "

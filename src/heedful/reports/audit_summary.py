@@ -82,19 +82,19 @@ class SkillTable:
         return f"Words removed by: {self.operator}" if self.operator else "Nothing removed"
 
     def mark(self, metric: str, method: str) -> str:
-        found = self.cells.get((metric, method))
-        return CIRCULAR if found is not None and found.circular else ""
+        result = self.cells.get((metric, method))
+        return CIRCULAR if result is not None and result.circular else ""
 
     def shown(self, metric: str, method: str) -> str:
-        found = self.cells.get((metric, method))
-        return "–" if found is None else fixed(found.skill)
+        result = self.cells.get((metric, method))
+        return "–" if result is None else fixed(result.skill)
 
     def interval(self, metric: str, method: str) -> str:
         """[0.72, 0.95], or nothing."""
-        found = self.cells.get((metric, method))
-        if found is None or math.isnan(found.interval[0]):
+        result = self.cells.get((metric, method))
+        if result is None or math.isnan(result.interval[0]):
             return ""
-        return f" [{', '.join(map(signed, found.interval))}]"
+        return f" [{', '.join(map(signed, result.interval))}]"
 
 
 def blocks(audit: Audit) -> list[SkillTable]:
@@ -118,13 +118,13 @@ def _block(audit: Audit, operator: str) -> SkillTable:
 
 def share(audit: Audit) -> str:
     """Rows asked for, and run."""
-    asked, run, naive = (audit.cost[name] for name in ("asked", "run", "naive"))
-    if not asked:
+    requested, run, naive = (audit.cost[name] for name in ("asked", "run", "naive"))
+    if not requested:
         return "No model input was asked for."
     of_naive = (
         f"; without any sharing it would be {naive:,}, of which this is {run / naive:.0%}" if naive else ""
     )
-    return f"{asked:,} model inputs were asked for and {run:,} run, {run / asked:.0%}{of_naive}."
+    return f"{requested:,} model inputs were asked for and {run:,} run, {run / requested:.0%}{of_naive}."
 
 
 def skipped(audit: Audit) -> list[str]:
@@ -144,13 +144,15 @@ def skipped(audit: Audit) -> list[str]:
 
 
 def labels(audit: Audit) -> str:
-    said = []
+    results = []
     if audit.labelled:
-        said.append(f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts.")
+        results.append(
+            f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts."
+        )
     if audit.unknown:
         what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
-        said += [f"{what} no label of the model.", *_unknown_labels(audit)]
-    return " ".join(said)
+        results += [f"{what} no label of the model.", *_unknown_labels(audit)]
+    return " ".join(results)
 
 
 def _unknown_labels(audit: Audit) -> list[str]:
@@ -175,5 +177,5 @@ def little(audit: Audit) -> str:
 def wide_spread(audit: Audit, least: float = 0.25) -> Sequence[tuple[str, str, float]]:
     """(metric, method, spread) where the skill depends much on how words are removed, the widest first."""
     pairs = dict.fromkeys((e.metric, e.method) for e in audit.table)
-    found = [(metric, method, audit.spread(metric, method)) for metric, method in pairs]
-    return sorted((each for each in found if each[2] >= least), key=lambda each: -each[2])
+    results = [(metric, method, audit.spread(metric, method)) for metric, method in pairs]
+    return sorted((each for each in results if each[2] >= least), key=lambda each: -each[2])

@@ -88,19 +88,19 @@ def column(item: Attribution, unit: str = "word", beside: Sequence[UnitScore] = 
 def columns(comparison: Comparison) -> list[Column]:
     """Every method's column; the control last."""
     unit = ranked_unit(comparison)
-    found = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
-    return sorted(found, key=lambda each: each.method == CONTROL)
+    results = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
+    return sorted(results, key=lambda each: each.method == CONTROL)
 
 
 def written_columns(comparison: Comparison) -> list[Column]:
     """The same of what was already written, for the methods that score it, each on the scale of its text."""
     unit = ranked_unit(comparison)
-    found = [
+    results = [
         column(part, unit, item.units(unit) if written_words(item, unit) else ())
         for item in comparison.attributions
         if (part := item.of_written()) is not None
     ]
-    return sorted(found, key=lambda each: each.method == CONTROL)
+    return sorted(results, key=lambda each: each.method == CONTROL)
 
 
 def written_words(item: Attribution, unit: str) -> list[UnitScore]:
@@ -114,8 +114,8 @@ def every_word(comparison: Comparison, col: Column) -> list[tuple[UnitScore, boo
     """(word, whether it was already written) of the text and of what was written, on one scale."""
     prompt, offsets = comparison.settings.get("prompt_tokens"), text_of(comparison.x).offsets
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
-    found = [(word, word.start >= end) for word in col.words]
-    return found + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
+    results = [(word, word.start >= end) for word in col.words]
+    return results + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
 
 
 def visible(text: str) -> str:

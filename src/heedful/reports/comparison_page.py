@@ -45,13 +45,13 @@ def body(comparison: Comparison, size: int) -> str:
     """Every section; `size` is the heading level of the prediction (1 on a page, 3 in a notebook)."""
     parts = [comparison_sections.answer(comparison, size)]
     if comparison.attributions:
-        seen = (internals_sections.what_if, internals_sections.attention, internals_sections.features)
+        results = (internals_sections.what_if, internals_sections.attention, internals_sections.features)
         drawn = (
             comparison_sections.methods,
             comparison_sections.numbers,
             comparison_sections.written,
             weighed,
-            *seen,
+            *results,
             agreement,
             comparison_sections.cost,
         )
@@ -69,8 +69,8 @@ def weighed(comparison: Comparison, size: int) -> str:
 def page(comparison: Comparison) -> str:
     """A self-contained HTML5 document."""
     data = script_data(_numbers(comparison))
-    found = predictions(comparison)
-    title = f"{found[0][0]} {found[0][1]}: why?" if found else "Explanation"
+    ranked = predictions(comparison)
+    title = f"{ranked[0][0]} {ranked[0][1]}: why?" if ranked else "Explanation"
     return document(title, body(comparison, 1), f"saving(root, {DATA});", data)
 
 
@@ -83,7 +83,7 @@ def document(title: str, content: str, script: str = "", data: str = "", style: 
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    held = f'\n<script type="application/json" id="heedful-data">{data}</script>' if data else ""
+    text = f'\n<script type="application/json" id="heedful-data">{data}</script>' if data else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -98,7 +98,7 @@ def document(title: str, content: str, script: str = "", data: str = "", style: 
 <body>
 <main class="heedful">
 {content}
-</main>{held}
+</main>{text}
 <script>{script}</script>
 </body>
 </html>

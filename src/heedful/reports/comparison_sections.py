@@ -31,13 +31,13 @@ QUOTE = 400  # characters of the text repeated under the prediction
 
 
 def answer(comparison: Comparison, size: int) -> str:
-    found = predictions(comparison)
+    ranked = predictions(comparison)
     model = esc(comparison.model.get("name", "a model"))
     what = "Next token according to" if comparison.model.get("kind") == "causal-lm" else "Prediction of"
     after = f", {esc(after)}" if (after := after_written(comparison)) else ""
     lines = [f'<p class="kicker">{what} <b>{model}</b>{after}</p>']
-    if found:
-        (label, value, _), *others = found
+    if ranked:
+        (label, value, _), *others = ranked
         value = f'<span class="chance">{esc(value)}</span>'
         lines.append(f'<h{size} class="verdict"><bdi>{esc(label)}</bdi> {value}</h{size}>')
         if others:
@@ -118,10 +118,10 @@ def numbers(comparison: Comparison, size: int) -> str:
 
 def written(comparison: Comparison, size: int) -> str:
     """What was already written: the share of the text, and the words with their scores."""
-    found = shares(comparison)
-    if not found:
+    result = shares(comparison)
+    if not result:
         return ""
-    rows = [f'<tr><th scope="row">{esc(name)}</th><td>{share}</td></tr>' for name, share in found]
+    rows = [f'<tr><th scope="row">{esc(name)}</th><td>{share}</td></tr>' for name, share in result]
     body = table(["method", "on the text"], rows, "Input dependence by method")
     if (behind := written_part(comparison)) is not None:
         cols = written_columns(comparison)
@@ -129,7 +129,7 @@ def written(comparison: Comparison, size: int) -> str:
         body += text + table(
             _heads(cols, ranked_unit(behind)), _word_rows(cols), "Scores of what was written"
         )
-    lead = by_count(comparison) + (f" {CANNOT}" if any(share == "–" for _, share in found) else "")
+    lead = by_count(comparison) + (f" {CANNOT}" if any(share == "–" for _, share in result) else "")
     return part("written", "The text, and what was already written", lead, body, size)
 
 
@@ -148,13 +148,13 @@ def _word_rows(cols: Sequence[Column]) -> list[str]:
 def evidence(comparison: Comparison, size: int, drawn: str = "") -> str:
     """Skill by method and metric beside what random orders reached, then what was drawn of it; the verdict
     stands in the answer."""
-    found = comparison.evidence
-    if not found:
+    result = comparison.evidence
+    if not result:
         return ""
-    pairs = list(dict.fromkeys((e.metric, e.operator) for e in found))
-    by_method = {(e.method, e.metric, e.operator): e for e in found}
+    pairs = list(dict.fromkeys((e.metric, e.operator) for e in result))
+    by_method = {(e.method, e.metric, e.operator): e for e in result}
     methods = sorted(
-        dict.fromkeys(e.method for e in found),
+        dict.fromkeys(e.method for e in result),
         key=lambda m: -sum(by_method[m, *pair].skill for pair in pairs if (m, *pair) in by_method),
     )
     rows = []
@@ -176,9 +176,9 @@ def verdict(comparison: Comparison) -> str:
     if not comparison.evidence:
         return ""
     *lines, limits = comparison.verdict.splitlines()
-    said = "".join(f"<p>{esc(line)}</p>" for line in lines)
+    text = "".join(f"<p>{esc(line)}</p>" for line in lines)
     return (
-        f'<div class="heed"><p><b>Which to trust here?</b></p>{said}<p class="limits">{esc(limits)}</p></div>'
+        f'<div class="heed"><p><b>Which to trust here?</b></p>{text}<p class="limits">{esc(limits)}</p></div>'
     )
 
 

@@ -77,11 +77,11 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def _ranked(comparison: Comparison) -> list[Column]:
     """Methods with a ranking; behind the words of the text stand those already written, where scored."""
-    found = [
+    results = [
         replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
         for col in columns(comparison)
     ]
-    return [col for col in found if col.method != CONTROL and _has_ranking(col)]
+    return [col for col in results if col.method != CONTROL and _has_ranking(col)]
 
 
 def _names(comparison: Comparison) -> list[str]:
@@ -111,15 +111,17 @@ def _pointed(ranked: list[Column], comparison: Comparison) -> str:
     unit, words = ranked_unit(comparison), _names(comparison)
     ways = _ways(ranked, words, comparison)
     if len(ranked) == 1:
-        found = _top(ranked[0], 3)
-        return f"{ranked[0].method} gives most weight to {listed([words[i] for i in found])}{ways(found)}."
+        results = _top(ranked[0], 3)
+        return (
+            f"{ranked[0].method} gives most weight to {listed([words[i] for i in results])}{ways(results)}."
+        )
     k, common = _common(ranked)
     most = "Both methods" if len(ranked) == 2 else "Most methods"
     if not common:
         return f"The methods point at different {unit}s: none is among the strongest for {most.lower()}."
-    found = [i for i, _ in common]
+    results = [i for i, _ in common]
     place = f"first among the {unit}s" if k == 1 else f"among the {COUNTS[k]} {unit}s that matter most"
-    return f"{most} put {listed([words[i] for i in found])} {place}{ways(found)}."
+    return f"{most} put {listed([words[i] for i in results])} {place}{ways(results)}."
 
 
 def _ways(ranked: list[Column], words: list[str], comparison: Comparison) -> Callable[[list[int]], str]:
@@ -182,9 +184,9 @@ def _agreeing(comparison: Comparison) -> list[str]:
         share = alike / len(pairs)
         how = "mostly agree" if share >= 2 / 3 else "agree in part" if share >= 1 / 3 else "mostly disagree"
         count = "all" if share == 1 else f"{alike} of"
-        told = f"{count} {len(pairs)} pairs of them order the {unit}s more alike than chance would"
+        text = f"{count} {len(pairs)} pairs of them order the {unit}s more alike than chance would"
         turned = f", {against} the other way round" if against else ""
-        lines.append(f"The methods {'agree' if share == 1 else how}: {told}{turned}.")
+        lines.append(f"The methods {'agree' if share == 1 else how}: {text}{turned}.")
     if control is None:
         return [
             *lines,
@@ -203,8 +205,8 @@ def measured(comparison: Comparison) -> list[str]:
     ranked = _ranked(comparison)
     (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
     lines = []
-    if len(ranked) > 1 and (found := _common(ranked))[1]:
-        k, common = found
+    if len(ranked) > 1 and (result := _common(ranked))[1]:
+        k, common = result
         words = _names(comparison)
         counts = [f"{words[i]} for {n} of {len(ranked)}" for i, n in common]
         place = "The strongest" if k == 1 else f"Among the {COUNTS[k]} strongest"
@@ -223,13 +225,13 @@ def measured(comparison: Comparison) -> list[str]:
 
 def notes(comparison: Comparison) -> list[tuple[str, str]]:
     """(who says it, what) for the text and every method; a note of several methods is given once."""
-    said: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for item in comparison.attributions:
         for note in (*item.x.notes, *item.notes):
             who = "text" if note in item.x.notes else item.method
-            if who not in said.setdefault(note, []):
-                said[note].append(who)
-    return [(", ".join(who), visible(note)) for note, who in said.items()]
+            if who not in results.setdefault(note, []):
+                results[note].append(who)
+    return [(", ".join(who), visible(note)) for note, who in results.items()]
 
 
 def _tau(values: list[float]) -> str:

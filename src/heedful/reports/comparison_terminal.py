@@ -66,9 +66,9 @@ def render(comparison: Comparison, width: int = 80, rows: int | None = MAX_WORDS
 
 def _header(comparison: Comparison) -> Iterator[RenderableType]:
     model = visible(str(comparison.model.get("name", "model")))
-    found = predictions(comparison)
-    if found:
-        (label, value, _), *others = found
+    ranked = predictions(comparison)
+    if ranked:
+        (label, value, _), *others = ranked
         after = after_written(comparison)
         line = Text.assemble(
             model, f" predicts {after}: " if after else " predicts ", (label, "bold"), "  ", (value, "bold")
@@ -109,15 +109,15 @@ def _written(comparison: Comparison, width: int, rows: int | None) -> Iterator[R
         yield from (Text(""), Text.assemble(("already written: ", "bold"), visible(str(part.x.raw).strip())))
         cols = written_columns(comparison)
         yield from (Text(""), *_tables(cols, ranked_unit(comparison), width, rows))
-    if not (found := shares(comparison)):
+    if not (result := shares(comparison)):
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
     table.add_column("input dependence")
     table.add_column("on the text", justify="right", no_wrap=True)
-    for name, share in found:
+    for name, share in result:
         table.add_row(Text(name), Text(share))
     yield from (Text(""), table, Text(by_count(comparison), "dim"))
-    if any(share == "–" for _, share in found):
+    if any(share == "–" for _, share in result):
         yield Text(CANNOT, "dim")
 
 
@@ -217,19 +217,19 @@ def _table(block: list[ColumnLayout], names: list[str], kept: list[int], first: 
 
 def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
     """Skill by method and metric, then the verdict."""
-    found = comparison.evidence
-    if not found:
+    result = comparison.evidence
+    if not result:
         return
-    pairs = list(dict.fromkeys((e.metric, e.operator) for e in found))
+    pairs = list(dict.fromkeys((e.metric, e.operator) for e in result))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
     table.add_column("skill", overflow="fold")
     for metric, operator in pairs:
         table.add_column(f"{metric}\n{operator}".strip(), justify="right", overflow="fold")
-    falls, width = _falls(comparison), len(str(len(found[0].orders)))
+    falls, width = _falls(comparison), len(str(len(result[0].orders)))
     if falls:
         table.add_column("as its words go,\nbest first", no_wrap=True)
-    for method in dict.fromkeys(e.method for e in found):
-        row = {(e.metric, e.operator): e for e in found if e.method == method}
+    for method in dict.fromkeys(e.method for e in result):
+        row = {(e.metric, e.operator): e for e in result if e.method == method}
         cells = [
             f"{fixed(row[p].skill)} {row[p].beat:>{width}}/{len(row[p].orders)}" if p in row else ""
             for p in pairs
@@ -246,11 +246,11 @@ def _evidence(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _falls(comparison: Comparison) -> dict[str, str]:
     """Deletion curves as sparklines on one scale, and the middle of what random orders reach."""
-    found = next((r for r in comparison.internals.removals if r.curves and r.band), None)
-    if found is None:
+    results = next((r for r in comparison.internals.removals if r.curves and r.band), None)
+    if results is None:
         return {}
-    curves = {method: [value for _, value in points] for method, points in found.curves.items()}
-    curves[CONTROL] = [(low + high) / 2 for _, low, high in found.band]
+    curves = {method: [value for _, value in points] for method, points in results.curves.items()}
+    curves[CONTROL] = [(low + high) / 2 for _, low, high in results.band]
     ends = reach(curves.values())
     return {method: sparkline(values, *ends) for method, values in curves.items()}
 

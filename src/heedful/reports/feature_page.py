@@ -59,22 +59,22 @@ def _answer(pages: FeaturePages, size: int) -> str:
     heading = f'<p class="kicker">{kicker}</p><h{size} class="verdict">{_title(pages)}</h{size}>'
     how = "named by the reader" if r.chosen == "named" else f"chosen by the rule {r.chosen}"
     dead = sum(one.reading.fired == 0 for one in pages)
-    said = [
+    lines = [
         f"Read on {r.settings['tokens']:,} tokens of {r.texts}; features {how}.",
         "The deeper the colour of a token, the greater its activation, in shares of the feature's greatest. "
         "The underlined token is the one an example was chosen for.",
         *([f"{dead} of them never fired on these texts."] if dead else []),
         *r.notes,
     ]
-    sentences = "".join(f"<li>{esc(s)}</li>" for s in said)
+    sentences = "".join(f"<li>{esc(s)}</li>" for s in lines)
     return f'<header>{heading}<ul class="sentences">{sentences}</ul></header>'
 
 
 def _overview(pages: FeaturePages, size: int) -> str:
     rows = []
     for one in pages:
-        said = one.interpretation
-        scored = said.scores if said else None
+        result = one.interpretation
+        scored = result.scores if result else None
         effect = one.effects.ablation
         cells = [
             f"{100 * one.reading.rate:.3g} %",
@@ -83,7 +83,7 @@ def _overview(pages: FeaturePages, size: int) -> str:
             _scored(scored.pearson) if scored else "–",
             f"{signed(effect.change)} <small>({signed(effect.control)})</small>" if effect else "–",
         ]
-        text = esc(said.explanation.text) if said and said.scores else "–"
+        text = esc(result.explanation.text) if result and result.scores else "–"
         rows.append(
             f'<tr><th scope="row"><a href="#feature-{one.feature}">{one.feature}</a></th>'
             + "".join(f"<td>{c}</td>" for c in cells)
@@ -105,8 +105,8 @@ def _overview(pages: FeaturePages, size: int) -> str:
 def _means(pages: FeaturePages) -> str:
     """Over the features that were scored, beside the controls."""
     means = together([one.interpretation for one in pages if one.interpretation is not None])
-    told = [f"{_plainly(scores['detection'])} {WHO[who]}" for who, scores in means.items()]
-    return f"Mean balanced accuracy: {'; '.join(told)}." if told else ""
+    lines = [f"{_plainly(scores['detection'])} {WHO[who]}" for who, scores in means.items()]
+    return f"Mean balanced accuracy: {'; '.join(lines)}." if lines else ""
 
 
 def _plainly(score: AgreementScore) -> str:
@@ -163,13 +163,13 @@ def _meaning(said: Interpretation | None) -> str:
     if said.scores is None:
         return f'<p class="meaning">No explanation: {esc("; ".join(said.notes))}.</p>'
     by = "found by rules" if said.explanation.by == "rules" else f"said by {said.explanation.by}"
-    told = f"{by}, from {said.examples[0]} examples; scored on {said.examples[1]} others"
-    return f'<p class="meaning">Said to fire on {esc(said.explanation.text)}.<small>{esc(told)}</small></p>'
+    text = f"{by}, from {said.examples[0]} examples; scored on {said.examples[1]} others"
+    return f'<p class="meaning">Said to fire on {esc(said.explanation.text)}.<small>{esc(text)}</small></p>'
 
 
 def _box(title: str, lead: str, inside: str, size: int, wide: bool = False) -> str:
-    said = f'<p class="lead">{lead}</p>' if lead else ""
-    return f"<div{' class=wide' if wide else ''}><h{size}>{title}</h{size}>{said}{inside}</div>"
+    text = f'<p class="lead">{lead}</p>' if lead else ""
+    return f"<div{' class=wide' if wide else ''}><h{size}>{title}</h{size}>{text}{inside}</div>"
 
 
 def _bars(one: Page, size: int) -> str:
@@ -203,15 +203,15 @@ def _push(pushed: Pushed, kind: str, greatest: float) -> str:
 
 
 def _ablation(one: Page, size: int) -> str:
-    found = one.effects
-    if found.ablation is None:
-        return _box("Without it", f"{esc('; '.join(found.notes))}.", "", size) if found.notes else ""
-    effect: FeatureMean = found.ablation
+    result = one.effects
+    if result.ablation is None:
+        return _box("Without it", f"{esc('; '.join(result.notes))}.", "", size) if result.notes else ""
+    effect: FeatureMean = result.ablation
     rows = [
         _line("without it", effect.change, effect.interval),
         _line("control: without another", effect.control, effect.control_interval),
     ]
-    what = "the token that follows" if found.outputs == "token" else "the model's own answer"
+    what = "the token that follows" if result.outputs == "token" else "the model's own answer"
     lead = (
         f"Change of the loss of {what} (nats) when it is set to zero where it fires, in {effect.windows} "
         "windows in which it is strongest; the dictionary's error is kept. Control: another feature that "
@@ -254,7 +254,7 @@ def _scores(said: Interpretation | None, size: int) -> str:
         + "</tr>"
         for who, scores in all_of_them.items()
     ]
-    by_chance = ", ".join(f"{told} {getattr(said.scores, name).p:.2g}" for name, told in MEASURES.items())
+    by_chance = ", ".join(f"{result} {getattr(said.scores, name).p:.2g}" for name, result in MEASURES.items())
     lead = (
         "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals. "
         f"Probability of such scores where there is nothing to find: {by_chance}."

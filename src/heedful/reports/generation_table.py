@@ -29,21 +29,21 @@ def show(found: Sequence[Comparison], console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     table.add_column("token", no_wrap=True)
     table.add_column("p", justify="right", no_wrap=True)
-    told = any(comparison.input_shares() for comparison in found)
-    if told:
+    result = any(comparison.input_shares() for comparison in found)
+    if result:
         table.add_column("text's share of tokens", justify="right")
     for col in columns(found[0]):
         table.add_column(col.label, overflow="fold")
     for comparison in found:
         token = Text(visible(comparison.target.label).replace(" ", "·"), "bold")
         cells = [_first_words(comparison, col) for col in columns(comparison)]
-        counted = [percent(share_by_count(comparison)) if comparison.input_shares() else ""] if told else []
+        counted = [percent(share_by_count(comparison)) if comparison.input_shares() else ""] if result else []
         table.add_row(token, _share(comparison), *counted, *cells)
     console.print(table)
     console.print(
         Text(f"The {TOP_WORDS} strongest words of each method, the strongest first. {LEGEND}", "dim")
     )
-    if told:
+    if result:
         console.print(Text(SHARES, "dim"))
 
 

@@ -116,11 +116,11 @@ def show_bias(found: Bias, out: Console) -> None:
         "of draws."
     )
     if found.preference is not None:
-        told = found.preference
+        result = found.preference
         out.print(
-            f"Where the pronoun is due, the logit of pronoun 1 less that of 2 is {told.value:+.2f} "
-            f"({_range(told.interval)}); a first less b first: {told.roles:+.2f} "
-            f"({_range(told.roles_interval)})."
+            f"Where the pronoun is due, the logit of pronoun 1 less that of 2 is {result.value:+.2f} "
+            f"({_range(result.interval)}); a first less b first: {result.roles:+.2f} "
+            f"({_range(result.roles_interval)})."
         )
     _notes(found.notes, out)
 

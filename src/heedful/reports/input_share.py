@@ -24,8 +24,8 @@ def written_part(comparison: Comparison) -> Comparison | None:
 
 def shares(comparison: Comparison) -> list[tuple[str, str]]:
     """(method, the text's share as shown), the control last; empty where nothing was written."""
-    found = comparison.input_shares()
-    named = sorted(found.items(), key=lambda pair: pair[0] == CONTROL)
+    results = comparison.input_shares()
+    named = sorted(results.items(), key=lambda pair: pair[0] == CONTROL)
     return [(f"{name} (control)" if name == CONTROL else name, percent(value)) for name, value in named]
 
 

@@ -29,14 +29,14 @@ OWN = "occlusion"  # its scores are the removals themselves
 
 def deletion(comparison: Comparison) -> str:
     """One picture a method: the explained number as its best words go, before the band of random orders."""
-    found = next((r for r in comparison.internals.removals if r.curves), None)
-    if found is None:
+    results = next((r for r in comparison.internals.removals if r.curves), None)
+    if results is None:
         return ""
-    drawn = [BandCurve(method, points, found.band) for method, points in found.curves.items()]
+    drawn = [BandCurve(method, points, results.band) for method, points in results.curves.items()]
     unit = ranked_unit(comparison)
-    title = f"The explained number as {unit}s are removed ({found.operator}), each method's best first"
+    title = f"The explained number as {unit}s are removed ({results.operator}), each method's best first"
     caption = (
-        f"The explained number as {unit}s go, each method's best first ({esc(found.operator)}); left: none "
+        f"The explained number as {unit}s go, each method's best first ({esc(results.operator)}); left: none "
         "gone, right: all. Band: where ten random orders lay. Lower and sooner is better."
     )
     return f'{curves(drawn, title)}<p class="lead">{caption}</p>'

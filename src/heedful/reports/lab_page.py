@@ -35,8 +35,8 @@ def fragment(report: LabReport) -> str:
 
 def body(report: LabReport, size: int) -> str:
     """The answer, then all that was told, in order; `size` is the heading level of the title."""
-    told = (drawn for given in report.parts if (drawn := _part(given, size + 1)))
-    return "\n".join([_answer(report, size), *told, _made(report, size + 1)])
+    results = (drawn for given in report.parts if (drawn := _part(given, size + 1)))
+    return "\n".join([_answer(report, size), *results, _made(report, size + 1)])
 
 
 def _answer(report: LabReport, size: int) -> str:
@@ -51,8 +51,8 @@ def _answer(report: LabReport, size: int) -> str:
 def _claim(claim: Claim) -> str:
     kind, mark, word = ("held", HELD, "holds") if claim.holds else ("failed", FAILED, "failed")
     sign = f'<span class="mark-{kind}" role="img" aria-label="{word}">{mark}</span>'
-    said, numbers = f"<bdi>{esc(claim.sentence)}</bdi>", f"<small><bdi>{esc(number(claim))}</bdi></small>"
-    return f"<li>{sign}&ensp;{said} {numbers}</li>"
+    result, numbers = f"<bdi>{esc(claim.sentence)}</bdi>", f"<small><bdi>{esc(number(claim))}</bdi></small>"
+    return f"<li>{sign}&ensp;{result} {numbers}</li>"
 
 
 def _part(given: Part, size: int) -> str:

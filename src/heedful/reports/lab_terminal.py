@@ -62,7 +62,7 @@ class _Grid:
         self.heads = [visible(name) for name in table.columns]
         self.rows = [[visible(shown(cell)) for cell in row] for row in table.rows]
         spoken = [any(isinstance(row[place], str) for row in table.rows) for place in range(len(self.heads))]
-        self.words = [place == 0 or said for place, said in enumerate(spoken)]
+        self.words = [place == 0 or result for place, result in enumerate(spoken)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
         numbers, room = list(range(1, len(self.heads))), options.max_width

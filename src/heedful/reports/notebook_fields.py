@@ -29,8 +29,8 @@ def body(thing: Any, size: int) -> str:
     notes = data.pop("notes", None) or ()
     words = str(thing).splitlines() if "__str__" in vars(type(thing)) else []
     items = "".join(f"<li>{esc(line)}</li>" for line in [*words, *map(str, notes)])
-    said = f'<ul class="sentences">{items}</ul>' if items else ""
-    head = f'<header><p class="kicker">heedful</p><h{size} class="title">{name}</h{size}>{said}</header>'
+    text = f'<ul class="sentences">{items}</ul>' if items else ""
+    head = f'<header><p class="kicker">heedful</p><h{size} class="title">{name}</h{size}>{text}</header>'
     shown = {key: value for key, value in data.items() if not _empty(value)}
     single = {key: line for key, value in shown.items() if (line := one_line(value)) is not None}
     rows = "".join(f"<dt>{esc(_spaced(key))}</dt><dd>{esc(line)}</dd>" for key, line in single.items())
@@ -46,8 +46,8 @@ def _empty(value: Any) -> bool:
 
 def told(thing: Any) -> dict[str, Any]:
     """As names and values."""
-    if callable(found := getattr(thing, "to_dict", None)):
-        return dict(found())
+    if callable(result := getattr(thing, "to_dict", None)):
+        return dict(result())
     names = [field.name for field in fields(thing) if not field.name.startswith("_")]
     return {name: getattr(thing, name) for name in names}
 

@@ -107,12 +107,12 @@ def _target(comparison: Comparison) -> dict[str, Any]:
     target = comparison.target  # of an older version
     if target.kind == "sequence":
         return {"sequence": target.label} | ({"contrast": target.contrast_label} if target.contrasted else {})
-    found: dict[str, Any] = {"label": target.label or target.index}
+    results: dict[str, Any] = {"label": target.label or target.index}
     if target.contrast is not None:
-        found["contrast"] = target.contrast_label or target.contrast
+        results["contrast"] = target.contrast_label or target.contrast
     if target.position is not None:
-        found["position"] = target.position
-    return found | ({"given": list(target.given)} if target.given else {})
+        results["position"] = target.position
+    return results | ({"given": list(target.given)} if target.given else {})
 
 
 def _texts(comparison: Comparison) -> set[str]:
@@ -139,7 +139,7 @@ def _metrics(comparison: Comparison) -> list[str]:
     """By which metrics the methods were to be weighed."""
     if "evidence" in comparison.settings:
         return list(comparison.settings["evidence"])
-    return list(dict.fromkeys(found.metric for found in comparison.evidence))
+    return list(dict.fromkeys(each.metric for each in comparison.evidence))
 
 
 def _params(comparison: Comparison) -> dict[str, dict[str, Any]]:
@@ -155,13 +155,13 @@ def _params(comparison: Comparison) -> dict[str, dict[str, Any]]:
 
 def _spelled(comparison: Comparison) -> list[str] | None:
     """METHOD.NAME=VALUE, or None where a value cannot be typed."""
-    found = []
+    lines = []
     for method, values in _params(comparison).items():
         for name, value in values.items():
             if (text := param_text(value)) is None:
                 return None
-            found.append(f"{method}.{name}={text}")
-    return found
+            lines.append(f"{method}.{name}={text}")
+    return lines
 
 
 def _is_pair(text: Any) -> bool:

@@ -43,8 +43,8 @@ class Logistic:
 
     def probability(self, texts: Sequence[Words]) -> Floats:
         """(n,) of label 1."""
-        held = np.array([[word in text for word in self.words] for text in texts]).reshape(len(texts), -1)
-        return np.asarray(expit(held @ self.weights + self.bias))
+        values = np.array([[word in text for word in self.words] for text in texts]).reshape(len(texts), -1)
+        return np.asarray(expit(values @ self.weights + self.bias))
 
     def deciding(self, text: Words) -> Words:
         return frozenset(self.words) & text

@@ -94,9 +94,9 @@ def gold_recall(
     if len(texts) != len(labels) or set(labels) != {0, 1}:
         raise HeedfulError("gold recall needs a label 0 or 1 for every text", "and texts of both labels")
     rng = np.random.default_rng(seed)
-    order, held = rng.permutation(len(texts)), max(1, round(HELD_OUT_SHARE * len(texts)))
+    order, kept = rng.permutation(len(texts)), max(1, round(HELD_OUT_SHARE * len(texts)))
     ordered, y = [words_of(text) for text in texts], np.array(labels, dtype=np.float64)
-    train, test = order[held:], order[:held]
+    train, test = order[kept:], order[:kept]
     sets = [frozenset(words) for words in ordered]
     vocabulary = common([sets[i] for i in train], MAX_VOCABULARY)
     made = BOXES[box](presence([sets[i] for i in train], vocabulary), y[train], vocabulary, settings.features)
@@ -107,7 +107,7 @@ def gold_recall(
         raise HeedfulError(
             "no held-out text holds a word that decides", fix="Give more texts, or longer ones"
         )
-    found = recalls(made, chosen, methods, top, seed, params)  # (texts, methods)
+    values = recalls(made, chosen, methods, top, seed, params)  # (texts, methods)
     chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
     gold = float(np.mean([len(made.deciding(frozenset(words))) for words in chosen]))
     return [
@@ -122,7 +122,7 @@ def gold_recall(
             accuracy=accuracy,
             gold=gold,
         )
-        for name, own in zip(methods, found.T, strict=True)
+        for name, own in zip(methods, values.T, strict=True)
     ]
 
 
@@ -152,12 +152,12 @@ def recalls(
 ) -> Floats:
     """(texts, methods) recall, each text given as its words."""
     model, rng = load(function_of(made)), np.random.default_rng(seed)
-    found = []
+    results = []
     for words in texts:
-        told = explain(model, " ".join(words), methods, seed=seed, params=params)
+        comparison = explain(model, " ".join(words), methods, seed=seed, params=params)
         gold = made.deciding(frozenset(words))
-        found.append([recall(told[name], gold, top, rng) for name in methods])
-    return np.array(found)
+        results.append([recall(comparison[name], gold, top, rng) for name in methods])
+    return np.array(results)
 
 
 def recall(item: Attribution, gold: Words, top: int, rng: np.random.Generator) -> float:

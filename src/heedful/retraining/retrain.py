@@ -97,13 +97,13 @@ def _logits(module: nn.Module, inputs: Sequence[Any]) -> Tensor:
 
 def as_labels(answer: Any) -> Labels:
     """(n,) labels, from labels or from scores (n, C)."""
-    found = np.asarray(answer)
-    if found.ndim == 2:
-        return np.asarray(found.argmax(1))
-    if found.ndim != 1 or not np.array_equal(found, found.astype(np.int64)):
+    values = np.asarray(answer)
+    if values.ndim == 2:
+        return np.asarray(values.argmax(1))
+    if values.ndim != 1 or not np.array_equal(values, values.astype(np.int64)):
         raise HeedfulError(
             "predict gave neither labels nor scores a class",
-            f"its shape is {found.shape}",
+            f"its shape is {values.shape}",
             "Return (n,) or (n, C)",
         )
-    return found.astype(np.int64)
+    return values.astype(np.int64)

@@ -95,7 +95,7 @@ def roar(
     _check(train, test, scores, shares)
     names = [*(name for name in scores if name != CONTROL), CONTROL]
     shape = (len(names), len(shares), seeds, len(test.labels))
-    right, told = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    right, result = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     whole = np.zeros(shape[2:], dtype=bool)
     for s in range(seeds):
         chance = _drawn(train, test, np.random.default_rng([seed, s]))
@@ -107,13 +107,13 @@ def roar(
                 gone = _removed(train, test, given, share, (seed, s, k))
                 right[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k))
                 if settings.leakage:
-                    told[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
+                    result[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
     usual = np.bincount(train.labels).argmax() == np.array(test.labels)
     answers = RightAnswers(
         names=tuple(names),
         shares=tuple(shares),
         right=right,
-        told=told if settings.leakage else None,
+        told=result if settings.leakage else None,
         whole=whole,
         usual=usual,
     )
@@ -128,8 +128,8 @@ def _check(
     if not set(scores) - {CONTROL}:
         raise HeedfulError("there is no method to try", "the random control is what methods are held to")
     for name, both in scores.items():
-        for where, split, found in zip(("train", "test"), (train, test), both, strict=True):
-            if [len(units) for units in split.units] != [len(values) for values in found]:
+        for where, split, result in zip(("train", "test"), (train, test), both, strict=True):
+            if [len(units) for units in split.units] != [len(values) for values in result]:
                 raise HeedfulError(
                     f"{name} has no score for every unit of every text of {where}",
                     "texts are ranked one by one, in training and test alike",
@@ -154,9 +154,9 @@ def _removed(
     first, last = (
         [
             _top(text, units, values, share, rng)
-            for text, units, values in zip(split.tokens, split.units, found, strict=True)
+            for text, units, values in zip(split.tokens, split.units, result, strict=True)
         ]
-        for split, found in zip((train, test), scores, strict=True)
+        for split, result in zip((train, test), scores, strict=True)
     )
     return first, last
 
@@ -238,15 +238,15 @@ def explained(
     params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> tuple[TokenSplit, dict[str, list[Floats]]]:
     """Texts as the model reads them, and each method's scores by unit; a text too long is cut."""
-    found: dict[str, list[Floats]] = {name: [] for name in methods}
+    results: dict[str, list[Floats]] = {name: [] for name in methods}
     read = []
     for text in texts:
-        told = explain(model, text, methods, unit=unit, seed=seed, params=params, long="truncate")
-        read.append(text_of(told[CONTROL].x))
+        comparison = explain(model, text, methods, unit=unit, seed=seed, params=params, long="truncate")
+        read.append(text_of(comparison[CONTROL].x))
         for name in methods:
-            found[name].append(read[-1].units(unit).sums(told[name].scores))
+            results[name].append(read[-1].units(unit).sums(comparison[name].scores))
     split = TokenSplit(tuple(x.ids for x in read), tuple(labels), tuple(list(x.units(unit)) for x in read))
-    return split, found
+    return split, results
 
 
 def imputer_of(model: TokenModel, train: TokenSplit, name: str) -> Imputer:

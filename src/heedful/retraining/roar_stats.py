@@ -104,20 +104,20 @@ class Roar(NotebookRepr):
             (_only(self.not_faster, fair), "{} cannot be told apart from random removal"),
             (_only(self.slower, fair), "{} lower{s} it more slowly than random removal"),
         ]
-        said = [
+        lines = [
             words.format(listed(names), s="s" if len(names) == 1 else "") for names, words in claims if names
         ]
-        said += [self._flag(curve) for curve in flagged]
+        lines += [self._flag(curve) for curve in flagged]
         if not self.whole_interval[0] > self.chance:
-            said.append("with nothing removed the model is not above chance: the task teaches nothing here")
-        return f"{where}: {'; '.join(said)}."
+            lines.append("with nothing removed the model is not above chance: the task teaches nothing here")
+        return f"{where}: {'; '.join(lines)}."
 
     def _flag(self, curve: RetrainingCurve) -> str:
-        told = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
+        text = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
         if curve.method == CONTROL:
-            return f"the length of the text alone tells the label with accuracy {told}"
+            return f"the length of the text alone tells the label with accuracy {text}"
         return (
-            f"flagged: the places {curve.method} removes tell the label by themselves with accuracy {told}, "
+            f"flagged: the places {curve.method} removes tell the label by themselves with accuracy {text}, "
             "so a small fall says nothing"
         )
 
@@ -145,14 +145,14 @@ class RightAnswers:
 def leaking(told: Right, usual: Right) -> Right:
     """(methods,) the pattern tells more than chance, and more than that of random scores, at some share."""
     methods, shares = told.shape[:2]
-    found = np.zeros(methods, dtype=bool)
+    right = np.zeros(methods, dtype=bool)
     for m in range(methods):
         for k in range(shares):
             above = [told[m, k].astype(float) - usual]
             if m < methods - 1:  # the control is held to chance alone
                 above.append(told[m, k].astype(float) - told[-1, k])
-            found[m] |= all(mean_of(gap).interval(methods * shares)[0] > 0 for gap in above)
-    return found
+            right[m] |= all(mean_of(gap).interval(methods * shares)[0] > 0 for gap in above)
+    return right
 
 
 def conclude(a: RightAnswers, imputer: str) -> Roar:
@@ -191,13 +191,13 @@ def conclude(a: RightAnswers, imputer: str) -> Roar:
 
 def _curve(a: RightAnswers, m: int, leaks: bool, fall: SeedMean, pairs: int) -> RetrainingCurve:
     means = [mean_of(at) for at in a.right[m]]
-    told = [] if a.told is None else [mean_of(at) for at in a.told[m]]
+    result = [] if a.told is None else [mean_of(at) for at in a.told[m]]
     return RetrainingCurve(
         method=a.names[m],
         accuracy=tuple(mean.value for mean in means),
         intervals=tuple(mean.interval() for mean in means),
-        pattern=tuple(mean.value for mean in told),
-        pattern_intervals=tuple(mean.interval() for mean in told),
+        pattern=tuple(mean.value for mean in result),
+        pattern_intervals=tuple(mean.interval() for mean in result),
         leaks=leaks,
         fall=fall.value,
         fall_interval=fall.interval(pairs),

@@ -59,10 +59,10 @@ def house(models: Sequence[Any], wish: ServerConfig) -> ServerState:
         stock = seats.add(source, wish.allow_pickle)
         stock.dictionary = wish.dictionaries.get(stock.name, stock.dictionary)
         stock.texts = wish.texts.get(stock.name, stock.texts)
-    found = ServerState(seats, Runs(wish.runs))
+    server_state = ServerState(seats, Runs(wish.runs))
     for stock in seats.stocks.values():
-        warm(stock.name, stock.model, found.memory)
-    return found
+        warm(stock.name, stock.model, server_state.memory)
+    return server_state
 
 
 def application(inside: ServerState, wish: ServerConfig) -> Any:
@@ -272,16 +272,16 @@ class Serving:
 
 def listen(host: str, port: int) -> socket.socket:
     """Before anything is loaded: a port that is taken is told at once."""
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    result = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(2048)
+        result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        result.bind((host, port))
+        result.listen(2048)
     except (OSError, OverflowError) as error:
-        found.close()
+        result.close()
         why = getattr(error, "strerror", None) or str(error)
         raise HeedfulError(f"cannot listen on {host} port {port}", why, f"Try: --port {port + 1}") from None
-    return found
+    return result
 
 
 def _outward(host: str) -> str:

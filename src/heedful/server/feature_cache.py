@@ -92,7 +92,7 @@ def read_codes(
         progress=progress,
     )
     firing = FiringRates.none(sae.config.width)
-    seen: list[tuple[int, Batch]] = []
+    results: list[tuple[int, Batch]] = []
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Values]] = []
     begin = count = 0
     for number, batch, values in stream.passes(None, "reading"):
@@ -100,7 +100,7 @@ def read_codes(
         flat = values.reshape(-1, sae.config.width)
         place, feature = np.nonzero(flat > 0)
         parts.append((place + begin, feature, flat[place, feature]))
-        seen.append((number, batch))
+        results.append((number, batch))
         begin, count = begin + len(flat), count + len(place)
         if count > MAX_FIRINGS:
             raise HeedfulError(
@@ -108,12 +108,12 @@ def read_codes(
                 "so many are not kept in memory",
                 f"Read fewer tokens: --rows {max(1, rows // 4)}",
             )
-    if not seen:
+    if not results:
         raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
     place, feature, value = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(feature, kind="stable")  # within a feature, places stay in order
     starts = np.concatenate([[0], np.bincount(feature, minlength=sae.config.width).cumsum()])
-    numbers, kept = zip(*seen, strict=True)
+    numbers, kept = zip(*results, strict=True)
     return Codes(
         batches=kept,
         numbers=numbers,

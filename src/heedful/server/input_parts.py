@@ -26,10 +26,10 @@ def _start(x: TextInput, part: int, content: str) -> int:
     if not spans:
         return -1
     low, high = min(start for start, _ in spans), max(end for _, end in spans)
-    found = content.find(x.text[low:high])
-    if found < 0:
+    result = content.find(x.text[low:high])
+    if result < 0:
         raise HeedfulError("words of this text cannot be replaced", "its template changes what it is given")
-    return low - found
+    return low - result
 
 
 def placed(x: TextInput, contents: Sequence[str]) -> list[Place]:
@@ -55,10 +55,10 @@ def replaced(
             if own != part:
                 continue
             text += content[at:start]
-            said = new.get(word, content[start:end])
+            result = new.get(word, content[start:end])
             if word in gone:
-                places.append((part, len(text), len(text) + len(said)))
-            text, at = text + said, end
+                places.append((part, len(text), len(text) + len(result)))
+            text, at = text + result, end
         out.append(text + content[at:])
     return out, places
 

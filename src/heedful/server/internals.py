@@ -188,10 +188,10 @@ def feature_page(
     dictionary.check(ask.feature)
     codes, sae = dictionary.codes(model, job), dictionary.sae
     job.tell("looking at its examples")
-    (found,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
-    said = interpret([found], Rules(), Rules(), progress=job.report)
+    (result,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
+    results = interpret([result], Rules(), Rules(), progress=job.report)
     job.tell("measuring what it does")
-    one = page_of(model, sae, dictionary.site(model), found, said[0])
+    one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
     return saved_results.Featured(ask.model, dictionary.site(model), sae.config.width, about, one)
 
@@ -252,5 +252,5 @@ def steered(model: TokenModel, ask: requests.Write, dictionary: Dictionary, job:
     job.tell("writing")
     how = {ask.feature: strength(ask, dictionary)}
     writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
-    found = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
-    return {**found.to_dict(), "feature": ask.feature, "strength": ask.strength}
+    sides = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
+    return {**sides.to_dict(), "feature": ask.feature, "strength": ask.strength}

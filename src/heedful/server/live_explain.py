@@ -53,22 +53,22 @@ class ExplanationCache:
     def pace(self, model: str) -> float | None:
         """Seconds a token takes among many rows: the median of what was seen."""
         with self._lock:
-            seen = self._paces.get(model)
-            return median(seen) if seen else None
+            observed = self._paces.get(model)
+            return median(observed) if observed else None
 
     def of(self, key: Any) -> dict[str, Attribution]:
         with self._lock:
-            found = self._found.pop(key, {})
-            self._found[key] = found
-            return dict(found)
+            result = self._found.pop(key, {})
+            self._found[key] = result
+            return dict(result)
 
     def add(self, key: Any, items: Sequence[Attribution]) -> None:
         costs = [item.cost for item in items if item.cost.unique >= MIN_PACE_ROWS and not item.cost.backwards]
         with self._lock:
-            seen = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
-            seen.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
-            found = self._found.pop(key, {})
-            self._found[key] = found | {item.method: item for item in items}
+            observed = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
+            observed.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
+            result = self._found.pop(key, {})
+            self._found[key] = result | {item.method: item for item in items}
             while len(self._found) > self.most:
                 self._found.popitem(last=False)
 
@@ -190,8 +190,8 @@ def parts(comparison: Comparison, agreement: bool = True) -> Parts:
         "remarks": comparison_sections.remarks,
         "made": comparison_sections.made,
     }
-    found = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
-    return found | {"verdict": comparison_sections.verdict(comparison)}
+    results = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
+    return results | {"verdict": comparison_sections.verdict(comparison)}
 
 
 def predicted(comparison: Comparison) -> list[responses.Prediction]:

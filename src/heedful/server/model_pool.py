@@ -200,7 +200,7 @@ def _beside(name: str | None) -> tuple[Path | None, Path | None]:
 
 def paired(given: Sequence[str], models: Sequence[str], option: str) -> dict[str, Path]:
     """MODEL=FOLDER, or FOLDER alone where there is one model."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for one in given:
         name, equals, place = one.rpartition("=")
         if not equals and len(models) == 1:
@@ -209,5 +209,5 @@ def paired(given: Sequence[str], models: Sequence[str], option: str) -> dict[str
             raise HeedfulError(
                 f"cannot read {option} {one}", f"models here: {', '.join(models)}", "Write MODEL=PLACE"
             )
-        found[name] = Path(place)
-    return found
+        paths[name] = Path(place)
+    return paths

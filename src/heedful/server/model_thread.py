@@ -72,8 +72,8 @@ class ModelThread:
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                found = job()
+                result = job()
             except BaseException as error:  # told to whoever asked; the thread lives on
                 future.set_exception(error)
             else:
-                future.set_result(found)
+                future.set_result(result)

@@ -65,23 +65,23 @@ def _explanation(path: Path) -> Drawn:
     from heedful.comparisons.result import Comparison
     from heedful.reports import comparison_page
 
-    found = Comparison.load(path)
-    settings = found.settings
-    text = _said(settings.get("text") or (found.x.text if found.attributions else ""))
+    result = Comparison.load(path)
+    settings = result.settings
+    text = _said(settings.get("text") or (result.x.text if result.attributions else ""))
     ask = None
     if text is not None and isinstance(settings.get("source"), str):
         wish = settings.get("target") or {}
         ask = {
             "model": settings["source"],
             **text,
-            "methods": [m for m in found if m != "random"],
+            "methods": [m for m in result if m != "random"],
             "target": wish.get("label"),
             "contrast": wish.get("contrast"),
             "unit": settings.get("unit", "word"),
             "seed": settings.get("seed", 0),
         }
     return Drawn(
-        lambda: comparison_page.body(found, 2), lambda: comparison_page.page(found), found.to_dict, ask
+        lambda: comparison_page.body(result, 2), lambda: comparison_page.page(result), result.to_dict, ask
     )
 
 
@@ -100,11 +100,11 @@ def _audit(path: Path) -> Drawn:
     from heedful.audits.result import load
     from heedful.reports import audit_page
 
-    found = load(path)
+    result = load(path)
     return Drawn(
-        lambda: audit_page.body(found, 2),
-        lambda: audit_page.page(found),
-        lambda: {"run": str(path), **found.to_dict()},
+        lambda: audit_page.body(result, 2),
+        lambda: audit_page.page(result),
+        lambda: {"run": str(path), **result.to_dict()},
     )
 
 
@@ -112,16 +112,16 @@ def _trial(path: Path) -> Drawn:
     from heedful.reports import trial_page
     from heedful.trials.result import Trial
 
-    found = Trial.load(path)
-    return Drawn(lambda: trial_page.body(found, 2), lambda: trial_page.page(found), found.to_dict)
+    result = Trial.load(path)
+    return Drawn(lambda: trial_page.body(result, 2), lambda: trial_page.page(result), result.to_dict)
 
 
 def _lab(path: Path) -> Drawn:
     from heedful.core.lab_report import LabReport
     from heedful.reports import lab_page
 
-    found = LabReport.load(path)
-    return Drawn(lambda: lab_page.body(found, 2), lambda: lab_page.page(found), found.to_dict)
+    result = LabReport.load(path)
+    return Drawn(lambda: lab_page.body(result, 2), lambda: lab_page.page(result), result.to_dict)
 
 
 _OWN: dict[str, Callable[[Path], Drawn]] = {

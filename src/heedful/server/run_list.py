@@ -82,7 +82,7 @@ def number(name: str) -> str:
 
 def _folders(root: Path) -> Iterator[Path]:
     """The root's folders, level by level; links are not followed."""
-    level, seen = [root], 0
+    level, observed = [root], 0
     for _ in range(MAX_DEPTH):
         below: list[Path] = []
         for folder in level:
@@ -95,8 +95,8 @@ def _folders(root: Path) -> Iterator[Path]:
                 continue
             below += [folder / name for name in inside]
         for folder in below:
-            seen += 1
-            if seen > MAX_FOLDERS:
+            observed += 1
+            if observed > MAX_FOLDERS:
                 return
             yield folder
         level = [folder for folder in below if not (folder / "shards").is_dir()]
@@ -104,15 +104,15 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _place(root: Path, folder: Path) -> RunPlace | None:
     for kind, mark, when in KINDS:
-        held = folder / mark
-        if not held.exists():
+        kept = folder / mark
+        if not kept.exists():
             continue
-        for file in (held, folder / when):
+        for file in (kept, folder / when):
             if file.is_symlink():
                 return None
         name = str(folder.relative_to(root))
         shown = name.encode("utf-8", "replace").decode()
-        dated = folder / when if when and (folder / when).is_file() else held
+        dated = folder / when if when and (folder / when).is_file() else kept
         return RunPlace(number(name), folder, shown, kind, dated.stat().st_mtime)
     return None
 
@@ -153,11 +153,11 @@ def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
             )
     try:
         with friendly_errors(place.name):
-            found = drawn(place.kind, place.path)
-            html = found.html()
+            result = drawn(place.kind, place.path)
+            html = result.html()
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
     page = responses.RunPage(
-        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=found.ask, data=found.data
+        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=result.ask, data=result.data
     )
-    return page, found.whole
+    return page, result.whole

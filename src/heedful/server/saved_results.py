@@ -67,15 +67,15 @@ def save_atlas(atlas: Atlas, ask: Mapping[str, Any], folder: Path) -> None:
     stacks = [
         {"stack": m.stack, "queries": m.queries, "keys": m.keys, "causal": m.causal} for m in atlas.stacks
     ]
-    held = {
+    results = {
         f"{at}.{name}": array
         for at, maps in enumerate(atlas.stacks)
         for name in MAPS
         if (array := getattr(maps, name)) is not None
     }
-    if sum(array.nbytes for array in held.values()) > MAX_FILE_BYTES:
+    if sum(array.nbytes for array in results.values()) > MAX_FILE_BYTES:
         raise HeedfulError("this atlas is too large to be stored")
-    write_file(folder / "maps.safetensors", save(held))
+    write_file(folder / "maps.safetensors", save(results))
     _write(
         folder,
         "atlas.json",
@@ -99,10 +99,10 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
 
     data = read(folder / "atlas.json")
     try:
-        held = load_file(folder / "maps.safetensors")
+        kept = load_file(folder / "maps.safetensors")
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    held_of: Any = held.get
+    held_of: Any = kept.get
     stacks = tuple(
         Maps(
             str(one["stack"]),
@@ -128,9 +128,9 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
 
 
 def atlas(folder: Path) -> Drawn:
-    found, ask = load_atlas(folder)
-    html, data = atlas_page.parts(found)
-    return Drawn(lambda: html, lambda: atlas_page.page(found), found.to_dict, _question(ask), data)
+    result, ask = load_atlas(folder)
+    html, data = atlas_page.parts(result)
+    return Drawn(lambda: html, lambda: atlas_page.page(result), result.to_dict, _question(ask), data)
 
 
 def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -147,13 +147,13 @@ def save_feature(found: Featured, folder: Path) -> None:
 
 
 def feature(folder: Path) -> Drawn:
-    held = read(folder / "feature.json")
-    found = from_jsonable(Featured, held)
-    title = f"Feature {found.page.feature}"
+    kept = read(folder / "feature.json")
+    result = from_jsonable(Featured, kept)
+    title = f"Feature {result.page.feature}"
     return Drawn(
-        lambda: _featured(found, 2),
-        lambda: document(title, _featured(found, 1), style=component("features.css")),
-        lambda: held,
+        lambda: _featured(result, 2),
+        lambda: document(title, _featured(result, 1), style=component("features.css")),
+        lambda: kept,
     )
 
 
@@ -175,8 +175,8 @@ def save_steer(result: Mapping[str, Any], folder: Path) -> None:
 
 def steer(folder: Path) -> Drawn:
     data = read(folder / "steer.json")
-    found = from_jsonable(Sides, data)
-    return Drawn(lambda: sides_page.body(found, 2), lambda: sides_page.page(found), lambda: data)
+    result = from_jsonable(Sides, data)
+    return Drawn(lambda: sides_page.body(result, 2), lambda: sides_page.page(result), lambda: data)
 
 
 DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}

@@ -195,10 +195,10 @@ def _name(token: str) -> str:
 
 def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
+        result = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
-    return found.value if found else ""
+    return result.value if result else ""
 
 
 def _same(given: str, token: str) -> bool:

@@ -75,8 +75,8 @@ class ServerState:
 
 
 def house_of(request: Request) -> ServerState:
-    found: ServerState = request.app.state.house
-    return found
+    server_state: ServerState = request.app.state.house
+    return server_state
 
 
 In = Annotated[ServerState, Depends(house_of)]

@@ -36,15 +36,15 @@ def _atlas_script() -> str:
 
 def _all() -> dict[str, tuple[str, bytes]]:
     made = {"house.css": _house_style(), "house.js": _house_script(), "atlas.js": _atlas_script()}
-    found = {
+    results = {
         f"/static/{name}": (KINDS[name.rpartition(".")[2]], text.encode()) for name, text in made.items()
     }
     for file in files("heedful.server").joinpath("static").iterdir():
         ending = file.name.rpartition(".")[2]
         if ending in KINDS:
             place = "/" if file.name == "index.html" else f"/static/{file.name}"
-            found[place] = (KINDS[ending], file.read_bytes())
-    return found
+            results[place] = (KINDS[ending], file.read_bytes())
+    return results
 
 
 FILES = _all()

@@ -173,7 +173,7 @@ def _wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
 def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
     """Minus what the words were said to add."""
     scores = item.words()
-    said = -sum(scores[word].score for word in words)
+    result = -sum(scores[word].score for word in words)
     errors = [scores[word].stderr for word in words]
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
@@ -182,7 +182,7 @@ def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
         signed=item.signed,
         stderr=stderr,
         operator=item.params.get("operator"),
-        claimed=said if math.isfinite(said) else None,
+        claimed=result if math.isfinite(result) else None,
     )
 
 

@@ -118,8 +118,8 @@ def _flipped(gaps: Floats, signs: Floats) -> Floats:
     n = len(gaps)
     mean = signs @ gaps / n
     square = np.maximum(np.square(gaps).sum(0) - n * np.square(mean), 0.0) / (n - 1)
-    found: Floats = _ratio(mean, np.sqrt(square / n)).max(1)
-    return found
+    values: Floats = _ratio(mean, np.sqrt(square / n)).max(1)
+    return values
 
 
 def _ratio(mean: Floats, error: Floats) -> Floats:

@@ -121,15 +121,15 @@ def controls(keep: Masks, values: Floats, weights: Floats, drawn: Floats, explai
     slopes = least_squares(design * root, values * root[:, 0])
     rest = values - design @ slopes
     ridge = 1 / np.maximum(weights / weights.mean(), 1e-3)  # light rows count for little
-    found = []
+    results = []
     for theta_of, noise in KINDS:
         learnt = min(2 * pairs, MAX_CENTRES)
         bumps = Bumps(signs(keep[:learnt]), theta_of(np.abs(slopes[1:])))
         residual = bumps(keep)  # (n, learnt), less its line: h = residual @ a
         own, move, blocks = leave_out(residual[:learnt] + np.diag(noise * ridge[:learnt]), design, rest)
         residual = residual - design @ explain(bumps).T
-        found.append(_values(residual, own, move, blocks, pairs))
-    left_out, mean = np.stack(found, -1)  # each (n, 3)
+        results.append(_values(residual, own, move, blocks, pairs))
+    left_out, mean = np.stack(results, -1)  # each (n, 3)
     share = np.append(np.repeat(drawn, 2), np.ones(len(keep) - 2 * pairs))[:, None]
     some = left_out.std(0) > MIN_SURROGATE_SPREAD * values.std()
     left_out, mean = left_out[:, some], mean[:, some]

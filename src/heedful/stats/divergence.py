@@ -28,8 +28,8 @@ LN2 = float(np.log(2))
 
 def kl(p: Distribution, q: Distribution) -> Distribution:
     """(..., T), (..., T) -> (...)"""
-    found: Any = _kl_terms(p, q)
-    return found.sum(-1)  # type: ignore[no-any-return]
+    result: Any = _kl_terms(p, q)
+    return result.sum(-1)  # type: ignore[no-any-return]
 
 
 def jsd(p: Distribution, q: Distribution) -> Distribution:

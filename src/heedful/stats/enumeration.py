@@ -50,8 +50,8 @@ def lime(values: Floats, nu: float = PUBLISHED) -> tuple[float, Floats]:
     chance = np.array([1 / (d * comb(d, k)) for k in range(d)])[keep.sum(1)]
     root = np.sqrt(chance * row_weights(keep, nu))[:, None]
     design = np.column_stack([np.ones(len(keep)), keep])
-    found = np.linalg.lstsq(design * root, values[:-1] * root[:, 0], rcond=None)[0]
-    return float(found[0]), np.asarray(found[1:])
+    result = np.linalg.lstsq(design * root, values[:-1] * root[:, 0], rcond=None)[0]
+    return float(result[0]), np.asarray(result[1:])
 
 
 def _words(values: Floats) -> int:

@@ -46,13 +46,13 @@ def exchange_p(s: Floats, seed: int = 0, draws: int = DRAWS) -> float:
 
 def _statistic(chosen: Floats, variance: float) -> Floats:
     """(draws, n) -> (draws,)"""
-    found: Floats = chosen.sum(1) / np.sqrt(np.maximum(variance, np.square(chosen).sum(1)))
-    return found
+    values: Floats = chosen.sum(1) / np.sqrt(np.maximum(variance, np.square(chosen).sum(1)))
+    return values
 
 
 def holm(p: Floats) -> Floats:
     """Adjusted p values: those at most α are claims of which any is false with probability at most α."""
     order = np.argsort(p, kind="stable")
-    found = np.empty(len(p))
-    found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
-    return found
+    values = np.empty(len(p))
+    values[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return values

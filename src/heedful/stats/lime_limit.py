@@ -76,11 +76,11 @@ def alphas(d: int, nu: float, order: int = 2) -> Floats:
     """alpha_0 ... alpha_order."""
     s = np.arange(1, d + 1)
     kept = np.ones(d)
-    found = []
+    results = []
     for p in range(order + 1):
-        found.append(float(kept @ psi(s / d, nu)) / d)
+        results.append(float(kept @ psi(s / d, nu)) / d)
         kept = kept * ((d - s - p) / (d - p) if p < d else 0.0)
-    return np.array(found)
+    return np.array(results)
 
 
 @dataclass(frozen=True)

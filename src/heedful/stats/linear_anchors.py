@@ -51,9 +51,9 @@ def of_head(game: RatioGame) -> LinearRule:
 
 def _split(rule: LinearRule, anchor: Collection[int]) -> tuple[float, Floats]:
     """What is always there, and the weights that come and go."""
-    held = np.zeros(len(rule.weights), dtype=bool)
-    held[list(anchor)] = True
-    return rule.bias + float(rule.weights[held].sum()), rule.weights[~held]
+    values = np.zeros(len(rule.weights), dtype=bool)
+    values[list(anchor)] = True
+    return rule.bias + float(rule.weights[values].sum()), rule.weights[~values]
 
 
 def exact(rule: LinearRule, anchor: Collection[int]) -> float:

@@ -99,24 +99,24 @@ class MaskPairs:
                 removed = removed[: len(removed) // 2]
             for gone in self.rng.permutation(removed):
                 yield _pair(self.d, gone)
-        seen: set[bytes] = set()
+        results: set[bytes] = set()
         while True:
             gone = self.rng.choice(self.d, s, replace=False)
             pair = _pair(self.d, gone)
             keys = {np.packbits(row).tobytes() for row in pair}
-            if not keys & seen:
-                seen |= keys
+            if not keys & results:
+                results |= keys
                 yield pair
 
     def _apart(self, s: int) -> Iterator[Masks]:
         """Two sets of s words that have nothing to do with each other; none comes twice."""
-        seen: set[bytes] = set()
+        results: set[bytes] = set()
         fresh: list[Masks] = []
         while True:
             keep = np.ones(self.d, dtype=bool)
             keep[self.rng.choice(self.d, s, replace=False)] = False
-            if (key := keep.tobytes()) not in seen:
-                seen.add(key)
+            if (key := keep.tobytes()) not in results:
+                results.add(key)
                 fresh.append(keep)
             if len(fresh) == 2:
                 yield np.stack(fresh)
@@ -184,13 +184,13 @@ def fit(
     u, back = u[:, :rank], vt[:rank].T / s[:rank]  # back (k, rank)
     coefficients = back @ (u.T @ (values * root[:, 0]))
     errors = ((values - both @ coefficients) * root[:, 0])[: 2 * len(drawn)].reshape(-1, 2)
-    back, found = back[:columns], coefficients[:columns]
+    back, result = back[:columns], coefficients[:columns]
     if controls is not None:
         moved = (controls.left_out - controls.blended) @ coefficients[columns:]
-        found = found + least_squares(design * root, moved * root[:, 0], SINGULAR_TOLERANCE)
+        result = result + least_squares(design * root, moved * root[:, 0], SINGULAR_TOLERANCE)
     pairs = u[: 2 * len(drawn)].reshape(len(drawn), 2, rank)
     beyond_line = 0.0 if controls is None else controls.beyond_line
-    return Fit(found, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0), beyond_line)
+    return Fit(result, _stderr(errors, pairs, back, drawn), _corrected(errors, pairs, -1.0), beyond_line)
 
 
 def _corrected(errors: Floats, pairs: Floats, power: float) -> Floats:
@@ -254,11 +254,11 @@ def estimate_of(found: Fit, values: Floats, stderr: Floats, keep: Masks, drawn: 
 def until_precise(estimate: Callable[[int], Estimate], start: int, most: int, precision: float) -> Estimate:
     """Double the pairs until the relative standard error is at most `precision`, or there are `most`."""
     count = min(start, most)
-    found = estimate(count)
-    while count < most and found.precision > precision:
+    result = estimate(count)
+    while count < most and result.precision > precision:
         count = min(2 * count, most)
-        found = estimate(count)
-    return found
+        result = estimate(count)
+    return result
 
 
 def growing(ask: Ask) -> Ask:
@@ -301,8 +301,8 @@ def verdict(found: Estimate, precision: float, most: int) -> str:
     if 2 * found.pairs + 2 >= 2 ** len(found.values):
         return f"every mask was run ({rows}): no sampling error"
     if not found.stderr.any():
-        seen = "a line fits every row" if found.values.any() else "all rows with words removed have one value"
-        return f"{seen}: no sampling error seen after {rows}"
+        text = "a line fits every row" if found.values.any() else "all rows with words removed have one value"
+        return f"{text}: no sampling error seen after {rows}"
     reached = f"relative standard error {found.precision:.2g} after {rows}"
     if found.precision <= precision:
         return reached

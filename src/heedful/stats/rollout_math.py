@@ -83,7 +83,7 @@ def max_flow(net: Network, sink: int) -> tuple[float, float]:
 def max_flows(layers: Sequence[Any], inputs: Iterable[int]) -> Floats:
     """(n,) undivided maximum flow from the read-out to each of these inputs."""
     net = network(layers)
-    found = [max_flow(net, int(net.inputs[j])) for j in inputs]
-    worst = max((gap for _, gap in found), default=0.0)
+    values = [max_flow(net, int(net.inputs[j])) for j in inputs]
+    worst = max((gap for _, gap in values), default=0.0)
     assert worst <= len(net.capacities) / SCALE, "the integer flow and its cut differ by more than rounding"
-    return np.array([value for value, _ in found], dtype=np.float64)
+    return np.array([value for value, _ in values], dtype=np.float64)

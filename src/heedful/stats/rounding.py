@@ -53,6 +53,6 @@ def merged(values: Floats, step: float) -> Floats:
     ranked = values[order]
     step = max(step, VALUE_STEP * float(ranked[-1] - ranked[0]))
     first = np.concatenate([[True], np.diff(ranked) > step])  # where a new group begins
-    found = np.empty_like(values)
-    found[order] = ranked[np.flatnonzero(first)][np.cumsum(first) - 1]
-    return found
+    result = np.empty_like(values)
+    result[order] = ranked[np.flatnonzero(first)][np.cumsum(first) - 1]
+    return result

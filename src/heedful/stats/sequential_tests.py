@@ -44,8 +44,8 @@ def _wealth(gains: Floats) -> Floats:
     before = np.cumsum(gains, axis=0) - gains
     squares = np.cumsum(np.square(gains), axis=0) - np.square(gains)
     bet = np.clip(((before + 0.5) / (n + 2)) / ((squares + 2 / 3) / (n + 2)), 0.0, MAX_BET)
-    found: Floats = np.maximum(np.cumsum(np.log1p(bet * gains), axis=0), 0.0)
-    return found
+    values: Floats = np.maximum(np.cumsum(np.log1p(bet * gains), axis=0), 0.0)
+    return values
 
 
 def better_p(w: Floats) -> Floats:

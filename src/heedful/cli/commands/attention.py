@@ -99,19 +99,19 @@ def attention(
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
-    said = read_input(text, pair, chat)
+    results = read_input(text, pair, chat)
     silence_libraries()
     import heedful
 
     with progress_bar(f"loading {model}", quiet):
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
-        gone, removed = heads_ablation.removing(loaded, said, ablate, remove, long, answer)
+        gone, removed = heads_ablation.removing(loaded, results, ablate, remove, long, answer)
         with removed:
-            tokens = heedful.attention(loaded, said, target, answer=answer, gradients=wanted, long=long)
+            tokens = heedful.attention(loaded, results, target, answer=answer, gradients=wanted, long=long)
         if ablate is not None:
-            told = f"without the heads {ablate} (replaced by: {remove}); shown are their own weights"
-            tokens = replace(tokens, notes=(*tokens.notes, told))
+            result = f"without the heads {ablate} (replaced by: {remove}); shown are their own weights"
+            tokens = replace(tokens, notes=(*tokens.notes, result))
         atlas = tokens.words() if unit == "word" else tokens
         matrix = look.matrix(atlas)
     _write(tokens, html)
@@ -162,8 +162,8 @@ class AttentionView:
         for name, value, count in (("layer", layer, maps.layers), ("head", self.head, maps.heads)):
             if value >= count:
                 raise HeedfulError(f"there is no {name} {value}", f"the model has {count}, counted from 0")
-        found: Floats = maps.weights[layer, self.head].astype("float64")
-        return found
+        values: Floats = maps.weights[layer, self.head].astype("float64")
+        return values
 
     def found(self, atlas: Atlas, matrix: Floats) -> list[Link]:
         """A single head is shown as it is; of many, what words look at in other words."""

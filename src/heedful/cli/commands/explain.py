@@ -133,13 +133,13 @@ def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
     if not quiet:
         announce(made.most_rows, made.seconds, capped=wish.budget is not None)
     with progress_bar("explaining", quiet) as say:
-        found = execute(made, progress=say)
-        if wish.features is None or not found.attributions:
-            return found
+        comparison = execute(made, progress=say)
+        if wish.features is None or not comparison.attributions:
+            return comparison
         say(Step("features"))
         from heedful.features.sae.autoencoder import SAE
 
-        return with_features(found, made.model, SAE.load(wish.features, allow_pickle=wish.allow_pickle))
+        return with_features(comparison, made.model, SAE.load(wish.features, allow_pickle=wish.allow_pickle))
 
 
 def show_plan(made: Plan, form: str) -> None:
@@ -173,15 +173,15 @@ def show_plan(made: Plan, form: str) -> None:
 
 def _params(wish: ExplainRequest, names: list[str]) -> dict[str, dict[str, Any]]:
     """--operator for every method that removes something, then --param METHOD.NAME=VALUE."""
-    found = removing(wish.operator, names)
+    results = removing(wish.operator, names)
     for setting in wish.param:
         place, equals, value = setting.partition("=")
         method, dot, name = place.partition(".")
         if not (equals and dot and name):
             raise HeedfulError(f"cannot read --param {setting}", fix="Write METHOD.NAME=VALUE")
         registry.get(method)
-        found.setdefault(method, {})[name] = param_value(value)
-    return found
+        results.setdefault(method, {})[name] = param_value(value)
+    return results
 
 
 def removing(operator: str | None, names: list[str]) -> dict[str, dict[str, Any]]:

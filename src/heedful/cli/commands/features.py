@@ -133,7 +133,7 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
     from heedful.models.sites.access import sites as find
 
     with progress_bar(f"loading {model}"):
-        found = find(heedful.load(model, allow_pickle=allow_pickle))
+        result = find(heedful.load(model, allow_pickle=allow_pickle))
     if as_json:
         places = [
             {
@@ -143,18 +143,18 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
                 "end": "input" if p.taken else "output",
                 "normed": p.normed,
             }
-            for p in found.places.values()
+            for p in result.places.values()
         ]
-        put_json({"model": model, "sites": places, "missing": found.missing})
+        put_json({"model": model, "sites": places, "missing": result.missing})
         return
     from rich.table import Table
 
     table = Table("site", "width", "module", box=None, pad_edge=False)
-    for place in found.places.values():
+    for place in result.places.values():
         how = "into " if place.taken else ""
         table.add_row(
             place.site, f"{place.width:,}", how + place.path + (", before a norm" if place.normed else "")
         )
     console().print(table)
-    for site, why in found.missing.items():
+    for site, why in result.missing.items():
         print_stderr(f"{site} cannot be told: {why}")

@@ -74,10 +74,10 @@ def measure(
     file = texts_for(texts, sae)
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        found = corpus(
+        windows_read = corpus(
             loaded, file, context=context, rows=rows, text_column=text_column, label_column=label_column
         )
-        every = [run(one, loaded, found, site=site, seed=seed, progress=say) for one in saes]
+        every = [run(one, loaded, windows_read, site=site, seed=seed, progress=say) for one in saes]
     names = every[0].figures
     noises = {name: noise([one[name] for one in every]) for name in names} if len(every) > 1 else {}
     if as_json:
@@ -111,8 +111,8 @@ def _show(found: Any, noises: dict[str, Any]) -> None:
         table.add_row(name, shown(figure, share), *beside, *last)
     out.print(table)
     if found.loss:
-        said = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items() if name != "identity")
-        out.print(f"-log p of {about['loss of']}, nats: {said}")
+        text = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items() if name != "identity")
+        out.print(f"-log p of {about['loss of']}, nats: {text}")
     for line in found.notes:
         out.print(line)
     legend = Table.grid(padding=(0, 2, 0, 0))
@@ -139,21 +139,21 @@ def split(
     import heedful
     from heedful.features.measures.splitting import split as run
 
-    found = run([heedful.SAE.load(folder) for folder in saes], alike, seed)
+    result = run([heedful.SAE.load(folder) for folder in saes], alike, seed)
     if html:
         from heedful.reports.splitting_page import page
 
-        write(html, page(found, [str(folder) for folder in saes], trees))
+        write(html, page(result, [str(folder) for folder in saes], trees))
         print_stderr(f"the trees are in {html}")
     if as_json:
-        put_json({"saes": [str(folder) for folder in saes], **found.to_dict(trees)})
+        put_json({"saes": [str(folder) for folder in saes], **result.to_dict(trees)})
         return
     from rich.table import Table
 
     from heedful.reports.splitting_page import shown
 
-    steps = [found.figures(number) for number in range(len(found.steps))]
-    heads = ["", *(f"{a:,} to {b:,}" for a, b in zip(found.widths, found.widths[1:], strict=False))]
+    steps = [result.figures(number) for number in range(len(result.steps))]
+    heads = ["", *(f"{a:,} to {b:,}" for a, b in zip(result.widths, result.widths[1:], strict=False))]
     table = Table(*heads, box=None, pad_edge=False)
     for name in steps[0]:
         table.add_row(name, *(shown(step[name], share=name != "children") for step in steps))
@@ -195,7 +195,7 @@ def compare(
     with progress_bar(f"loading {model}", quiet) as say:
         loaded = load_token_model(model, allow_pickle=allow_pickle)
         beside = load_token_model(other_model, allow_pickle=allow_pickle) if other_model else loaded
-        found = run(
+        result = run(
             ModelSAE(first, loaded),
             ModelSAE(second, beside),
             file,
@@ -207,17 +207,17 @@ def compare(
             text_column=text_column,
         )
     if as_json:
-        put_json({"saes": [str(sae), str(other)], **found.to_dict()})
+        put_json({"saes": [str(sae), str(other)], **result.to_dict()})
         return
     from rich.table import Table
 
     from heedful.reports.splitting_page import shown
 
     table = Table("", "median of the best correlation (95 %)", box=None, pad_edge=False)
-    for name, figure in found.figures.items():
+    for name, figure in result.figures.items():
         table.add_row(name, shown(figure))
     console().print(table)
-    if units := found.about["neurons"]:
+    if units := result.about["neurons"]:
         print_stderr(f"neurons: {units[0]} against {units[1]}")
-    for line in found.notes:
+    for line in result.notes:
         print_stderr(line)

@@ -49,7 +49,7 @@ def probe(
     with progress_bar(f"loading {model}", quiet) as say:
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         say(Step("reading texts"))
-        found = run(
+        result = run(
             loaded_sae,
             loaded,
             texts,
@@ -62,16 +62,16 @@ def probe(
             label_column=label_column,
         )
     if as_json:
-        put_json({"sae": str(sae), **found.to_dict()})
+        put_json({"sae": str(sae), **result.to_dict()})
     else:
-        _show(found)
+        _show(result)
 
 
 def _counts(words: str) -> tuple[int, ...]:
-    found = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
-    if not found or len(found) != len(words.split(",")) or min(found) < 1:
+    numbers = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
+    if not numbers or len(numbers) != len(words.split(",")) or min(numbers) < 1:
         raise HeedfulError(f"-k {words}: not numbers of features", fix="Give, say, -k 1,2,5")
-    return found
+    return numbers
 
 
 def _show(found: Any) -> None:

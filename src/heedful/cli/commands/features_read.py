@@ -81,7 +81,7 @@ def page(
     started = time.monotonic()
     with progress_bar(f"loading {model}", quiet) as say:
         file, loaded, dictionary = opened(model, sae, texts, text_column, allow_pickle)
-        found = feature_pages(
+        result = feature_pages(
             loaded,
             dictionary,
             file,
@@ -96,13 +96,13 @@ def page(
             seed=seed,
             progress=say,
         )
-    write(html, found.page())
+    write(html, result.page())
     if as_json:
-        put_json({"page": str(html), **found.to_dict()})
+        put_json({"page": str(html), **result.to_dict()})
         return
-    show([one.interpretation for one in found], {one.feature: one.reading.rate for one in found})
-    _noted(found.readings.notes)
-    print_stderr(f"{html}: {len(found)} features, in {duration(time.monotonic() - started)}")
+    show([one.interpretation for one in result], {one.feature: one.reading.rate for one in result})
+    _noted(result.readings.notes)
+    print_stderr(f"{html}: {len(result)} features, in {duration(time.monotonic() - started)}")
 
 
 def interpret(
@@ -156,7 +156,7 @@ def interpret(
             progress=say,
         )
         controls = ("shuffled",) if llm else ("shuffled", "permuted")
-        found = run(
+        result = run(
             list(readings),
             mind,
             mind,
@@ -169,9 +169,9 @@ def interpret(
         _rehearsed(chat, as_json)
         return
     if as_json:
-        put_json(_document(readings, found, chat))
+        put_json(_document(readings, result, chat))
         return
-    show(found, {r.feature: r.rate for r in readings})
+    show(result, {r.feature: r.rate for r in readings})
     _noted(readings.notes)
     if chat is not None:
         print_stderr(f"{chat.model}: {chat.cost}")
@@ -284,16 +284,16 @@ def show(found: list[Any], rates: dict[int, float]) -> None:
             linear, right = one.scores.pearson, one.scores.detection
             cells = [f"{right.value:.2f}", f"{linear.value:.2f}", f"{linear.p:.3f}"]
             cells.append(f"{other.detection.value:.2f}" if other else "–")
-        said = one.explanation.text if one.scores is not None else "; ".join(one.notes)
-        table.add_row(str(one.feature), f"{100 * rates[one.feature]:.3g} %", *cells, Text(_visible(said)))
+        result = one.explanation.text if one.scores is not None else "; ".join(one.notes)
+        table.add_row(str(one.feature), f"{100 * rates[one.feature]:.3g} %", *cells, Text(_visible(result)))
     console().print(table)
     names = {"": "explanations", "shuffled": "of another feature", "permuted": "on shuffled activations"}
     for who, scores in together(found).items():
-        told = ", ".join(
+        text = ", ".join(
             f"{measure} {with_interval(score.value, score.low, score.high)}"
             for measure, score in scores.items()
         )
-        print(f"{names[who]}: {told.replace('detection', 'balanced accuracy')}")
+        print(f"{names[who]}: {text.replace('detection', 'balanced accuracy')}")
 
 
 def _noted(notes: tuple[str, ...]) -> None:

@@ -95,12 +95,12 @@ def train(
         torch.set_num_threads(threads)
     wanted = {"batch": batch, "k": k, "lr": lr, "sparsity": sparsity, "seed": seed}
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-    told: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     started = time.monotonic()
     with crew() as workers, _live(quiet or workers.rank > 0) as say:
 
         def progress(step: Step) -> None:
-            told.append(dict(step.values))
+            results.append(dict(step.values))
             say(step)
 
         def chose(choice: Any) -> None:
@@ -124,7 +124,7 @@ def train(
         )
         speaks = workers.rank == 0
     if speaks:
-        _put(sae, told, out, time.monotonic() - started, as_json)
+        _put(sae, results, out, time.monotonic() - started, as_json)
 
 
 @contextmanager
@@ -208,5 +208,7 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
         f"{last['step']:,}",
     )
     console().print(table)
-    seen = sae.config.source["maxima_rows"]
-    print_stderr(f"on the last batch; maxima of features over {seen:,} rows; in {out}, {duration(seconds)}")
+    observed = sae.config.source["maxima_rows"]
+    print_stderr(
+        f"on the last batch; maxima of features over {observed:,} rows; in {out}, {duration(seconds)}"
+    )

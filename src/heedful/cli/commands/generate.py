@@ -69,20 +69,20 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
                 model.encode(wish.prompt), strategy=name, seed=wish.seed, **wish.options
             )
     ids = written[wish.strategies[0]]
-    found = explained(model, wish, ids, quiet) if wish.why.methods else []
-    stopped = bool(wish.why.methods) and len(found) < len(ids)
+    result = explained(model, wish, ids, quiet) if wish.why.methods else []
+    stopped = bool(wish.why.methods) and len(result) < len(ids)
     texts = {name: model.decode(part, skip_special=True) for name, part in written.items()}
     if as_json:
         given = {"model": model.facts(), "prompt": wish.prompt, "seed": wish.seed, "options": wish.options}
         given |= {"command": wish.command}
-        why = {"why": [step.to_dict() for step in found], "interrupted": stopped} if wish.why.methods else {}
+        why = {"why": [step.to_dict() for step in result], "interrupted": stopped} if wish.why.methods else {}
         put_json({**given, "continuations": texts, **why})
     else:
         show_continuations(texts)
-        show_why(found)
+        show_why(result)
     reproduce(wish.command, quiet)
     if stopped:
-        print_stderr(f"interrupted at token {len(found) + 1} of {len(ids)}: those before are explained")
+        print_stderr(f"interrupted at token {len(result) + 1} of {len(ids)}: those before are explained")
         raise typer.Exit(130)
 
 

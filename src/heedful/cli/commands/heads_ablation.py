@@ -91,8 +91,8 @@ def importance(
             progress=progress,
         )
 
-    found = _measured(model, texts, how, run, quiet, allow_pickle)
-    _put(found, shape, show_importance, left, quiet)
+    result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _put(result, shape, show_importance, left, quiet)
 
 
 def prune(
@@ -147,8 +147,8 @@ def prune(
             progress=progress,
         )
 
-    found = _measured(model, texts, how, run, quiet, allow_pickle)
-    _put(found, shape, show_pruning, left, quiet)
+    result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _put(result, shape, show_pruning, left, quiet)
 
 
 def read(
@@ -190,10 +190,10 @@ def removing(
         x = model.extended(x, answer_ids(model, answer))
     wanted = answer if model.kind == "encoder-decoder" else None
     means = own_means(model, x, wanted) if how == "mean" else None
-    found = without(model, x, heads, how, answer=wanted, means=means)
+    result = without(model, x, heads, how, answer=wanted, means=means)
     if means is not None:
-        found = replace(found, notes=(OWN_MEANS, *found.notes))
-    return found, ablated(model, heads, how, means=means)
+        result = replace(result, notes=(OWN_MEANS, *result.notes))
+    return result, ablated(model, heads, how, means=means)
 
 
 def show(found: Without | None) -> None:

@@ -45,9 +45,9 @@ def show(as_json: o.AsJson = False) -> None:
     """
     from heedful.labs.base.registry import labs
 
-    found = labs().values()
+    values = labs().values()
     if as_json:
-        put_json([{name: fact for name, fact in asdict(each).items() if name != "module"} for each in found])
+        put_json([{name: fact for name, fact in asdict(each).items() if name != "module"} for each in values])
         return
     from rich.table import Table
     from rich.text import Text
@@ -55,7 +55,7 @@ def show(as_json: o.AsJson = False) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in ("name", "minutes", "what it shows", "after"):
         table.add_column(head, justify="right" if head == "minutes" else "left", no_wrap=head == "name")
-    for each in found:
+    for each in values:
         table.add_row(*map(Text, (each.name, f"{each.minutes:g}", each.title, each.cite)))
     console().print(table)
 
@@ -157,7 +157,7 @@ def _tell(answers: AnswerFile, as_json: bool) -> None:
         put_json([asdict(each) for each in shares])
         return
     for each in shares:
-        told, (low, high) = "no answers yet", each.interval
+        text, (low, high) = "no answers yet", each.interval
         if each.share is not None:
-            told = f"{each.share:.2f} ({low:.2f} to {high:.2f}), {each.right} of {each.rounds} rounds right"
-        print(f"{each.sees:<14} {told}, people: {each.people}")
+            text = f"{each.share:.2f} ({low:.2f} to {high:.2f}), {each.right} of {each.rounds} rounds right"
+        print(f"{each.sees:<14} {text}, people: {each.people}")

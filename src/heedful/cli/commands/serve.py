@@ -105,11 +105,13 @@ def _token(wanted: bool) -> str | None:
         return None
     import secrets
 
-    found = os.environ.get("HEEDFUL_TOKEN", "")
-    if found and (len(found) < SHORTEST or not found.isascii() or not found.isprintable() or " " in found):
+    result = os.environ.get("HEEDFUL_TOKEN", "")
+    if result and (
+        len(result) < SHORTEST or not result.isascii() or not result.isprintable() or " " in result
+    ):
         raise HeedfulError(
             "HEEDFUL_TOKEN is no good token",
             f"it needs {SHORTEST} printable characters",
             "Choose a longer one",
         )
-    return found or secrets.token_urlsafe(32)
+    return result or secrets.token_urlsafe(32)

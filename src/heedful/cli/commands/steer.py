@@ -83,7 +83,7 @@ def steer(
     or of the features' own firings on --texts (zoo:lm brings its own). With --sweep the first --feature is
     set to each strength, beside a random direction, too; texts are judged by the unsteered model.
     """
-    said = read_text(prompt, "prompt")
+    text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:
         sae = Path(OWN)
         if not quiet:
@@ -96,7 +96,7 @@ def steer(
         "texts": texts,
         "sweep": sweep,
         "more": prompts,
-        "prompts": [said, *_lines(prompts)],
+        "prompts": [text, *_lines(prompts)],
         "towards": towards,
         "away": away,
         "strength": strength,
@@ -105,7 +105,7 @@ def steer(
         "max_new_tokens": max_new_tokens,
         "strategy": strategy,
         "seed": seed,
-        "command": typed(prompt=said),
+        "command": typed(prompt=text),
     }
     _check(wish)
     silence_libraries()
@@ -115,18 +115,18 @@ def steer(
         loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
         if "generate" not in loaded.capabilities:
             raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
-        found = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
-        found = _told(loaded, wish, found)
+        result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
+        result = _told(loaded, wish, result)
     if html:
         from heedful.reports import sides_page, steer_page
 
-        write(html, steer_page.page(found) if sweep else sides_page.page(found))
+        write(html, steer_page.page(result) if sweep else sides_page.page(result))
     if as_json:
-        put_json(found.to_dict())
+        put_json(result.to_dict())
     else:
         from heedful.reports import steer_terminal
 
-        (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(found, console())
+        (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(result, console())
     if html and not quiet:
         print_stderr(f"wrote {html}")
     reproduce(wish["command"], quiet)
@@ -136,13 +136,13 @@ def steer(
 
 
 def _features(given: list[str] | None) -> dict[int, str]:
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for one in given or []:
         name, equals, value = one.partition("=")
         if not equals or not name.strip().isdigit() or not value.strip():
             raise HeedfulError(f"--feature {one} is not understood", fix="Write --feature 268=5x")
-        found[int(name)] = value.strip()
-    return found
+        texts[int(name)] = value.strip()
+    return texts
 
 
 def _positions(given: str) -> Any:
@@ -164,10 +164,10 @@ def _lines(path: Path | None) -> list[str]:
         raise HeedfulError(
             f"cannot read {path}", getattr(error, "strerror", "") or "it is not UTF-8"
         ) from None
-    found = [line.strip() for line in lines if line.strip()]
-    if not found:
+    results = [line.strip() for line in lines if line.strip()]
+    if not results:
         raise HeedfulError(f"{path} holds no text")
-    return found
+    return results
 
 
 def _check(wish: dict[str, Any]) -> None:
@@ -228,12 +228,12 @@ def _written(model: TokenModel, wish: dict[str, Any]) -> Any:
             texts=maxima or _held_out(wish["sae"]),
             **writing,
         )
-    found = before_after(model, vector, wish["strength"], wish["prompts"][0], steering=steering, **writing)
-    told = (
+    sides = before_after(model, vector, wish["strength"], wish["prompts"][0], steering=steering, **writing)
+    lines = (
         f"The difference of means has length {vector.length:.3g}; {vector.chance:.3g} with shuffled labels.",
         *vector.notes,
     )
-    return replace(found, notes=told)
+    return replace(sides, notes=lines)
 
 
 def _told(model: TokenModel, wish: dict[str, Any], found: Any) -> Any:

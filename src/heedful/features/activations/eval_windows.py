@@ -85,8 +85,8 @@ def corpus(
     made = list(batches((one.window for one in chosen), BATCH_TOKENS, cut.pad))
     cuts = sum(one.cut for one in chosen)
     note = f"{cuts} of {len(chosen)} texts are longer than {cut.context} tokens: only these were read"
-    said = tuple(one.label for one in chosen) if wants_labels else None
-    return Corpus(made, said, (note,) if cuts else ())
+    result = tuple(one.label for one in chosen) if wants_labels else None
+    return Corpus(made, result, (note,) if cuts else ())
 
 
 def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -> Iterator[tuple[str, Any]]:
@@ -112,18 +112,18 @@ def _packed(model: TokenModel, texts: TextSource, cut: Cut) -> Iterator[_One]:
 
 def _apart(model: TokenModel, rows: Iterable[tuple[str, Any]], cut: Cut) -> Iterator[_One]:
     for text, label in rows:
-        found = list(islice(windows(TextSource(open_source([text])), model, cut), 2))
-        if found:
-            yield _One(found[0], label, len(found) > 1)
+        result = list(islice(windows(TextSource(open_source([text])), model, cut), 2))
+        if result:
+            yield _One(result[0], label, len(result) > 1)
 
 
 def _first(every: Iterable[_One], rows: int | None) -> Iterator[_One]:
     """Windows until about so many tokens are there; what follows is not read."""
-    seen = 0
+    observed = 0
     for one in every:
-        if rows is not None and seen >= rows:
+        if rows is not None and observed >= rows:
             return
-        seen += int(one.window.keep.sum())
+        observed += int(one.window.keep.sum())
         yield one
 
 
@@ -134,15 +134,15 @@ def activations(
     names = list(dict.fromkeys(sites))
     for batch in found.batches:
         with torch.no_grad():
-            seen = read(model, model.padded(batch.ids, batch.mask), names)
-            kept = {name: value.float().cpu() for name, value in seen.items()}
+            observed = read(model, model.padded(batch.ids, batch.mask), names)
+            kept = {name: value.float().cpu() for name, value in observed.items()}
         yield batch, kept  # outside: a mode must not leak to whoever asked
 
 
 def rows_at(model: TokenModel, found: Corpus, sites: Sequence[str]) -> Iterator[tuple[Tensor, ...]]:
     """Batch by batch, the kept rows (n, d) of each site."""
-    for batch, seen in activations(model, found, sites):
-        yield tuple(seen[site][batch.keep] for site in sites)
+    for batch, observed in activations(model, found, sites):
+        yield tuple(observed[site][batch.keep] for site in sites)
 
 
 def site_of(sae: Any, site: str | None) -> str:

@@ -54,8 +54,8 @@ class Taken:
 def take(model: TokenModel, batch: Batch, settings: HarvestSettings) -> Taken:
     """By a pass that ends at the site."""
     with torch.inference_mode():
-        found = read(model, model.padded(batch.ids, batch.mask), [settings.site])[settings.site]
-        rows = found[batch.keep.to(found.device)].cpu().float()
+        result = read(model, model.padded(batch.ids, batch.mask), [settings.site])[settings.site]
+        rows = result[batch.keep.to(result.device)].cpu().float()
         if settings.dtype != "float32":
             rows = rows.to(getattr(torch, settings.dtype))
         squares = float(torch.linalg.vector_norm(rows.float(), dtype=torch.float64)) ** 2

@@ -197,9 +197,9 @@ class HarvestWork:
     def _todo(self, model: TokenModel) -> Iterator[Batch]:
         """Batches that are not done yet; those that are must have been the same."""
         settings, done = self.settings, self.scatter.state.batches
-        found = windows(self.texts, model, settings.cut)
+        result = windows(self.texts, model, settings.cut)
         digest, count, rows = hashlib.sha256(), 0, 0
-        for batch in batches(found, settings.batch_tokens, settings.cut.pad):
+        for batch in batches(result, settings.batch_tokens, settings.cut.pad):
             batch = first_of(batch, None if settings.shape.rows is None else settings.shape.rows - rows)
             if not (new := int(batch.keep.sum())):
                 if rows == settings.shape.rows:
@@ -249,8 +249,8 @@ class HarvestWork:
         """What the manifest of a finished store says beside how it was made."""
         state = self.scatter.finish()
         if not state.rows:
-            told = "; ".join(f"{why} ({count:,} times)" for why, count in self.texts.skipped.items())
-            raise HeedfulError("there are no texts", told, "Give at least one that is not empty")
+            text = "; ".join(f"{why} ({count:,} times)" for why, count in self.texts.skipped.items())
+            raise HeedfulError("there are no texts", text, "Give at least one that is not empty")
         return {
             "rows": state.rows,
             "batches": state.batches,

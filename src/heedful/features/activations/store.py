@@ -53,15 +53,15 @@ class ActivationStore(NotebookRepr):
     def load(cls, folder: str | Path) -> ActivationStore:
         """Open a store; refuses a folder that is none, or whose harvest was stopped."""
         path = Path(folder)
-        found = manifest_of(path)
-        if "shards" not in found:
+        results = manifest_of(path)
+        if "shards" not in results:
             raise HeedfulError(
                 f"{path} is not finished",
                 "its harvest was stopped",
                 "The same harvest, started again, goes on",
             )
-        acts = cls(path, found)
-        for shard in found["shards"]:
+        acts = cls(path, results)
+        for shard in results["shards"]:
             acts._shard(shard["file"])
         return acts
 
@@ -182,19 +182,19 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     """Checked to be that of a store that this version reads."""
     path = folder / "manifest.json"
     try:
-        found = parse(path.read_bytes(), path)
+        results = parse(path.read_bytes(), path)
     except OSError as error:
         raise HeedfulError(
             f"{folder} holds no activations",
             f"cannot read manifest.json: {error.strerror or error}",
             "A store is written by: heedful features harvest FILE --out FOLDER",
         ) from None
-    if found.get("kind") != KIND or found.get("format") != FORMAT:
+    if results.get("kind") != KIND or results.get("format") != FORMAT:
         raise HeedfulError(
-            f"{folder} holds {found.get('kind', 'something else')} of format {found.get('format')}",
+            f"{folder} holds {results.get('kind', 'something else')} of format {results.get('format')}",
             f"heedful {__version__} reads {KIND} of format {FORMAT}",
         )
-    return found
+    return results
 
 
 def header(rows: int, d: int, dtype: str) -> bytes:

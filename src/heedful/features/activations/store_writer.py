@@ -33,9 +33,9 @@ def _begun(folder: Path, made: dict[str, Any]) -> dict[str, Any]:
     there = manifest_of(folder)
     differ = [name for name in made if there.get(name) != made[name] and name != "name"]
     if differ:
-        told = "; ".join(_difference(name, there.get(name), made[name]) for name in differ)
+        text = "; ".join(_difference(name, there.get(name), made[name]) for name in differ)
         raise HeedfulError(
-            f"{folder} was harvested differently: {told}", fix="Name another folder, or remove this one"
+            f"{folder} was harvested differently: {text}", fix="Name another folder, or remove this one"
         )
     return there
 

@@ -136,28 +136,28 @@ def interpret(
     """Explain and score every feature that fired often enough."""
     if unknown := set(controls) - {"shuffled", "permuted"}:
         raise HeedfulError(f"there is no control {unknown.pop()!r}", fix="Use shuffled and permuted")
-    parts = [split(found, quantiles, held) for found in readings]
+    parts = [split(each, quantiles, held) for each in readings]
     usable = [at for at, part in enumerate(parts) if part.enough]
-    said: dict[int, Explanation] = {}
+    explanations: dict[int, Explanation] = {}
     for count, at in enumerate(usable):
-        said[at] = explainer.explain(parts[at].training)
+        explanations[at] = explainer.explain(parts[at].training)
         counting(progress, "explaining")(count + 1, len(usable))
     others = _others(usable, seed)
     out = []
-    for at, found in enumerate(readings):
-        if at not in said:
-            often = "once" if found.fired == 1 else f"{found.fired:,} times"
+    for at, each in enumerate(readings):
+        if at not in explanations:
+            often = "once" if each.fired == 1 else f"{each.fired:,} times"
             note = f"it fired {often}: too few examples to explain and to test"
-            out.append(Interpretation(found.feature, Explanation("", "none"), None, notes=(note,)))
+            out.append(Interpretation(each.feature, Explanation("", "none"), None, notes=(note,)))
             continue
-        scores = score_with_p(simulator, said[at], parts[at].held, seed)
+        scores = score_with_p(simulator, explanations[at], parts[at].held, seed)
         beside: dict[str, Scores] = {}
         if "shuffled" in controls and at in others:
-            beside["shuffled"] = score(simulator, said[others[at]], parts[at].held, seed)
+            beside["shuffled"] = score(simulator, explanations[others[at]], parts[at].held, seed)
         if "permuted" in controls:
-            beside["permuted"] = permuted(parts[at], explainer, simulator, seed + found.feature)
+            beside["permuted"] = permuted(parts[at], explainer, simulator, seed + each.feature)
         sizes = (len(parts[at].training), len(parts[at].held))
-        out.append(Interpretation(found.feature, said[at], scores, beside, sizes))
+        out.append(Interpretation(each.feature, explanations[at], scores, beside, sizes))
         counting(progress, "scoring")(len(out), len(readings))
     return out
 
@@ -180,10 +180,10 @@ def score_with_p(
 ) -> Scores:
     """The same with a p value of each score."""
     predicted = _predicted(simulator, explanation, held)
-    found = _scores(predicted, held, flat(held), _fired(held), seed)
+    result = _scores(predicted, held, flat(held), _fired(held), seed)
     guess, true = np.concatenate(predicted), flat(held)
     p, q = TokenPlaces.of(held).p_values([(guess, true), (rankdata(guess), rankdata(true))], seed)
-    return replace(found, pearson=replace(found.pearson, p=p), spearman=replace(found.spearman, p=q))
+    return replace(result, pearson=replace(result.pearson, p=p), spearman=replace(result.spearman, p=q))
 
 
 def permuted(parts: ExampleSplit, explainer: Interpreter, simulator: Simulator, seed: int) -> Scores:
@@ -197,13 +197,13 @@ def permuted(parts: ExampleSplit, explainer: Interpreter, simulator: Simulator, 
 
 def _predicted(simulator: Simulator, explanation: Explanation, held: Sequence[Snippet]) -> list[Floats]:
     given = simulator.predict(explanation, [s.context for s in held])
-    for found, snippet in zip(given, held, strict=True):
-        if len(found) != len(snippet.context):
+    for each, snippet in zip(given, held, strict=True):
+        if len(each) != len(snippet.context):
             raise HeedfulError(
-                f"a simulator gave {len(found)} activations for {len(snippet.context)} tokens",
+                f"a simulator gave {len(each)} activations for {len(snippet.context)} tokens",
                 fix="Let its predict return one list per snippet, with one number per token of it",
             )
-    return [np.asarray(found, dtype=np.float64) for found in given]
+    return [np.asarray(each, dtype=np.float64) for each in given]
 
 
 def _fired(held: Sequence[Snippet]) -> Bools:
@@ -214,7 +214,7 @@ def _scores(
     predicted: Sequence[Floats], held: Sequence[Snippet], true: Floats, fired: Bools, seed: int
 ) -> Scores:
     """`true` (N,) of all tokens, `fired` of the marks."""
-    marked = np.array([found[s.at] > 0 for found, s in zip(predicted, held, strict=True)])
+    marked = np.array([result[s.at] > 0 for result, s in zip(predicted, held, strict=True)])
     parts = np.split(true, np.cumsum([len(s.context) for s in held])[:-1])
     return Scores(
         detection(marked, fired, seed), pearson(predicted, parts, seed), spearman(predicted, parts, seed)

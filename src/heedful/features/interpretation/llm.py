@@ -87,14 +87,14 @@ class Endpoint:
             )
 
     def ask(self, messages: Messages, most: int) -> str:
-        asked = {
+        results = {
             "model": self.model,
             "messages": list(messages),
             "temperature": 0,
             "max_tokens": most,
             "seed": 0,
         }
-        body = json.dumps(asked, sort_keys=True).encode()
+        body = json.dumps(results, sort_keys=True).encode()
         path = self._path(body)
         self.cost.requests += 1
         if path is not None and (known := _known(path)) is not None:
@@ -143,8 +143,8 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
         with urllib.request.build_opener(_Here).open(request, timeout=self.timeout) as answer:
-            found: bytes = answer.read(MAX_ANSWER_BYTES)
-        return found
+            result: bytes = answer.read(MAX_ANSWER_BYTES)
+        return result
 
 
 class _Here(urllib.request.HTTPRedirectHandler):
@@ -165,13 +165,13 @@ def _known(path: Path) -> str | None:
 def _read(content: bytes) -> tuple[str, dict[str, Any]]:
     """ValueError for what is no answer of this protocol."""
     try:
-        found = json.loads(content)
-        text = found["choices"][0]["message"]["content"]
+        result = json.loads(content)
+        text = result["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError, RecursionError) as error:
         raise ValueError(f"the answer has no {error}") from None
     if not isinstance(text, str):
         raise ValueError("the answer holds no text")
-    usage = found.get("usage")
+    usage = result.get("usage")
     return text, usage if isinstance(usage, dict) else {}
 
 

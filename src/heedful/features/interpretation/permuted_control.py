@@ -81,14 +81,14 @@ class TokenPlaces:
         the feature fires, and must stay with it.
         """
         rng = np.random.default_rng(seed)
-        seen = [correlation(x, y) for x, y in pairs]
+        results = [correlation(x, y) for x, y in pairs]
         own = [x[self.shown] for x, _ in pairs]
         reached = np.zeros(len(pairs), np.int64)
         for first in range(0, moves, CHUNK_PERMUTATIONS):
             count = min(CHUNK_PERMUTATIONS, moves - first)
             sources = np.stack([self.move(rng)[self.of_token] for _ in range(count)])  # (C, N)
             for number, ((_, y), x) in enumerate(zip(pairs, own, strict=True)):
-                reached[number] += (correlations(y, x[sources]) >= seen[number] - ROUNDING).sum()
+                reached[number] += (correlations(y, x[sources]) >= results[number] - ROUNDING).sum()
         return [float(p) for p in (1 + reached) / (1 + moves)]
 
 

@@ -57,10 +57,10 @@ class LanguageModelInterpreter:
             some = contexts[first : first + CONTEXTS_PER_QUESTION]
             text = "\n".join(f'<text number="{n}">{numbered(c)}</text>' for n, c in enumerate(some))
             answer = self.chat.ask(_said(PREDICT % explanation.text, text), 60 * len(some))
-            found = parsed(answer)
-            if found is None:
+            results = parsed(answer)
+            if results is None:
                 self.chat.cost.unread += 1
-            out += [strengths(found or {}, n, len(c), explanation.greatest) for n, c in enumerate(some)]
+            out += [strengths(results or {}, n, len(c), explanation.greatest) for n, c in enumerate(some)]
         return out
 
 
@@ -84,9 +84,9 @@ def numbered(context: Context) -> str:
 
 def parsed(answer: str) -> dict[str, Any] | None:
     """The JSON object in an answer, whatever stands around it."""
-    found = re.search(r"\{.*\}", answer, re.DOTALL)
+    result = re.search(r"\{.*\}", answer, re.DOTALL)
     try:
-        value = json.loads(found.group()) if found else None
+        value = json.loads(result.group()) if result else None
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

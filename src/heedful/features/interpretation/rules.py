@@ -160,8 +160,8 @@ def fit(examples: Sequence[Snippet], most: int = MAX_ATOMS, least: float = MIN_G
     if not fires.any() or fires.all() or not len(table.names):
         return TokenRule((), ())
     narrow = np.array([atom[0] not in BROAD for atom in table.names])
-    found = [_greedy(table, allowed, most, least) for allowed in (np.ones_like(narrow), narrow)]
-    return max(found, key=lambda pair: pair[1])[0]  # of equal ones the first
+    token_rules = [_greedy(table, allowed, most, least) for allowed in (np.ones_like(narrow), narrow)]
+    return max(token_rules, key=lambda pair: pair[1])[0]  # of equal ones the first
 
 
 def _greedy(table: _Table, allowed: Bools, most: int, least: float) -> tuple[TokenRule, float]:
@@ -197,10 +197,10 @@ def _table(examples: Sequence[Snippet]) -> _Table:
             key = (window, snippet.context.first + place)
             if key in places and len(places[key][1]) >= 12:
                 continue
-            found = list(dict.fromkeys(atoms(snippet.context, place)))
-            places[key] = (value, found)
+            result = list(dict.fromkeys(atoms(snippet.context, place)))
+            places[key] = (value, result)
             if value > 0:
-                for atom in found:
+                for atom in result:
                     seen_in[atom].add(window)
     order = list(SENTENCES)
     names = [atom for atom, windows in seen_in.items() if len(windows) > 1]
@@ -208,8 +208,8 @@ def _table(examples: Sequence[Snippet]) -> _Table:
     index = {atom: i for i, atom in enumerate(names)}
     entries = [
         (index[atom], token)
-        for token, (_, found) in enumerate(places.values())
-        for atom in found
+        for token, (_, result) in enumerate(places.values())
+        for atom in result
         if atom in index
     ]
     both = np.array(entries, dtype=np.int64).reshape(-1, 2)

@@ -36,8 +36,8 @@ class AgreementScore:
 
     def to_dict(self) -> dict[str, Any]:
         sure = np.isfinite([self.low, self.high]).all()
-        told = {"value": self.value, "interval": [self.low, self.high] if sure else None}
-        return told | ({"p": self.p} if np.isfinite(self.p) else {})
+        results = {"value": self.value, "interval": [self.low, self.high] if sure else None}
+        return results | ({"p": self.p} if np.isfinite(self.p) else {})
 
 
 def detection(predicted: Bools, fired: Bools, seed: int) -> AgreementScore:
@@ -89,5 +89,5 @@ def _correlation(sums: Floats) -> Floats:
     over, left, right = xy - x * y / n, xx - x * x / n, yy - y * y / n
     flat = (left <= 1e-12 * np.maximum(xx, 1e-300)) | (right <= 1e-12 * np.maximum(yy, 1e-300))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(flat, 0.0, over / np.sqrt(np.where(flat, 1.0, left * right)))
-    return found
+        values: Floats = np.where(flat, 0.0, over / np.sqrt(np.where(flat, 1.0, left * right)))
+    return values

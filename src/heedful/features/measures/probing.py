@@ -75,16 +75,16 @@ def probe(
     loaded = load_token_model(model)
     if labels is None and not reading.get("label_column"):
         raise HeedfulError("probing needs labels", fix="Give labels=[...] or label_column='label'")
-    found = corpus(loaded, texts, labels=labels, **reading)
+    windows_read = corpus(loaded, texts, labels=labels, **reading)
     where = site_of(sae, site)
     lengths = sae.W_dec.detach().norm(dim=1)
     codes, raw = [], []
-    for batch, seen in activations(loaded, found, [where]):
+    for batch, observed in activations(loaded, windows_read, [where]):
         with torch.no_grad():
-            for x, keep in zip(seen[where], batch.keep, strict=True):
+            for x, keep in zip(observed[where], batch.keep, strict=True):
                 raw.append(x[keep].double().mean(0).numpy())
                 codes.append((sae.encode(x[keep]) * lengths).double().mean(0).numpy())
-    return probed(np.array(codes), np.array(raw), found.labels or (), ks, seed, found.notes)
+    return probed(np.array(codes), np.array(raw), windows_read.labels or (), ks, seed, windows_read.notes)
 
 
 def probed(
@@ -152,8 +152,8 @@ def _crossed(z: Floats, y: Ints, half: Any, choose: Any) -> tuple[Floats, list[l
     for train in (half, ~half):
         columns = choose(z[train], y[train])
         picks.append([int(column) for column in columns])
-        told = fit(z[train][:, columns], y[train], int(y.max()) + 1)
-        right[~train] = told(z[~train][:, columns]) == y[~train]
+        result = fit(z[train][:, columns], y[train], int(y.max()) + 1)
+        right[~train] = result(z[~train][:, columns]) == y[~train]
     return right, picks
 
 
@@ -182,6 +182,6 @@ def fit(x: Floats, y: Ints, classes: int) -> Any:
         value = -(true * logs).sum() / n + RIDGE / 2 * np.square(weights[:-1]).sum()
         return value, np.concatenate([z.T @ slope + RIDGE * weights[:-1], slope.sum(0)[None]]).ravel()
 
-    found = minimize(loss, np.zeros((k + 1) * classes), jac=True, method="L-BFGS-B")
-    weights = found.x.reshape(k + 1, classes)
+    values = minimize(loss, np.zeros((k + 1) * classes), jac=True, method="L-BFGS-B")
+    weights = values.x.reshape(k + 1, classes)
     return lambda new: ((new - mean) / scale @ weights[:-1] + weights[-1]).argmax(1)

@@ -88,23 +88,23 @@ def measure(
             "it was trained at another place or model",
             "Name its site and model",
         )
-    found = texts if isinstance(texts, Corpus) else corpus(loaded, texts, labels=labels, **reading)
-    counts, others, mean = counted(sae, loaded, found, where, seed, progress)
-    about = {"model": loaded.name, "site": where, "tokens": found.tokens, "windows": found.units}
+    result = texts if isinstance(texts, Corpus) else corpus(loaded, texts, labels=labels, **reading)
+    counts, others, mean = counted(sae, loaded, result, where, seed, progress)
+    about = {"model": loaded.name, "site": where, "tokens": result.tokens, "windows": result.units}
     about |= {"kind": sae.config.kind, "width": sae.config.width, "dense above": DENSE_SHARE}
-    about |= {"loss of": _loss_of(loaded, found), "seed": seed}
+    about |= {"loss of": _loss_of(loaded, result), "seed": seed}
     figures, controls = counts.figures(seed), {"random dictionary": others.values()}
     if loaded.kind not in MEASURED:
         why = f"no loss recovered: it is not defined here for a model of kind {loaded.kind}"
-        return Measured(figures, controls, {}, about, (*found.notes, why))
+        return Measured(figures, controls, {}, about, (*result.notes, why))
     edits = edits_of(sae, random_dictionary(sae, counts.sample, seed), mean)
-    losses = losses_of(loaded, found, where, edits, progress)
+    losses = losses_of(loaded, result, where, edits, progress)
     for worst in ("zero", "mean"):
         name = f"recovered ({worst})"
         figures[name] = losses.recovered("sae", worst, seed)
         for edit in ("identity", "mean", "random dictionary"):
             controls.setdefault(edit, {})[name] = losses.recovered(edit, worst, None).value
-    return Measured(figures, controls, losses.means(), about, (*found.notes, *losses.notes()))
+    return Measured(figures, controls, losses.means(), about, (*result.notes, *losses.notes()))
 
 
 def _loss_of(model: TokenModel, found: Corpus) -> str | None:
@@ -147,6 +147,6 @@ def measure_seeds(
     loaded = load_token_model(model)
     own = ("labels", "context", "pack", "rows", "text_column", "label_column")
     reading = {name: settings.pop(name) for name in own if name in settings}
-    found = texts if isinstance(texts, Corpus) else corpus(loaded, texts, **reading)
-    every = [measure(sae, loaded, found, **settings) for sae in saes]
+    result = texts if isinstance(texts, Corpus) else corpus(loaded, texts, **reading)
+    every = [measure(sae, loaded, result, **settings) for sae in saes]
     return {name: noise([one[name] for one in every]) for name in every[0].figures}, every

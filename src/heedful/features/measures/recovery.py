@@ -89,10 +89,10 @@ def match(decoder: Tensor, truth: Tensor) -> Matched:
 def firing(called: Tensor, on: Tensor) -> tuple[Floats, Floats]:
     """F1 and Matthews' correlation (N,) of detectors called (n, N) for what is on (n, N); both bool."""
     both = (called & on).sum(0).double()
-    said, true, n = called.sum(0).double(), on.sum(0).double(), len(on)
-    f1 = 2 * both / (said + true)
-    top = n * both - said * true
-    under = (said * true * (n - said) * (n - true)).sqrt()
+    result, true, n = called.sum(0).double(), on.sum(0).double(), len(on)
+    f1 = 2 * both / (result + true)
+    top = n * both - result * true
+    under = (result * true * (n - result) * (n - true)).sqrt()
     mcc = top / under
     clean = [np.nan_to_num(values.numpy(), nan=0.0, posinf=0.0, neginf=0.0) for values in (f1, mcc)]
     return clean[0], clean[1]

@@ -78,16 +78,18 @@ class WindowSums:
             "activation": (self.weighted, self.active),
             "size": (self.weighted, self.lengths),
         }
-        found = {name: ratio(np.array(over), np.array(under), seed) for name, (over, under) in ratios.items()}
-        left = found.pop("left")
+        values = {
+            name: ratio(np.array(over), np.array(under), seed) for name, (over, under) in ratios.items()
+        }
+        left = values.pop("left")
         fired = np.array(self.fired)
         return {
-            "l0": found["l0"],
+            "l0": values["l0"],
             "explained": MeasuredValue(1 - left.value, 1 - left.high, 1 - left.low),
             "dead": MeasuredValue(float((fired.sum(0) == 0).mean())),
             "dense": _dense(fired, np.array(self.n), seed),
-            "activation": found["activation"],
-            "size": found["size"],
+            "activation": values["activation"],
+            "size": values["size"],
         }
 
 
@@ -119,12 +121,12 @@ def counted(
 ) -> tuple[WindowSums, WindowSums, Tensor]:
     """Counts of the dictionary, of a random one, and the mean activation (d,)."""
     counts, others, other, done = WindowSums(sae.config.width), WindowSums(sae.config.width), None, 0
-    for batch, seen in activations(model, found, [site]):
+    for batch, observed in activations(model, found, [site]):
         with torch.no_grad():
             if other is None:
-                counts.sample = seen[site][batch.keep].clone()
+                counts.sample = observed[site][batch.keep].clone()
                 other = random_dictionary(sae, counts.sample, seed)
-            for x, keep in zip(seen[site], batch.keep, strict=True):
+            for x, keep in zip(observed[site], batch.keep, strict=True):
                 if keep.any():
                     counts.add(sae, x[keep])
                     others.add(other, x[keep])

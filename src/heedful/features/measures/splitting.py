@@ -90,8 +90,8 @@ class Splitting(NotebookRepr):
         below: list[dict[str, Any]] = []
         if level < len(self.steps):
             step = self.steps[level]
-            found = np.flatnonzero(step.parent == feature)
-            order = sorted(found.tolist(), key=lambda j: -step.cosine[j])
+            values = np.flatnonzero(step.parent == feature)
+            order = sorted(values.tolist(), key=lambda j: -step.cosine[j])
             below = [self._tree(level + 1, child, float(step.cosine[child])) for child in order]
         return {"feature": feature, "cosine": cosine, "children": below}
 

@@ -107,12 +107,12 @@ class Synthetic:
     @cached_property
     def levels(self) -> list[tuple[int, int]]:
         """First and last + 1 feature of each level of the hierarchy; roots first."""
-        plan, found, first = self.plan, [], 0
+        plan, results, first = self.plan, [], 0
         for level in range(plan.depth + 1 if plan.roots else 0):
             size = plan.roots * plan.branching**level
-            found.append((first, first + size))
+            results.append((first, first + size))
             first += size
-        return found
+        return results
 
     @cached_property
     def parents(self) -> Tensor:

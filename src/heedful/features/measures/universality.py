@@ -69,8 +69,8 @@ class Sums:
                 (self.bb, self.bb - self.b**2 / self.n),
             )
         ]
-        found: Tensor = (top / torch.outer(*spread)).clamp(-1, 1)
-        return found
+        tensor: Tensor = (top / torch.outer(*spread)).clamp(-1, 1)
+        return tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def compare(
 
     first = load_token_model(a.model)
     second = first if b.model == a.model else load_token_model(b.model)
-    found = texts if isinstance(texts, Corpus) else corpus(first, texts, **reading)
+    result = texts if isinstance(texts, Corpus) else corpus(first, texts, **reading)
     if second is not first:
         _same_tokens(first, second)
     places = site_of(a.sae, a.site), site_of(b.sae, b.site)
@@ -155,13 +155,13 @@ def compare(
     run = _Run(a.sae, b.sae, seed)
     wanted = (places[0], *units[:1]), (places[1], *units[1:])
     done = 0
-    for x, y in _both(first, second, found, wanted):
+    for x, y in _both(first, second, result, wanted):
         run.add(x, y)
         done += len(x[0])
-        counting(progress, "comparing")(done, found.tokens)
-    about = {"models": [first.name, second.name], "sites": list(places), "tokens": found.tokens}
+        counting(progress, "comparing")(done, result.tokens)
+    about = {"models": [first.name, second.name], "sites": list(places), "tokens": result.tokens}
     about |= {"neurons": list(units), "widths": [a.sae.config.width, b.sae.config.width], "seed": seed}
-    return run.result(about, found.notes)
+    return run.result(about, result.notes)
 
 
 def _both(
@@ -201,9 +201,9 @@ class _Run:
                 self.sums["neurons"].add(x[1], y[1])
 
     def result(self, about: dict[str, Any], notes: tuple[str, ...]) -> Universality:
-        found = {name: sums.correlations() for name, sums in self.sums.items() if sums.n}
-        best = {name: likeness(values) for name, values in found.items()}
-        back = likeness(found["features"].T)
+        results = {name: sums.correlations() for name, sums in self.sums.items() if sums.n}
+        best = {name: likeness(values) for name, values in results.items()}
+        back = likeness(results["features"].T)
         order = {"features": best.pop("features"), "back": back} | best
         figures = {name: one.median(self.seed) for name, one in order.items()}
         features = order["features"]

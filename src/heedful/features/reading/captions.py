@@ -34,8 +34,8 @@ def fires_on(
 ) -> dict[int, tuple[str, ...]]:
     """The tokens on which each feature is strongest; () where it fired on none."""
     wanted, windows = list(features), 4 * SHOWN_TOKENS
-    found = read_features(model, sae, texts, wanted, examples=windows, quantiles=1, site=site, rows=rows)
-    return {one.feature: _once(model, one.top) for one in found}
+    readings = read_features(model, sae, texts, wanted, examples=windows, quantiles=1, site=site, rows=rows)
+    return {one.feature: _once(model, one.top) for one in readings}
 
 
 def _once(model: TokenModel, strongest: Sequence[Snippet]) -> tuple[str, ...]:
@@ -46,8 +46,8 @@ def _once(model: TokenModel, strongest: Sequence[Snippet]) -> tuple[str, ...]:
 
 def quoted(tokens: Sequence[str]) -> str:
     """Tokens in a line, their spaces seen; nothing is no token."""
-    seen = (token.replace("\n", "↵").replace(" ", "␣") for token in tokens)
-    return ", ".join(f"“{token}”" for token in seen) or "none of the tokens read"
+    lines = (token.replace("\n", "↵").replace(" ", "␣") for token in tokens)
+    return ", ".join(f"“{token}”" for token in lines) or "none of the tokens read"
 
 
 def sentence(feature: int, tokens: Sequence[str]) -> str:

@@ -96,13 +96,13 @@ class Keeper:
         keys = np.random.default_rng((self.seed, self.turn)).random(rows.shape)
         self.turn += 1
         places = np.argwhere(keep)  # (n, 2)
-        seen = _Seen(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
+        observed = _Seen(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
         for at in range(len(self.wanted)):
-            self._strongest(at, seen)
+            self._strongest(at, observed)
             for best, where in ((self.sample[at], rows[:, at] > 0), (self.silent[at], rows[:, at] <= 0)):
                 for i in np.flatnonzero(where & (-keys[:, at] > best.least)):
                     row, place = places[i].tolist()
-                    best.offer(-float(keys[i, at]), partial(seen.raw, row, place, at))
+                    best.offer(-float(keys[i, at]), partial(observed.raw, row, place, at))
 
     def _strongest(self, at: int, seen: _Seen) -> None:
         """One candidate a window, so that the examples are of different ones."""

@@ -104,9 +104,9 @@ def _moved(model: TokenModel, sae: Any, site: str, feature: int, top: Snippet) -
     where = at if model.kind == "causal-lm" else 0
     sides = []
     with torch.inference_mode():
-        with reading(model, [site]) as seen:
+        with reading(model, [site]) as observed:
             _logits(model, top.whole)
-        here = seen[site][0, at]
+        here = observed[site][0, at]
         e = STEP * float(here.float().norm() / d.norm())
         for sign in (1.0, -1.0):
 
@@ -139,9 +139,9 @@ def _without(
     """Change of loss without the feature, and without another that fires at the same tokens."""
     special = {model.special_id(name) for name in ("bos", "eos", "cls", "sep")}
     with torch.inference_mode():
-        with reading(model, [site]) as seen:
+        with reading(model, [site]) as observed:
             logits = _logits(model, top.whole)
-        codes = sae.encode(seen[site][0].float())  # (T, F)
+        codes = sae.encode(observed[site][0].float())  # (T, F)
         allowed = torch.tensor([i not in special for i in top.whole])
         fires = (codes[:, feature].cpu() > 0) & allowed
         if model.kind == "causal-lm":
@@ -153,7 +153,7 @@ def _without(
         before = _loss(model, logits, logits, top.whole, where)
         changes = []
         for removed in ([feature] * len(where), others):
-            take = torch.zeros_like(seen[site][0])
+            take = torch.zeros_like(observed[site][0])
             for place, other in zip(where, removed, strict=True):
                 if other >= 0:
                     take[place] = (codes[place, other] * sae.W_dec[other]).to(take.dtype)

@@ -179,9 +179,9 @@ def explain_features(
             TextFeature(
                 i, float(strength[i]), float(e), float(share[:, i].sum()), tuple(codes[:, i].tolist())
             )
-            for i, e in zip(which.tolist(), found, strict=True)
+            for i, e in zip(which.tolist(), result, strict=True)
         )
-        for which, found in ((chosen, own), (single, control))
+        for which, result in ((chosen, own), (single, control))
     )
     special = SpecialTokens(_part((outside * slopes)[:, chosen], share[:, chosen]), float(there.sum()))
     few = [f"only {len(order) - m} other features fire: the control has {n}"] if n < m else []
@@ -234,8 +234,8 @@ def feature_attribution(
 ) -> Attribution:
     """Like an explainer: `Attribution` of the k strongest features, with what it cost."""
     before = model.spent
-    found = explain_features(model, sae, x, target, k, by=by, site=site).attribution
-    return replace(found, cost=model.spent - before)
+    result = explain_features(model, sae, x, target, k, by=by, site=site).attribution
+    return replace(result, cost=model.spent - before)
 
 
 def _place(model: TokenModel, sae: SAE, site: str | None) -> str:
@@ -263,14 +263,14 @@ def _looked_at(
         model.counted_pass([model.row(x, target)], target),
         torch.inference_mode(False),
         torch.enable_grad(),
-        reading(model, [site]) as seen,
+        reading(model, [site]) as observed,
     ):
         value = target.score(model.answers([model.row(x, target)], target, graph=True))[0]
-        (grad,) = torch.autograd.grad(value, seen[site])
+        (grad,) = torch.autograd.grad(value, observed[site])
     with torch.no_grad():
         sides = len(target.sides)  # a contrast reads the text once a side: its gradients add up
         own = len(model.row(x, target))
-        codes = sae.encode(seen[site][0, :own].detach().cpu())
+        codes = sae.encode(observed[site][0, :own].detach().cpu())
         slopes = grad[:, :own].sum(0) if sides > 1 else grad[0, :own]
         return float(value), codes, slopes.cpu().to(sae.W_dec) @ sae.W_dec.T
 
@@ -292,7 +292,7 @@ def _less(model: TokenModel, x: TextInput, target: Target, site: str, taken: Ten
         with model.meter.counted(forwards=count, unique=count, tokens=tokens), changing(model, site, edit):
             return target.score(model.answers(rows, target)).double().cpu().numpy()
 
-    return np.concatenate([found for _, found in passes.run_with_oom_retry(queue, run)])
+    return np.concatenate([result for _, result in passes.run_with_oom_retry(queue, run)])
 
 
 def _spread(share: Tensor, codes: Tensor, effects: Floats, length: int) -> Floats:

@@ -50,14 +50,14 @@ class Page(NotebookRepr):
         return self.reading.feature
 
     def to_dict(self) -> dict[str, Any]:
-        said = self.interpretation
+        result = self.interpretation
         return {
             **self.reading.to_dict(),
             "length": self.length,
             "effects": self.effects.to_dict(),
             "neighbours": self.neighbours.to_dict(),
             "own": [s.to_dict() for s in self.own],
-            "interpretation": said.to_dict() if said else None,
+            "interpretation": result.to_dict() if result else None,
         }
 
 
@@ -115,13 +115,13 @@ def feature_pages(
     loaded = load_token_model(model, "feature pages")
     readings = read_features(loaded, sae, texts, features, seed=seed, progress=progress, **how)
     rules = Rules()
-    said = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
+    results = interpret(list(readings), explainer or rules, simulator or rules, seed=seed, progress=progress)
     shown = own_texts(loaded, sae, readings, own)
     pages = []
-    for at, found in enumerate(readings):
+    for at, result in enumerate(readings):
         counting(progress, "measuring effects")(at + 1, len(readings))
-        one = page_of(loaded, sae, readings.site, found, said[at], seed)
-        pages.append(replace(one, own=shown[found.feature]))
+        one = page_of(loaded, sae, readings.site, result, results[at], seed)
+        pages.append(replace(one, own=shown[result.feature]))
     last = sae.config.source.get("last", {})
     facts = {
         "kind": sae.config.kind,
@@ -153,7 +153,7 @@ def own_texts(
         for at, feature in enumerate(wanted):
             own = values[:, at]
             out[feature].append(Snippet(context, tuple(own.tolist()), int(np.argmax(own))))
-    return {feature: tuple(found) for feature, found in out.items()}
+    return {feature: tuple(result) for feature, result in out.items()}
 
 
 def own_text(

@@ -117,16 +117,16 @@ def read_features(
     )
     wanted, chosen = _wanted(stream, sae, features, choose, seed)
     kept = Kept(examples, quantiles, a_quantile, seed)
-    found = kept.of(stream.passes(wanted, "reading"), wanted, loaded)
+    result = kept.of(stream.passes(wanted, "reading"), wanted, loaded)
     settings = {
-        "tokens": found[0].tokens,
+        "tokens": result[0].tokens,
         "context": stream.cut.context,
         "examples": examples,
         "quantiles": quantiles,
         "seed": seed,
     }
     return Readings(
-        features=found,
+        features=result,
         site=stream.site,
         model=loaded.name,
         texts=stream.told,
@@ -158,18 +158,18 @@ class Kept:
 
 def site_of(sae: Any, model: TokenModel, site: str | None) -> str:
     """Where the autoencoder reads; refuses a site of another width."""
-    found = site or sae.config.source.get("site")
-    if not found:
+    result = site or sae.config.source.get("site")
+    if not result:
         raise HeedfulError(
             "the autoencoder does not say which site it reads", fix="Name one: --site blocks.2.resid"
         )
-    if width(model, found) != sae.config.d:
+    if width(model, result) != sae.config.d:
         raise HeedfulError(
-            f"{found} of {model.name} has width {width(model, found)}",
+            f"{result} of {model.name} has width {width(model, result)}",
             f"the autoencoder reads width {sae.config.d}",
             "Name the model and the site it was trained on",
         )
-    return str(found)
+    return str(result)
 
 
 def told_apart(sae: Any, model: TokenModel) -> list[str]:
@@ -253,8 +253,8 @@ class Stream:
 def activations(model: TokenModel, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:
     """(B, T, wanted) of a batch, zero at positions that are not kept."""
     with torch.inference_mode():
-        found = read(model, model.padded(batch.ids, batch.mask), [site])[site]
-        rows = found[batch.keep.to(found.device)].float()
+        result = read(model, model.padded(batch.ids, batch.mask), [site])[site]
+        rows = result[batch.keep.to(result.device)].float()
         index = torch.arange(sae.config.width) if wanted is None else torch.tensor(list(wanted))
         size = max(1, MAX_CODES // sae.config.width)
         parts = [sae.encode(piece)[:, index].cpu().float() for piece in torch.split(rows, size)]

@@ -85,5 +85,5 @@ class Histograms:
     def edges(self, feature: int) -> npt.NDArray[np.float64]:
         """(B + 1,)"""
         bins = self.counts.shape[1]
-        found: npt.NDArray[np.float64] = np.arange(bins + 1) * (self.reach[feature] / bins)
-        return found
+        result: npt.NDArray[np.float64] = np.arange(bins + 1) * (self.reach[feature] / bins)
+        return result

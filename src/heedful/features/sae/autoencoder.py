@@ -56,8 +56,8 @@ class SAE(NotebookRepr):
     def encode(self, x: Tensor) -> Tensor:
         """Activations (..., F) of inputs (..., d)."""
         flat = self._flat(x)
-        found = architectures.get(self.config.kind).encode(self.params, flat, {"k": self.config.k})
-        return found.reshape(*x.shape[:-1], self.config.width)  # type: ignore[no-any-return]
+        result = architectures.get(self.config.kind).encode(self.params, flat, {"k": self.config.k})
+        return result.reshape(*x.shape[:-1], self.config.width)  # type: ignore[no-any-return]
 
     def decode(self, a: Tensor) -> Tensor:
         """What activations (..., F) add up to (..., d)."""
@@ -95,8 +95,8 @@ class SAE(NotebookRepr):
         from safetensors.torch import save
 
         place = Path(folder)
-        held = {name: getattr(self, name) for name in WEIGHTS}
-        tensors = {name: t.detach().contiguous() for name, t in held.items() if t is not None}
+        results = {name: getattr(self, name) for name in WEIGHTS}
+        tensors = {name: t.detach().contiguous() for name, t in results.items() if t is not None}
         (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights
         write_file(place / "sae.safetensors", save(tensors))
         write_file(place / "config.json", json_text(self.config.to_dict(), indent=1))
@@ -150,14 +150,14 @@ def _place(folder: str | Path) -> Path:
 
 
 def _of(opened: Opened) -> SAE:
-    config, held = opened
-    tensors = {name: t.float() if t.itemsize < 4 else t for name, t in held.items()}
+    config, kept = opened
+    tensors = {name: t.float() if t.itemsize < 4 else t for name, t in kept.items()}
     shapes = {"W_enc": (config.d, config.width), "b_enc": (config.width,)}
     shapes |= {"W_dec": (config.width, config.d), "b_dec": (config.d,)}
     for name, shape in shapes.items():
         if name not in tensors or tuple(tensors[name].shape) != shape:
-            found = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {found}")
+            result = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {result}")
     weights = (tensors["W_enc"], tensors["b_enc"], tensors["W_dec"], tensors["b_dec"])
     return SAE(config, *weights, tensors.get("threshold"))
 

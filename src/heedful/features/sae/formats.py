@@ -71,7 +71,7 @@ def _saelens(folder: Path) -> Opened:
     from safetensors.torch import load_file
 
     cfg = json_object((folder / "cfg.json").read_bytes())
-    held = {name: t.float() for name, t in load_file(folder / "sae_weights.safetensors").items()}
+    results = {name: t.float() for name, t in load_file(folder / "sae_weights.safetensors").items()}
     architecture = cfg.get("architecture", "standard")
     if (
         architecture == "standard"
@@ -86,16 +86,16 @@ def _saelens(folder: Path) -> Opened:
     if normalises not in ("none", "expected_average_only_in"):
         raise _unknown(f"an autoencoder that normalises each input ({normalises})")
     k = cfg.get("k") or (cfg.get("activation_fn_kwargs") or {}).get("k")
-    if "log_threshold" in held:
-        held["threshold"] = held.pop("log_threshold").exp()
-    if "topk_threshold" in held:
-        held["threshold"] = held.pop("topk_threshold").float().reshape(())
+    if "log_threshold" in results:
+        results["threshold"] = results.pop("log_threshold").exp()
+    if "topk_threshold" in results:
+        results["threshold"] = results.pop("topk_threshold").float().reshape(())
     if cfg.get("rescale_acts_by_decoder_norm"):
-        held = _by_length(held)
+        results = _by_length(results)
     notes = (SCALED,) if normalises != "none" else ()
     prefixes = tuple(cfg.get("matryoshka_widths") or ()) if kind == "matryoshka" else ()
     source = {"library": "SAELens", "metadata": cfg.get("metadata", {})}
-    return _ours(kind, held, takes_off, k, prefixes, source, notes)
+    return _ours(kind, results, takes_off, k, prefixes, source, notes)
 
 
 SCALED = (
@@ -114,11 +114,11 @@ def _dictionary_learning(folder: Path, allow_pickle: bool) -> Opened:
     if kind is None:
         raise _unknown(f"dictionary-learning's {trainer.get('dict_class')!r}")
     state = torch.load(folder / "ae.pt", map_location="cpu", weights_only=True)
-    held = {name: t.float() for name, t in state.items()}
-    if "encoder.weight" in held:
-        b_dec = next(held[name] for name in ("b_dec", "bias", "decoder.bias") if name in held)
-        held |= {"W_enc": held["encoder.weight"].T, "b_enc": held["encoder.bias"]}
-        held |= {"W_dec": held["decoder.weight"].T, "b_dec": b_dec}
+    results = {name: t.float() for name, t in state.items()}
+    if "encoder.weight" in results:
+        b_dec = next(results[name] for name in ("b_dec", "bias", "decoder.bias") if name in results)
+        results |= {"W_enc": results["encoder.weight"].T, "b_enc": results["encoder.bias"]}
+        results |= {"W_dec": results["decoder.weight"].T, "b_dec": b_dec}
     sizes = state["group_sizes"].tolist() if "group_sizes" in state else trainer.get("group_sizes") or []
     prefixes = tuple(int(sum(sizes[: i + 1])) for i in range(len(sizes)))
     k = int(state["k"]) if "k" in state else trainer.get("k")
@@ -127,7 +127,7 @@ def _dictionary_learning(folder: Path, allow_pickle: bool) -> Opened:
         "model": trainer.get("lm_name"),
         "site": trainer.get("submodule_name"),
     }
-    return _ours(kind, held, TAKES_OFF[kind], k, prefixes, source, ())
+    return _ours(kind, results, TAKES_OFF[kind], k, prefixes, source, ())
 
 
 def _ours(

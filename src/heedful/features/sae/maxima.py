@@ -50,6 +50,6 @@ def with_maxima(sae: SAE, maxima: Tensor, rows: int | None = None) -> SAE:
     Saved with it, "5x" needs no texts any more.
     """
     before = {name: value for name, value in sae.config.source.items() if name != "maxima_rows"}
-    seen = {} if rows is None else {"maxima_rows": rows}
-    source = {**before, "maxima": [float(f"{float(v):.7g}") for v in maxima], **seen}
+    observed = {} if rows is None else {"maxima_rows": rows}
+    source = {**before, "maxima": [float(f"{float(v):.7g}") for v in maxima], **observed}
     return replace(sae, config=replace(sae.config, source=source))

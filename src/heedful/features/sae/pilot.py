@@ -101,17 +101,17 @@ def choose(
     by_dimension = min(width, max(1, min(MAX_K, rows.d // 8)))
     if why_not := _not_measured(rows, steps):
         return SparsityChoice(width, by_dimension, f"k by the dimension, because {why_not}")
-    found = _measured(rows, width, seed, fit)
-    best = max(found, key=lambda k: found[k].share)
-    share_of_best = found[best].share
-    shown = {str(k): round(each.share, 4) for k, each in found.items()}
+    result = _measured(rows, width, seed, fit)
+    best = max(result, key=lambda k: result[k].share)
+    share_of_best = result[best].share
+    shown = {str(k): round(each.share, 4) for k, each in result.items()}
     if share_of_best < MIN_R:
         share = f"{_percent(share_of_best)} of the variance, less than half"
         why = f"k by the dimension: features that two seeds agree on explain only {share}"
         return SparsityChoice(width, by_dimension, why, shown)
     why = f"k by a pilot: features that two seeds agree on explain {_percent(share_of_best)} of the variance"
     if kind in MEAN_K:
-        active = found[best].active
+        active = result[best].active
         return SparsityChoice(
             width, max(1, round(active)), f"{why}, and a row has {active:.1f} of them", shown
         )
@@ -135,10 +135,10 @@ def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[i
     """What two seeds agree on, by k."""
     size = min(rows.rows, TRAINED_ROWS + HELD_OUT_ROWS)
     sample = next(iter(rows.batches(size, seed))).float()
-    held = sample[-min(HELD_OUT_ROWS, size // 4) :]
-    table = InMemoryRows(sample[: -len(held)])
+    kept = sample[-min(HELD_OUT_ROWS, size // 4) :]
+    table = InMemoryRows(sample[: -len(kept)])
     small = min(width, max(512, 2 * rows.d))
-    found: dict[int, Reproducible] = {}
+    reproducibles: dict[int, Reproducible] = {}
     low = 0  # k in a row
     k = 1
     while k <= max(1, min(rows.d // 4, small)):
@@ -146,8 +146,8 @@ def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[i
             resolve_settings("topk", rows.d, small, STEPS, batch=BATCH, lr=LR, k=k, seed=each)
             for each in (seed, seed + 1)
         ]
-        found[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), held)
-        best, share = max(each.share for each in found.values()), found[k].share
+        reproducibles[k] = reproducible(fit(table, plans[0]), fit(table, plans[1]), kept)
+        best, share = max(each.share for each in reproducibles.values()), reproducibles[k].share
         fell = (
             best > 1 / rows.d and share < MIN_SHARE_OF_BEST * best
         )  # an R of about 0, or below it, falls by chance
@@ -155,7 +155,7 @@ def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[i
         if fell or low == 2:
             break
         k *= 2
-    return found
+    return reproducibles
 
 
 def reproducible(one: SAE, other: SAE, x: Tensor) -> Reproducible:

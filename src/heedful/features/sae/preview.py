@@ -40,7 +40,7 @@ def looking(
 
     def look(sae: SAE, step: int) -> None:
         try:
-            found = read_features(
+            readings = read_features(
                 model,
                 sae,
                 texts,
@@ -55,8 +55,8 @@ def looking(
         except HeedfulError as error:  # nothing fires yet: training goes on
             tell(step, [str(error)])
             return
-        chosen[:] = [one.feature for one in found]
-        tell(step, [line(one) for one in found])
+        chosen[:] = [one.feature for one in readings]
+        tell(step, [line(one) for one in readings])
 
     return look
 
@@ -65,8 +65,8 @@ def line(one: Reading) -> str:
     """feature 17, 0.8 % of tokens: …the state of the [Union] is…"""
     if not one.fired:
         return f"feature {one.feature} is silent on {one.tokens:,} tokens"
-    said = " | ".join(marked(snippet) for snippet in one.top)
-    return f"feature {one.feature}, {100 * one.rate:.2g} % of tokens: {said}"
+    text = " | ".join(marked(snippet) for snippet in one.top)
+    return f"feature {one.feature}, {100 * one.rate:.2g} % of tokens: {text}"
 
 
 def marked(snippet: Snippet) -> str:

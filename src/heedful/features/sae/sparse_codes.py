@@ -123,12 +123,12 @@ def search(x: Tensor, enc: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor
     """The k strongest pre-activations of x (n, d) under enc (F, d): values and latents (n, k)."""
     values = torch.empty(len(x), k, dtype=x.dtype)
     latents = torch.empty(len(x), k, dtype=torch.int64)
-    held = torch.empty(min(CHUNK, len(x)), len(enc), dtype=x.dtype)
+    kept = torch.empty(min(CHUNK, len(x)), len(enc), dtype=x.dtype)
     with torch.no_grad():
         for begin in range(0, len(x), CHUNK):
             part = slice(begin, begin + CHUNK)
             rows = x[part]
-            pre = torch.addmm(bias, rows, enc.T, out=held[: len(rows)])
+            pre = torch.addmm(bias, rows, enc.T, out=kept[: len(rows)])
             values[part], latents[part] = strongest(pre, k)
     return values, latents
 

@@ -136,12 +136,12 @@ def _settled(
     shares(batch, crew.world)
     wide = pilot.default_width(d, rows.rows) if width is None else width
     open_k = {"k": 1} if kind in pilot.BY_K else {}  # whatever the pilot says, it fits
-    told = resolve_settings(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
+    result = resolve_settings(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
     if not pilot.wanted(kind, wish):
-        return told, None
+        return result, None
     choice = pilot.read(folder) if folder is not None else None
     if choice is None or choice.width != wide:
-        choice = _agreed(rows, told, crew)
+        choice = _agreed(rows, result, crew)
     return resolve_settings(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
 
 
@@ -236,9 +236,9 @@ def _note_threshold(run: TrainingRun, outcome: Outcome) -> None:
     s, memory = run.settings, run.memory
     if outcome.smallest is None or run.step < int(s.threshold_from * s.steps):
         return
-    seen = memory.crew.mean(outcome.smallest)
+    values = memory.crew.mean(outcome.smallest)
     first = float(memory.threshold) < 0
-    memory.threshold.copy_(seen if first else torch.lerp(seen, memory.threshold, s.threshold_decay))
+    memory.threshold.copy_(values if first else torch.lerp(values, memory.threshold, s.threshold_decay))
 
 
 def _resample(run: TrainingRun, rows: ActivationStream) -> None:
@@ -252,9 +252,9 @@ def _resample(run: TrainingRun, rows: ActivationStream) -> None:
     with torch.no_grad():
         for _, raw in zip(range(wanted), rows.batches(s.batch, s.seed, start=run.step), strict=False):
             x = raw.float() * run.scale
-            found = architectures.get(s.kind).loss(run.params, x, s, run.step, run.memory)
+            result = architectures.get(s.kind).loss(run.params, x, s, run.step, run.memory)
             inputs.append(x)
-            errors.append(found.residual.square().sum(1))
+            errors.append(result.residual.square().sum(1))
         relu_tied.resample(run.params, dead, torch.cat(inputs), torch.cat(errors), s.seed + run.step)
     for name, moments in checkpoint.moments_of(run.optimizer, run.params).items():
         for moment in moments if name != "b_dec" else ():

@@ -43,8 +43,8 @@ def before_after(
     with steer(model, by, how, **place) as applied:
         steered = model.answer(x, **writing)
     if isinstance(by, SAE) and baseline is None and applied.size:
-        baseline, told = beside(model, by, how, texts, place.get("site"))
-        notes = (told,)
+        baseline, result = beside(model, by, how, texts, place.get("site"))
+        notes = (result,)
     written = {"before": plain, "after": steered}
     if baseline is not None and applied.size:
         place.pop("maxima", None)

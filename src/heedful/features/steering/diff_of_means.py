@@ -51,17 +51,17 @@ def contrast(
     if not wanted:
         raise HeedfulError("which features?", "a difference of means needs one", 'Write {268: "5x"}')
     place = site_of(sae, site)
-    found = texts if isinstance(texts, Corpus) else corpus(model, texts, rows=rows)
+    result = texts if isinstance(texts, Corpus) else corpus(model, texts, rows=rows)
     sums = _Sums(sae, [one.feature for one in wanted])
-    for (x,) in rows_at(model, found, [place]):
+    for (x,) in rows_at(model, result, [place]):
         sums.add(x)
     apart = [sums.apart(at) for at in range(len(wanted))]
     signs = [-1.0 if one.takes_out else 1.0 for one in wanted]
     vector = torch.stack([sign * v / v.norm() for sign, (v, _) in zip(signs, apart, strict=True)]).sum(0)
     on = min(int(count) for count in sums.on)
-    told = f"Difference of means: {on:,} tokens on which it fires less {sums.n - on:,} on which it does not"
+    text = f"Difference of means: {on:,} tokens on which it fires less {sums.n - on:,} on which it does not"
     lengths = "; ".join(f"length {float(v.norm()):.3g}, by chance {chance:.3g}" for v, chance in apart)
-    return Direction(vector.float(), place, (on, sums.n - on), apart[0][1], (f"{told} ({lengths}).",))
+    return Direction(vector.float(), place, (on, sums.n - on), apart[0][1], (f"{text} ({lengths}).",))
 
 
 def beside(
@@ -71,10 +71,10 @@ def beside(
     if texts is None:
         return None, NONE
     try:
-        found = contrast(model, sae, how, texts, site=site)
+        direction = contrast(model, sae, how, texts, site=site)
     except HeedfulError as error:
         return None, f"No difference of means stands beside: {error}"
-    return found, found.notes[0]
+    return direction, direction.notes[0]
 
 
 class _Sums:

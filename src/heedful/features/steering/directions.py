@@ -151,9 +151,9 @@ def site_of(by: Any, site: str | None) -> str:
     """The site given, else the one that is recorded."""
     if site is not None:
         return site
-    found = by.config.source.get("site") if isinstance(by, SAE) else getattr(by, "site", None)
-    if not found:
+    result = by.config.source.get("site") if isinstance(by, SAE) else getattr(by, "site", None)
+    if not result:
         raise HeedfulError(
             "it is not known where to steer", "no site is recorded", 'Give site="blocks.2.resid" (--site)'
         )
-    return str(found)
+    return str(result)

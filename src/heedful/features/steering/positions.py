@@ -96,8 +96,8 @@ def _stack(model: TokenModel, site: str) -> nn.Module:
     if not getattr(config, "is_encoder_decoder", False):
         return module
     name = "get_decoder" if site.startswith("decoder.") else "get_encoder"
-    found: nn.Module = getattr(module, name)()
-    return found
+    result: nn.Module = getattr(module, name)()
+    return result
 
 
 def _length(past: Any) -> int:

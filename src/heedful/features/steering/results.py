@@ -105,17 +105,17 @@ class Sweep(Result):
         return self._first(method, lambda point: point.looping)
 
     def _first(self, method: str | None, test: Callable[[SweepPoint], bool]) -> str | None:
-        found = self.of(method or self.methods[0]) if self.methods else ()
-        return next((point.strength for point in found if test(point)), None)
+        result = self.of(method or self.methods[0]) if self.methods else ()
+        return next((point.strength for point in result if test(point)), None)
 
     def sentences(self) -> list[str]:
         """What is to be said, method by method."""
         lines = []
         for method in self.methods:
             at, circles = self.breaks(method), self.loops(method)
-            said = f"breaks at {at}" if at else "does not break within this range"
+            text = f"breaks at {at}" if at else "does not break within this range"
             also = f", repeats itself from {circles} on" if circles else ""
-            lines.append(f"{method} {said} (perplexity over {BROKEN:g} × unsteered){also}.")
+            lines.append(f"{method} {text} (perplexity over {BROKEN:g} × unsteered){also}.")
         if self.base.looping:
             lines.append("The unsteered texts repeat themselves, too.")
         return [*lines, *self.notes]
@@ -178,10 +178,10 @@ def paired(base: SweepPoint, point: SweepPoint) -> MeasuredValue:
 
 def _by_prompt(point: SweepPoint, number: Callable[[SteeredText], float]) -> list[float]:
     """One number a prompt: the mean over its draws."""
-    found: dict[int, list[float]] = {}
+    results: dict[int, list[float]] = {}
     for written in point.texts:
-        found.setdefault(written.prompt, []).append(number(written))
-    return [float(np.mean(values)) for values in found.values()]
+        results.setdefault(written.prompt, []).append(number(written))
+    return [float(np.mean(values)) for values in results.values()]
 
 
 def mean_of(values: list[float]) -> MeasuredValue:

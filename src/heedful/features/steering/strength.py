@@ -58,11 +58,11 @@ def parse(feature: int, value: Any) -> Strength:
     if isinstance(value, int | float) and not isinstance(value, bool):
         form, amount = "set", float(value)
     else:
-        found = SHAPE.fullmatch(value.strip()) if isinstance(value, str) else None
-        if found is None:
+        result = SHAPE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if result is None:
             raise HeedfulError(f"feature {feature} cannot be set to {value!r}", fix=FORMS)
-        sign, own, times = found["sign"], found["own"], found["times"]
-        amount = float(found["number"]) * (-1 if sign == "-" else 1)
+        sign, own, times = result["sign"], result["own"], result["times"]
+        amount = float(result["number"]) * (-1 if sign == "-" else 1)
         form = "own" if own else "max" if times else "add" if sign else "set"
         if (own and not times) or (sign and times):
             raise HeedfulError(f"feature {feature} cannot be set to {value!r}", fix=FORMS)
@@ -82,7 +82,7 @@ def parse_all(how: Mapping[int, Any], width: int) -> tuple[Strength, ...]:
 
 def greatest(wanted: Sequence[Strength], maxima: Any) -> dict[int, float]:
     """The maxima that are needed, from a mapping or one number a feature; refuses what is missing or zero."""
-    found: dict[int, float] = {}
+    values: dict[int, float] = {}
     for one in wanted:
         if one.form != "max":
             continue
@@ -103,5 +103,5 @@ def greatest(wanted: Sequence[Strength], maxima: Any) -> dict[int, float]:
                 f"so {one.said!r} is no strength",
                 "Give more texts, or an absolute value",
             )
-        found[one.feature] = float(known)
-    return found
+        values[one.feature] = float(known)
+    return values

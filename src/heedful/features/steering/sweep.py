@@ -263,12 +263,12 @@ def _strength(
     """One strength, and the other pushes at its size; these are turned round where a feature is taken out."""
     how = {feature: one} if isinstance(by, SAE) else one
     name = f"feature {feature}" if isinstance(by, SAE) else "direction"
-    found = _point(task, name, str(one), by, how, maxima)
+    sweep_point = _point(task, name, str(one), by, how, maxima)
     way = -1.0 if feature is not None and parse(feature, one).takes_out else 1.0
-    return [found] + [
-        _point(task, other, str(one), vector.scaled(found.size), way, None)
+    return [sweep_point] + [
+        _point(task, other, str(one), vector.scaled(sweep_point.size), way, None)
         for other, vector in others.items()
-        if vector is not None and found.size > 0
+        if vector is not None and sweep_point.size > 0
     ]
 
 

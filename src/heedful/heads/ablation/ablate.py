@@ -75,17 +75,17 @@ class Means(NotebookRepr):
 def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
     """Heads of every layer of every stack, seen in a pass over a short text."""
     require_door(model)
-    found: dict[Site, int] = {}
+    numbers: dict[Site, int] = {}
 
     def look(seen: Seen) -> Seen:
-        found[seen.site] = seen.heads.shape[1]
+        numbers[seen.site] = seen.heads.shape[1]
         return seen
 
     with model.attending(look):
         model.attention_only(model.encode("a"))
     shape: dict[str, tuple[int, ...]] = {}
-    for site in sorted(found, key=lambda site: site.layer):
-        shape[site.stack] = (*shape.get(site.stack, ()), found[site])
+    for site in sorted(numbers, key=lambda site: site.layer):
+        shape[site.stack] = (*shape.get(site.stack, ()), numbers[site])
     return {stack: shape[stack] for stack in ("self", "decoder", "cross") if stack in shape}
 
 
@@ -110,10 +110,10 @@ def every_head(shape: Anatomy) -> tuple[Head, ...]:
 
 def named(spec: Any, shape: Anatomy) -> tuple[Head, ...]:
     """The heads a user means: names, (layer, head) pairs, or lists of these; each once, in order."""
-    found = set(_meant(spec, shape))
-    if not found:
+    result = set(_meant(spec, shape))
+    if not result:
         raise HeedfulError("no head was named", fix=NAMES)
-    return tuple(head for head in every_head(shape) if head in found)
+    return tuple(head for head in every_head(shape) if head in result)
 
 
 def _meant(spec: Any, shape: Anatomy) -> Iterator[Head]:
@@ -215,14 +215,14 @@ def masks(sets: Sequence[Iterable[Head]], shape: Anatomy) -> dict[Site, Tensor]:
 
     from heedful.models.attention_hooks import Site
 
-    found: dict[Site, Tensor] = {}
+    tensors: dict[Site, Tensor] = {}
     for row, heads in enumerate(sets):
         for stack, layer, head in heads:
             site = Site(stack, layer)
-            if site not in found:
-                found[site] = torch.zeros(len(sets), shape[stack][layer], dtype=torch.bool)
-            found[site][row, head] = True
-    return found
+            if site not in tensors:
+                tensors[site] = torch.zeros(len(sets), shape[stack][layer], dtype=torch.bool)
+            tensors[site][row, head] = True
+    return tensors
 
 
 def replacing(gone: Mapping[Site, Tensor], how: str, means: Means | None = None) -> Edit:
@@ -252,11 +252,11 @@ def _replaced(seen: Seen, mask: Tensor, how: str, means: Means | None) -> Seen:
 
 
 def _mean_of(seen: Seen, means: Means | None) -> Tensor:
-    found = None if means is None else means.values.get(seen.site)
+    tensor = None if means is None else means.values.get(seen.site)
     size = (seen.heads.shape[1], seen.heads.shape[-1])
-    if found is None or tuple(found.shape) != size:
+    if tensor is None or tuple(tensor.shape) != size:
         raise HeedfulError("these means are of another model", fix="Make them with heedful.head_means")
-    return found
+    return tensor
 
 
 def head_means(

@@ -96,14 +96,14 @@ def without(
         after = says(model, x)
     names = tuple(head.name for head in named(list(gone), shape))
     answers = model.kind not in ("regression", "encoder")
-    found = Without(names, len(every_head(shape)), how, before, after, notes=notes, answers=answers)
+    result = Without(names, len(every_head(shape)), how, before, after, notes=notes, answers=answers)
     if model.kind not in NAMES:
-        return found
+        return result
     try:
         task = prepare(model, [x], None if answer is None else [answer])
     except HeedfulError as error:  # a text of one token has none to foretell
-        return replace(found, notes=(*found.notes, f"no metric: {error.why or error.what}"))
-    return _weighed(task, gone, shape, found, means, seed)
+        return replace(result, notes=(*result.notes, f"no metric: {error.why or error.what}"))
+    return _weighed(task, gone, shape, result, means, seed)
 
 
 def own_means(model: TokenModel, x: TextInput, answer: Any = None) -> Means:

@@ -39,12 +39,12 @@ def estimates(task: Task, sets: Sequence[Heads], shape: Anatomy, how: str, means
     """(texts, sets): first-order drop of the first metric without each set of heads."""
     together: Heads = frozenset().union(*sets)
     every = replacing(masks([together], shape), how, means)
-    found = []
+    results = []
     for case in task.cases:
         number = partial(_first_metric, task.model.kind, case)
         one = first_order(task.model, case, every, number)
-        found.append([sum(one[head] for head in heads) for heads in sets])
-    return np.array(found)
+        results.append([sum(one[head] for head in heads) for heads in sets])
+    return np.array(results)
 
 
 def _first_metric(kind: str, case: LabelledText, logits: Tensor) -> Tensor:
@@ -73,8 +73,8 @@ def first_order(
         value = number(logits)
         sites = list(before)
         slopes = torch.autograd.grad(value, [before[site] for site in sites], allow_unused=True)
-    found: dict[Head, float] = {}
+    values: dict[Head, float] = {}
     for site, slope in zip(sites, slopes, strict=True):
         each = torch.zeros(change[site].shape[1]) if slope is None else (slope * change[site]).sum((0, 2, 3))
-        found |= {Head(site.stack, site.layer, h): float(one) for h, one in enumerate(each)}
-    return found
+        values |= {Head(site.stack, site.layer, h): float(one) for h, one in enumerate(each)}
+    return values

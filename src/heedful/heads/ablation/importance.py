@@ -123,13 +123,13 @@ def references(shape: Anatomy, draws: int, seed: int) -> dict[str, list[Heads]]:
     heads = every_head(shape)
     size = round(float(np.median([count for layers in shape.values() for count in layers])))
     rng = np.random.default_rng(seed)
-    found = {"all heads": [frozenset(heads)]}
+    results = {"all heads": [frozenset(heads)]}
     if draws and size < len(heads):
         drawn = [rng.choice(len(heads), size, replace=False) for _ in range(draws)]
-        found[f"random {size} heads" if size > 1 else "a random head"] = [
+        results[f"random {size} heads" if size > 1 else "a random head"] = [
             frozenset(heads[i] for i in chosen) for chosen in drawn
         ]
-    return found
+    return results
 
 
 def differences(values: Floats, model: TokenModel) -> Floats:
@@ -144,16 +144,16 @@ def differences(values: Floats, model: TokenModel) -> Floats:
 
 def drops_of(gaps: Floats, names: Sequence[str], seed: int) -> list[dict[str, Drop]]:
     """gaps (n, U, M) -> one mapping a unit; a metric's intervals hold for all units together."""
-    found: list[dict[str, Drop]] = [{} for _ in range(gaps.shape[1])]
+    results: list[dict[str, Drop]] = [{} for _ in range(gaps.shape[1])]
     for m, name in enumerate(names):
         joint, alone = max_t(gaps[..., m], seed), student(gaps[..., m], claims=1)
         p = sign_flips(gaps[..., m], seed).p
-        for u, drops in enumerate(found):
+        for u, drops in enumerate(results):
             together = (float(joint.low[u]), float(joint.high[u]))
             drops[name] = Drop(
                 float(joint.mean[u]), together, (float(alone.low[u]), float(alone.high[u])), float(p[u])
             )
-    return found
+    return results
 
 
 def _unit(
@@ -161,15 +161,15 @@ def _unit(
 ) -> Unit:
     name, heads = list(groups.items())[at]
     stack, layer, head = min(heads)
-    found = None if slopes is None else slopes[:, at]
+    result = None if slopes is None else slopes[:, at]
     return Unit(
         name,
         stack,
         layer,
         head if level == "head" else None,
         drops,
-        estimate=None if found is None else float(found.mean()),
-        sensitivity=None if found is None else float(np.abs(found).mean()),
+        estimate=None if result is None else float(result.mean()),
+        sensitivity=None if result is None else float(np.abs(result).mean()),
     )
 
 
@@ -177,14 +177,14 @@ def _references(
     more: Mapping[str, Sequence[Heads]], gaps: Floats, names: Sequence[str]
 ) -> tuple[Reference, ...]:
     """Means over draws, intervals over texts."""
-    found, start = [], 0
+    result, start = [], 0
     for name, sets in more.items():
         band = student(gaps[:, start : start + len(sets)].mean(1), claims=1)  # (M,)
         start += len(sets)
         ends = zip(band.low.tolist(), band.high.tolist(), strict=True)
         means = dict(zip(names, band.mean.tolist(), strict=True))
-        found.append(Reference(name, len(sets[0]), means, dict(zip(names, ends, strict=True))))
-    return tuple(found)
+        result.append(Reference(name, len(sets[0]), means, dict(zip(names, ends, strict=True))))
+    return tuple(result)
 
 
 def _rank_agreement(slopes: Floats, gaps: Floats) -> float | None:

@@ -131,14 +131,14 @@ def prune_heads(
     at = task.metrics.index(checked_metric(metric, task.metrics))
     halves = split(task, seed)
     count = checked_steps(steps, shortlist, draws, len(groups))
-    told = _TotalProgress(progress, _rows(halves, len(groups), count, shortlist, draws))
-    run = _Runner(shape, how, means, at, told)
+    total_progress = _TotalProgress(progress, _rows(halves, len(groups), count, shortlist, draws))
+    run = _Runner(shape, how, means, at, total_progress)
     chosen, values, order = greedy(halves[0], groups, run, count, shortlist)
     rng = np.random.default_rng([seed, 1])
     orders = [chosen, order[:count]]
     orders += [[list(groups)[i] for i in rng.permutation(len(groups))[:count]] for _ in range(draws)]
     curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
-    told.end()
+    total_progress.end()
     return Pruning(
         model=door.name,
         how=how,
@@ -208,8 +208,8 @@ class _Runner:
 
     def __call__(self, task: Task, sets: Sequence[Heads]) -> Floats:
         """(n, S) of the chosen metric."""
-        found = measure(task, sets, self.shape, self.how, self.means, self.told.more)
-        return np.asarray(found[..., self.metric])
+        result = measure(task, sets, self.shape, self.how, self.means, self.told.more)
+        return np.asarray(result[..., self.metric])
 
 
 def _rows(halves: tuple[Task, Task], units: int, steps: int, shortlist: int | None, draws: int) -> int:
@@ -230,8 +230,8 @@ def greedy(
     while len(chosen) < steps:
         left = sorted((name for name in order if name not in chosen), key=lambda name: -last[name])
         tried = left[:shortlist]
-        found = run(task, [gone | groups[name] for name in tried]).mean(0)
-        last |= dict(zip(tried, found.tolist(), strict=True))
+        result = run(task, [gone | groups[name] for name in tried]).mean(0)
+        last |= dict(zip(tried, result.tolist(), strict=True))
         best = max(tried, key=last.__getitem__)
         chosen.append(best)
         values.append(last[best])
@@ -248,9 +248,9 @@ def _curves(task: Task, groups: dict[str, Heads], orders: Sequence[Sequence[str]
             path.append(path[-1] | groups[name])
         paths.append(path)
     unique = list(dict.fromkeys(one for path in paths for one in path))
-    found = run(task, unique)  # (n, U)
+    result = run(task, unique)  # (n, U)
     place = {one: at for at, one in enumerate(unique)}
-    return np.stack([found[:, [place[one] for one in path]] for path in paths])
+    return np.stack([result[:, [place[one] for one in path]] for path in paths])
 
 
 def _steps(

@@ -194,9 +194,9 @@ def score(kind: str, logits: Tensor, cases: Sequence[LabelledText]) -> Tensor:
         gap = wanted - logits
         return -torch.stack([gap.abs().mean(-1), gap.square().mean(-1)], -1)
     if kind == "multi-label":
-        told = torch.nn.functional.logsigmoid(torch.where(wanted > 0, logits, -logits))
+        values = torch.nn.functional.logsigmoid(torch.where(wanted > 0, logits, -logits))
         right = (logits > 0) == (wanted > 0)
-        return torch.stack([told.mean(-1), right.to(told).mean(-1)], -1)
+        return torch.stack([values.mean(-1), right.to(values).mean(-1)], -1)
     if kind == "classifier":
         return _tokens(logits[:, None], wanted.long(), torch.ones_like(wanted))
     ids = wanted.long()
@@ -212,6 +212,6 @@ def _tokens(logits: Tensor, ids: Tensor, counts: Tensor) -> Tensor:
     """logits (n, L, V), ids (n, L) -> (n, 2): mean log-probability and share put first, where `counts`."""
     import torch
 
-    told = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]  # (n, L)
-    right = (logits.argmax(-1) == ids).to(told)
-    return torch.stack([(part * counts).sum(-1) / counts.sum(-1) for part in (told, right)], -1)
+    result = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]  # (n, L)
+    right = (logits.argmax(-1) == ids).to(result)
+    return torch.stack([(part * counts).sum(-1) / counts.sum(-1) for part in (result, right)], -1)

@@ -78,8 +78,8 @@ def read(path: str | Path | None = None) -> list[Template]:
 
 def _checked(row: dict[str, str | None], where: str) -> Template:
     values = [(row[column] or "").strip() for column in COLUMNS]
-    found = Template(*values)
-    slots = SLOT.findall(found.template)
+    template = Template(*values)
+    slots = SLOT.findall(template.template)
     fix = 'Write it as "The {a} asked the {b} a question because {pronoun}"'
     if "" in values:
         raise HeedfulError(f"{where} has an empty {COLUMNS[values.index('')]}")
@@ -87,6 +87,6 @@ def _checked(row: dict[str, str | None], where: str) -> Template:
         raise HeedfulError(f"{where} is no template", "{a}, {b} and {pronoun} must stand once each", fix)
     if slots[-1] != "pronoun":
         raise HeedfulError(f"{where} has its pronoun first", "a causal model sees only what is before", fix)
-    if found.a == found.b or found.pronoun_1 == found.pronoun_2:
+    if template.a == template.b or template.pronoun_1 == template.pronoun_2:
         raise HeedfulError(f"{where} has nothing to flip", "two of its words are the same")
-    return found
+    return template

@@ -62,17 +62,17 @@ def read(path: str | Path) -> list[Sentence]:
 
 def parse(content: str, name: str = "CoNLL-U") -> list[Sentence]:
     """Sentences of a text; mistakes are told with the line they stand in."""
-    found, block = [], list[tuple[int, str]]()
+    sentences, block = [], list[tuple[int, str]]()
     # not splitlines: a form may hold the rarer line breaks of Unicode
     for number, line in enumerate([*content.replace("\r\n", "\n").split("\n"), ""], 1):
         if line:
             block.append((number, line))
         elif block:
-            found.append(_sentence(block, name))
+            sentences.append(_sentence(block, name))
             block = []
-    if not found:
+    if not sentences:
         raise HeedfulError(f"{name} holds no sentence", "", "Give a CoNLL-U file")
-    return found
+    return sentences
 
 
 def write(sentences: Iterable[Sentence]) -> str:
@@ -94,16 +94,16 @@ def _sentence(block: Sequence[tuple[int, str]], name: str) -> Sentence:
     tokens = _checked_order(rows, name)
     words = [(number, row) for number, row in rows if row[0].isdigit()]
     surface = {word: index for index, (_, covers) in enumerate(tokens) for word in covers}
-    found = tuple(
+    result = tuple(
         Word(row[1], _head(row, number, len(words), name), row[7], surface[index])
         for index, (number, row) in enumerate(words)
     )
-    _refuse_circles(found, words, name)
+    _refuse_circles(result, words, name)
     text, spans = _text([row for row, _ in tokens])
     _compare(text, comments, block[0][0], name)
     return Sentence(
         text=text,
-        words=found,
+        words=result,
         spans=spans,
         comments=tuple(comments),
         rows=tuple(row for _, row in rows),
@@ -184,8 +184,8 @@ def _text(tokens: Sequence[Fields]) -> tuple[str, tuple[Span, ...]]:
 def _compare(text: str, comments: Sequence[str], line: int, name: str) -> None:
     for offset, comment in enumerate(comments):
         key, equals, value = comment.removeprefix("#").partition("=")
-        said = value.strip()
-        if equals and key.strip() == "text" and said != text:
-            first = next((i for i, (a, b) in enumerate(zip(text, said, strict=False)) if a != b), None)
+        result = value.strip()
+        if equals and key.strip() == "text" and result != text:
+            first = next((i for i, (a, b) in enumerate(zip(text, result, strict=False)) if a != b), None)
             where = "one is longer" if first is None else f"from character {first}: {text[first:][:12]!r}"
             raise _wrong(name, line + offset, f"# text and the words differ, {where}")

@@ -88,8 +88,8 @@ class Induction(NotebookRepr):
 
     def named(self, role: str) -> list[HeadRole]:
         """Heads shown to have the role, strongest first."""
-        found = [head for head in self.heads if role in head.roles]
-        return sorted(found, key=lambda head: -getattr(head, role).value)
+        results = [head for head in self.heads if role in head.roles]
+        return sorted(results, key=lambda head: -getattr(head, role).value)
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row a head."""
@@ -148,10 +148,10 @@ def induction(
         texts = [rows[i].ids for i in part.rows]
         losses |= dict(zip(part.rows, _losses(part.logits, texts, len(before), period), strict=True))
         notes |= dict.fromkeys(part.notes)
-    found = np.stack([scores[i] for i in range(len(rows))])  # (2 D, L, H, 3)
+    maps = np.stack([scores[i] for i in range(len(rows))])  # (2 D, L, H, 3)
     lost = np.stack([losses[i] for i in range(len(rows))])  # (2 D, 2)
     uniform = uniform_share(len(before), period)
-    heads = judge(found[:draws], found[draws:], uniform, margin)
+    heads = judge(maps[:draws], maps[draws:], uniform, margin)
     return Induction(
         model=model.name,
         period=period,
@@ -175,7 +175,7 @@ def judge(scores: Floats, control: Floats, uniform: float, margin: float = MARGI
     shape = (layers, heads, 3)
     value, other = scores.mean(0), against.mean(0)
     low, high = band.low.reshape(shape), band.high.reshape(shape)
-    found = []
+    results = []
     for layer, head in np.ndindex(layers, heads):
         at = (layer, head)
         shares = [
@@ -183,7 +183,7 @@ def judge(scores: Floats, control: Floats, uniform: float, margin: float = MARGI
             for r in range(3)
         ]
         roles = tuple(role for r, role in enumerate(ROLES[:2]) if low[at][r] > margin)
-        found.append(
+        results.append(
             HeadRole(
                 layer=layer,
                 head=head,
@@ -193,7 +193,7 @@ def judge(scores: Floats, control: Floats, uniform: float, margin: float = MARGI
                 roles=roles,
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _loss(repeated: Floats, fresh: Floats) -> Loss:
@@ -211,8 +211,8 @@ def _losses(logits: Any, texts: Sequence[Sequence[int]], start: int, period: int
     import torch
 
     ids = torch.tensor(texts)[:, 1:, None]
-    told = logits[:, :-1].log_softmax(-1).gather(-1, ids)[..., 0]  # (B, T - 1): of token t + 1
-    halves = [told[:, first : first + period - 1].mean(-1) for first in (start, start + period)]
+    result = logits[:, :-1].log_softmax(-1).gather(-1, ids)[..., 0]  # (B, T - 1): of token t + 1
+    halves = [result[:, first : first + period - 1].mean(-1) for first in (start, start + period)]
     return -torch.stack(halves, -1).double().numpy()
 
 

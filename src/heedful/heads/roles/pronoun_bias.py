@@ -89,12 +89,12 @@ class Bias(NotebookRepr):
 
     def moved(self) -> list[HeadBias]:
         """Heads whose interval for the pronoun leaves zero out, the largest effect first."""
-        found = [
+        results = [
             head
             for head in self.heads
             if head.pronoun.interval[0] > ROUNDING or head.pronoun.interval[1] < -ROUNDING
         ]
-        return sorted(found, key=lambda head: -abs(head.pronoun.value))
+        return sorted(results, key=lambda head: -abs(head.pronoun.value))
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row a head."""
@@ -150,17 +150,17 @@ def _summary(
 ) -> tuple[tuple[HeadBias, ...], float]:
     mass, share, pronoun, roles = values
     flips = sign_flips(pronoun, seed)
-    told = [
+    result = [
         (max_t(pronoun, seed), flips.p),
         (max_t(roles, seed), sign_flips(roles, seed).p),
     ]
-    found = []
+    results = []
     for m, (layer, head) in enumerate(names):
         of_pronoun, of_roles = (
             MeanBias(float(band.mean[m]), (float(band.low[m]), float(band.high[m])), float(p[m]))
-            for band, p in told
+            for band, p in result
         )
-        found.append(
+        results.append(
             HeadBias(
                 layer=layer,
                 head=head,
@@ -170,7 +170,7 @@ def _summary(
                 roles=of_roles,
             )
         )
-    return tuple(found), flips.largest
+    return tuple(results), flips.largest
 
 
 def bias(
@@ -186,22 +186,22 @@ def bias(
     inputs = [model.encode(v.text) for v in variants]
     places = [place(x, v) for x, v in zip(inputs, variants, strict=True)]
     due = _due(inputs, places)
-    found: dict[int, Floats] = {}
+    arrays: dict[int, Floats] = {}
     wanted: dict[int, float] = {}
     notes: dict[str, None] = {}
     for part in batched_maps(model, [row_of(x) for x in inputs], progress, logits=True):
         assert part.logits is not None
         for index, maps, logits in zip(part.rows, part.maps, part.logits, strict=True):
-            found[index] = looked(maps, places[index])
+            arrays[index] = looked(maps, places[index])
             if index in due:
                 at, one, two = due[index]
                 wanted[index] = float(logits[at, one] - logits[at, two])
         notes |= dict.fromkeys(part.notes)
     if left := len(templates) - len(due) // 2:
         notes[f"the preference leaves out {left} templates: a pronoun is not one token there"] = None
-    seen = np.stack([found[i] for i in range(len(inputs))])  # (4 n, L, H, 2)
-    shape = (seen.shape[1], seen.shape[2])
-    overall, heads, control = judge(seen.reshape(len(templates), 2, 2, -1, 2), shape, seed)
+    observed = np.stack([arrays[i] for i in range(len(inputs))])  # (4 n, L, H, 2)
+    shape = (observed.shape[1], observed.shape[2])
+    overall, heads, control = judge(observed.reshape(len(templates), 2, 2, -1, 2), shape, seed)
     preference = _preference(np.array([wanted[i] for i in sorted(wanted)]).reshape(-1, 2), seed)
     return Bias(
         model=model.name,
@@ -217,15 +217,15 @@ def bias(
 
 def place(x: TextInput, v: Variant) -> PronounTokens:
     """Tokens by characters; one that reaches over two of the three cannot be told apart."""
-    found = PronounTokens(_tokens(x, v.a), _tokens(x, v.b), _tokens(x, v.pronoun))
-    parts = [*found.a, *found.b, *found.pronoun]
-    if not (found.a and found.b and found.pronoun) or len(set(parts)) < len(parts):
+    pronoun_tokens = PronounTokens(_tokens(x, v.a), _tokens(x, v.b), _tokens(x, v.pronoun))
+    parts = [*pronoun_tokens.a, *pronoun_tokens.b, *pronoun_tokens.pronoun]
+    if not (pronoun_tokens.a and pronoun_tokens.b and pronoun_tokens.pronoun) or len(set(parts)) < len(parts):
         raise HeedfulError(
             f"the people and the pronoun share a token, or have none, in {v.text!r}",
             "the tokenizer cuts the text elsewhere",
             "Put a space between them",
         )
-    return found
+    return pronoun_tokens
 
 
 def _tokens(x: TextInput, span: Span) -> tuple[int, ...]:
@@ -243,13 +243,13 @@ def _due(inputs: Sequence[TextInput], places: Sequence[PronounTokens]) -> dict[i
     """
     due: dict[int, tuple[int, int, int]] = {}
     for first in range(0, len(inputs), len(VARIANTS)):
-        found = {}
+        results = {}
         for one, two in ((first, first + 1), (first + 2, first + 3)):
             (at, *more), (other, *others) = places[one].pronoun, places[two].pronoun
             same = inputs[one].ids[:at] == inputs[two].ids[:at] and at == other > 0
             if same and not more and not others:
-                found[one] = (at - 1, inputs[one].ids[at], inputs[two].ids[at])
-        due |= found if len(found) == 2 else {}
+                results[one] = (at - 1, inputs[one].ids[at], inputs[two].ids[at])
+        due |= results if len(results) == 2 else {}
     return due
 
 

@@ -93,10 +93,10 @@ class Syntax(NotebookRepr):
     def table(self) -> list[dict[str, Any]]:
         """One flat row a relation."""
         rows = []
-        for found in self.relations:
-            row = {k: v for k, v in asdict(found).items() if k not in ("naive", "crossed")}
+        for each in self.relations:
+            row = {k: v for k, v in asdict(each).items() if k not in ("naive", "crossed")}
             for name in ("naive", "crossed"):
-                choice: HeadAccuracy = getattr(found, name)
+                choice: HeadAccuracy = getattr(each, name)
                 row |= {
                     name: choice.accuracy,
                     f"{name}_baseline": choice.baseline,
@@ -168,8 +168,8 @@ def between_units(maps: npt.NDArray[np.float32], units: Sequence[Sequence[int]])
     for unit, tokens in enumerate(units):
         member[unit, list(tokens)] = 1
     mean = member / member.sum(1, keepdims=True)
-    found: Floats = mean @ maps.astype(np.float64) @ member.T
-    return found
+    values: Floats = mean @ maps.astype(np.float64) @ member.T
+    return values
 
 
 def guesses(words: Floats) -> Ints:
@@ -183,11 +183,11 @@ def guesses(words: Floats) -> Ints:
 
 def count(maps: npt.NDArray[np.float32], aligned: Aligned, names: Sequence[str]) -> tuple[Ints, ...]:
     """Right answers (L H 2, R) and of offsets (O, R), asked (R,): one sentence's, of maps (L, H, T, T)."""
-    found = guesses(between_units(maps, aligned.units)).reshape(-1, len(aligned.units))  # (G, U)
+    result = guesses(between_units(maps, aligned.units)).reshape(-1, len(aligned.units))  # (G, U)
     own, head = (np.array([arc[k] for arc in aligned.arcs], dtype=np.int64) for k in (0, 1))  # (N,)
     kinds = np.array([[name in (ALL, arc[2]) for name in names] for arc in aligned.arcs], dtype=np.int64)
     kinds = kinds.reshape(len(own), len(names))
-    right = (found[:, own] == head).astype(np.int64) @ kinds
+    right = (result[:, own] == head).astype(np.int64) @ kinds
     fixed = (np.array(OFFSETS)[:, None] == head - own).astype(np.int64) @ kinds
     return right, fixed, kinds.sum(0)
 
@@ -206,16 +206,18 @@ def syntax(
     require_maps(model)
     inputs, aligned, notes = _read(model, sentences)
     names = (ALL, *sorted({arc[2] for a in aligned for arc in a.arcs}))
-    found: dict[int, tuple[Ints, ...]] = {}
+    results: dict[int, tuple[Ints, ...]] = {}
     shape = (0, 0)
     for part in batched_maps(model, [row_of(x) for x in inputs], progress):
         for index, maps in zip(part.rows, part.maps, strict=True):
-            found[index] = count(maps, aligned[index], names)
+            results[index] = count(maps, aligned[index], names)
             shape = (maps.shape[0], maps.shape[1])
         notes += [note for note in part.notes if note not in notes]
-    right, fixed, asked = (np.stack([found[i][k] for i in range(len(inputs))]) for k in range(3))
-    chance = asked / np.array([[max(len(a.units) - 1, 1)] for a in aligned])
-    counts = SentenceCounts(names=names, right=right, fixed=fixed, asked=asked, chance=chance, shape=shape)
+    right, fixed, requested = (np.stack([results[i][k] for i in range(len(inputs))]) for k in range(3))
+    chance = requested / np.array([[max(len(a.units) - 1, 1)] for a in aligned])
+    counts = SentenceCounts(
+        names=names, right=right, fixed=fixed, asked=requested, chance=chance, shape=shape
+    )
     return summarise(counts, model.name, least, seed, tuple(notes))
 
 
@@ -229,11 +231,11 @@ def _read(
         if model.window is not None and len(x) > model.window:
             long += 1
             continue
-        found = align(sentence, x)
-        dropped += found.dropped
-        if found.arcs:
+        result = align(sentence, x)
+        dropped += result.dropped
+        if result.arcs:
             inputs.append(x)
-            aligned.append(found)
+            aligned.append(result)
     notes = [f"sentences left out, longer than the model reads: {long}"] if long else []
     if dropped:
         notes.append(f"words left out, with their head in the same surface token or token: {dropped}")
@@ -278,21 +280,21 @@ def summarise(
 
 
 def _relation(counts: SentenceCounts, r: int, halves: Ints, seed: int) -> Relation:
-    right, fixed, asked = counts.right[..., r], counts.fixed[..., r], counts.asked[:, r]
+    right, fixed, requested = counts.right[..., r], counts.fixed[..., r], counts.asked[:, r]
     guesser, offset = int(right.sum(0).argmax()), int(fixed.sum(0).argmax())
-    naive = _choice(right[:, guesser], fixed[:, offset], asked, seed)
-    crossed_right, crossed_fixed, chosen = np.zeros_like(asked), np.zeros_like(asked), []
+    naive = _choice(right[:, guesser], fixed[:, offset], requested, seed)
+    crossed_right, crossed_fixed, chosen = np.zeros_like(requested), np.zeros_like(requested), []
     for half in (0, 1):
         here, there = halves == half, halves != half
         chosen.append(int(right[here].sum(0).argmax()))
         crossed_right[there] = right[there, chosen[-1]]
         crossed_fixed[there] = fixed[there, int(fixed[here].sum(0).argmax())]
-    crossed = _choice(crossed_right, crossed_fixed, asked, seed)
+    crossed = _choice(crossed_right, crossed_fixed, requested, seed)
     layer, head, direction = np.unravel_index(guesser, (*counts.shape, 2))
     return Relation(
         relation=counts.names[r],
-        n=int(asked.sum()),
-        chance=float(counts.chance[:, r].sum() / asked.sum()),
+        n=int(requested.sum()),
+        chance=float(counts.chance[:, r].sum() / requested.sum()),
         layer=int(layer),
         head=int(head),
         direction=DIRECTIONS[direction],

@@ -126,8 +126,8 @@ def lab(name: str, *, title: str, minutes: float, cite: str) -> Callable[[Work],
 def labs() -> dict[str, Lab]:
     """Every lab by name."""
     import_plugins()
-    found = {each.name: each for each in (*_written(), *(registered for registered, _ in _works.values()))}
-    return dict(sorted(found.items()))
+    results = {each.name: each for each in (*_written(), *(registered for registered, _ in _works.values()))}
+    return dict(sorted(results.items()))
 
 
 @cache

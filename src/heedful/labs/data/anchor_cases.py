@@ -64,12 +64,12 @@ def head_case(model: Model, text: str) -> AnchorCase:
 
 def chosen(texts: list[str], made: Callable[[str], AnchorCase], count: int) -> list[AnchorCase]:
     """The first texts whose precision can be counted, and whose answer hangs on words at all."""
-    found: list[AnchorCase] = []
+    anchor_cases: list[AnchorCase] = []
     for text in texts:
         case = made(text)
         free = int(np.count_nonzero(case.rule.weights))
         if free <= MAX_FREE_WORDS and linear_anchors.exact(case.rule, ()) < MAX_SURE_SHARE:
-            found.append(case)
-        if len(found) == count:
+            anchor_cases.append(case)
+        if len(anchor_cases) == count:
             break
-    return found
+    return anchor_cases

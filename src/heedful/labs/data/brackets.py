@@ -92,8 +92,8 @@ def counted(grammar: Grammar, words: Words) -> Tensor:
 
 def accuracy(logits: Tensor, words: Words) -> Tensor:
     """(S,) share of closing brackets whose type is told right, of logits (S, n, T + 1, tokens)."""
-    told = logits[:, :, :-1, 1::2].argmax(-1)  # (S, n, T)
-    return (told == words.top[:, :-1])[:, words.tokens % 2 == 1].double().mean(1)
+    result = logits[:, :, :-1, 1::2].argmax(-1)  # (S, n, T)
+    return (result == words.top[:, :-1])[:, words.tokens % 2 == 1].double().mean(1)
 
 
 Params = dict[str, Tensor]
@@ -206,7 +206,7 @@ def violation(p: Params, grammar: Grammar) -> Tensor:
     Query: a bracket that closes with d >= 1 others left open. With u_s = exp(theta_qs) v_s, centred as
     LayerNorm does:   max over pairs |u_open + u_close|  /  min over stacks |u_start + sum_j u_open(t_j, j)|
     """
-    found = []
+    results = []
     for left in range(1, grammar.depth):
         for kind in range(grammar.types):
             scores = theta(p)[:, grammar.state(1, kind, left + 1)]  # (S, states)
@@ -217,5 +217,5 @@ def violation(p: Params, grammar: Grammar) -> Tensor:
                 for types in itertools.product(range(grammar.types), repeat=left)
             ]
             signal = torch.stack([u[:, stack].sum(1).norm(dim=-1) for stack in stacks]).amin(0)
-            found.append(pairs / signal)
-    return torch.stack(found).mean(0)
+            results.append(pairs / signal)
+    return torch.stack(results).mean(0)

@@ -46,19 +46,19 @@ class OneLayerCase:
         """One run of LIME as published, every word kept in the line."""
         d, lime = len(self.x.units("word")), registry.get("lime")
         settings = {"variant": "published", "samples": rows, "features": d, "operator": operator}
-        found = run_explainer(lime, self.model, self.x, self.target, **settings, seed=seed)
-        return np.array([found.scores[group].sum() for group in self.x.units("word")])
+        attribution = run_explainer(lime, self.model, self.x, self.target, **settings, seed=seed)
+        return np.array([attribution.scores[group].sum() for group in self.x.units("word")])
 
 
 def documents(count: int, d: int, rng: np.random.Generator) -> list[str]:
     """Texts of d different words each, in the order in which film reviews use them."""
-    sentences, found = [review.text for review in reviews("held")], []
+    sentences, lines = [review.text for review in reviews("held")], []
     for _ in range(count):
         words: list[str] = []
         while len(words) < d:
             words = words_of(" ".join([*words, sentences[int(rng.integers(len(sentences)))]]))
-        found.append(" ".join(words[:d]))
-    return found
+        lines.append(" ".join(words[:d]))
+    return lines
 
 
 def fresh(trained: Any, seed: int, sharpness: float) -> Any:

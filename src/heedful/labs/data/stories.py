@@ -83,11 +83,11 @@ def stories(count: int, longest: int, seed: int) -> Stories:
     moves = (who + 1, how + ID[MOVES[0]], np.full(shape, ID["to"]), np.full(shape, ID["the"]))
     words = np.stack([*moves, where + ID[PLACES[0]]], 2) * real[:, :, None]
     there = (who[:, :, None] == np.arange(len(PEOPLE))) & real[:, :, None]  # (N, n, people)
-    asked = np.where(there.any(1), rng.random((count, len(PEOPLE))), -1.0).argmax(1)
-    mine = there[np.arange(count), :, asked]  # (N, n) sentences about the person asked about
+    values = np.where(there.any(1), rng.random((count, len(PEOPLE))), -1.0).argmax(1)
+    mine = there[np.arange(count), :, values]  # (N, n) sentences about the person asked about
     fact = longest - 1 - mine[:, ::-1].argmax(1)  # the last of them
     answer = where[np.arange(count), fact]
-    return Stories(*map(torch.from_numpy, (words, asked, answer, fact)))
+    return Stories(*map(torch.from_numpy, (words, values, answer, fact)))
 
 
 def without(some: Stories, sentence: Tensor) -> Stories:

@@ -137,11 +137,11 @@ def translate(
 def sentences(words: Language, count: int, seed: int) -> list[Pair]:
     """So many different sentences."""
     rng = np.random.default_rng(seed)
-    found: dict[tuple[str, ...], Pair] = {}
-    while len(found) < count:
+    pairs: dict[tuple[str, ...], Pair] = {}
+    while len(pairs) < count:
         pair = _drawn(words, rng)
-        found.setdefault(pair.source, pair)
-    return list(found.values())
+        pairs.setdefault(pair.source, pair)
+    return list(pairs.values())
 
 
 def _drawn(words: Language, rng: np.random.Generator) -> Pair:

@@ -25,8 +25,8 @@ MAPS = 1e-5  # weights are float32, and so are their rows' sums
 def read(model: Model, text: str) -> Trace:
     """One pass, and the gradients of its answer."""
     x = model.encode(text, long="truncate")
-    found: Trace = model.trace(x, model.target(x))
-    return found
+    trace: Trace = model.trace(x, model.target(x))
+    return trace
 
 
 def mixed_by(trace: Trace) -> Floats:
@@ -124,9 +124,9 @@ def e20_first_layer(seed: int, n: int) -> Misprint:
     missed: dict[int, list[float]] = {0: [], -1: []}
     for text in texts(n, seed):
         trace = read(model, text)
-        for layer, found in missed.items():
+        for layer, result in missed.items():
             row = trace.grad_attentions[layer].double().abs().sum((0, 2))  # (Q,)
-            found.append(float(1 - row[0] / row.sum()))
+            result.append(float(1 - row[0] / row.sum()))
         raw = run_explainer("attention-avg", model, trace.x, trace.target).scores  # must be that row
         missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
     return Misprint(

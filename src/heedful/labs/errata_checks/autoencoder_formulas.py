@@ -34,10 +34,10 @@ def rebuilt(code: str, x: Tensor) -> bool:
     made: dict[str, Any] = {"nn": nn, "torch": torch}
     try:
         exec(compile(code, "printed", "exec"), made)
-        found = made["SparseAutoencoder"](x.shape[1], WIDTH, 0.1)(x)
+        result = made["SparseAutoencoder"](x.shape[1], WIDTH, 0.1)(x)
     except (SyntaxError, AttributeError, TypeError):
         return False
-    return isinstance(found, Tensor) and found.shape == x.shape
+    return isinstance(result, Tensor) and result.shape == x.shape
 
 
 def e21_code(seed: int, n: int) -> Misprint:
@@ -75,9 +75,9 @@ def drawn_dictionary(seed: int) -> tuple[TrainSettings, Params, Tensor]:
 
 def parts_of(settings: TrainSettings, params: Params, x: Tensor) -> dict[str, float]:
     """heedful's loss, and the sum of activations the printed penalty is of."""
-    found = relu.loss(params, x, settings, settings.steps, TrainingState.new(settings))
+    result = relu.loss(params, x, settings, settings.steps, TrainingState.new(settings))
     return {
-        **{name: float(value) for name, value in found.parts.items()},
+        **{name: float(value) for name, value in result.parts.items()},
         "printed": float(relu.encode(params, x, {}).sum()),
     }
 

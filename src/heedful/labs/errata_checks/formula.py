@@ -47,5 +47,5 @@ def distance(found: Any, truth: Any) -> float:
 
 def texts(count: int, seed: int) -> list[str]:
     """Film reviews no embedded model was trained on."""
-    held = [review.text for review in reviews("held")]
-    return [str(text) for text in np.random.default_rng(seed).choice(held, count, replace=False)]
+    results = [review.text for review in reviews("held")]
+    return [str(text) for text in np.random.default_rng(seed).choice(results, count, replace=False)]

@@ -157,10 +157,10 @@ def e16_masks(seed: int, n: int) -> Misprint:
         x = model.encode(" ".join(rng.choice(known, 4, replace=False)[places]))
         target = model.target(x)
         truth = enumeration.lime(model.values(x, target, enumeration.every_mask(4)[:, places], "unk"))[1]
-        for bag, found in ((False, wrong), (True, right)):
+        for bag, result in ((False, wrong), (True, right)):
             scores = run_explainer(entry, model, x, target, bag=bag, **settings).scores
             each = [float(scores[group].sum()) for group in x.units("word")]
-            found.append(distance(np.bincount(places, weights=each), truth))
+            result.append(distance(np.bincount(places, weights=each), truth))
     return Misprint(
         number="E16",
         sentence="E16: LIME's indicators are of distinct words, not of places: a word goes wherever it"

@@ -63,18 +63,18 @@ def far(weights: Tensor, truth: Tensor) -> float:
 def masked(seed: int, n: int) -> dict[str, Floats]:
     """Distance of each form of the mask to attention over prefixes, (n,) each."""
     s, t = torch.arange(T)[:, None], torch.arange(T)[None, :]
-    found: dict[str, list[float]] = {"times": [], "s <= t": [], "no scale": [], "ours": []}
+    results: dict[str, list[float]] = {"times": [], "s <= t": [], "no scale": [], "ours": []}
     for i in range(n):
         q, k, v = drawn_qkv(1000 * seed + i)
         truth, scores = prefixes(q, k), q @ k.T / math.sqrt(D)
         times = scores * torch.where(causal(T), 1.0, -math.inf)
         strict = torch.zeros(T, T, dtype=torch.float64).masked_fill(s <= t, -math.inf)
         bare = q @ k.T + causal_mask(T, torch.float64)
-        found["times"].append(far(times.softmax(-1), truth))
-        found["s <= t"].append(far(attention(q, k, v, strict).weights, truth))
-        found["no scale"].append(far(bare.softmax(-1), truth))
-        found["ours"].append(far(attention(q, k, v, causal_mask(T, torch.float64)).weights, truth))
-    return {name: np.array(values) for name, values in found.items()}
+        results["times"].append(far(times.softmax(-1), truth))
+        results["s <= t"].append(far(attention(q, k, v, strict).weights, truth))
+        results["no scale"].append(far(bare.softmax(-1), truth))
+        results["ours"].append(far(attention(q, k, v, causal_mask(T, torch.float64)).weights, truth))
+    return {name: np.array(values) for name, values in results.items()}
 
 
 ADDED = "add M, M[s, t] = 0 if t ≤ s, else −∞; divide by √d first"
@@ -82,7 +82,7 @@ PREFIX = "attention over each prefix, without a mask"
 
 
 def e5_multiplied(seed: int, n: int) -> Misprint:
-    found = masked(seed, n)
+    masked_rows = masked(seed, n)
     sentence = (
         "E5: a mask that multiplies scores by minus infinity lets forbidden tokens win, or gives no number."
     )
@@ -92,13 +92,13 @@ def e5_multiplied(seed: int, n: int) -> Misprint:
         printed="multiply the scores by 1 or −∞",
         correct=ADDED,
         judge=PREFIX,
-        wrong=found["times"],
-        right=found["ours"],
+        wrong=masked_rows["times"],
+        right=masked_rows["ours"],
     )
 
 
 def e5_diagonal(seed: int, n: int) -> Misprint:
-    found = masked(seed, n)
+    masked_rows = masked(seed, n)
     sentence = (
         "E5: a mask that forbids s ≤ t forbids a token itself, and leaves the first nothing to look at."
     )
@@ -108,13 +108,13 @@ def e5_diagonal(seed: int, n: int) -> Misprint:
         printed="M = −∞ if s ≤ t",
         correct=ADDED,
         judge=PREFIX,
-        wrong=found["s <= t"],
-        right=found["ours"],
+        wrong=masked_rows["s <= t"],
+        right=masked_rows["ours"],
     )
 
 
 def e5_scale(seed: int, n: int) -> Misprint:
-    found = masked(seed, n)
+    masked_rows = masked(seed, n)
     sentence = "E5: the last line of the masked formula, which drops the scale, is another attention."
     return Misprint(
         number="E5",
@@ -122,8 +122,8 @@ def e5_scale(seed: int, n: int) -> Misprint:
         printed="exp(q·k) in the last line",
         correct=ADDED,
         judge=PREFIX,
-        wrong=found["no scale"],
-        right=found["ours"],
+        wrong=masked_rows["no scale"],
+        right=masked_rows["ours"],
     )
 
 

@@ -127,8 +127,8 @@ class AnswerFile:
                 f"WHERE picked IS NOT NULL AND study = ?{who} GROUP BY sees",
                 given,
             ).fetchall()
-        found = {row[0]: row[1:] for row in rows}
-        return [_share(sees, *found.get(sees, (0, 0, 0))) for sees in SEES]
+        results = {row[0]: row[1:] for row in rows}
+        return [_share(sees, *results.get(sees, (0, 0, 0))) for sees in SEES]
 
 
 def _share(sees: str, people: int, rounds: int, right: int) -> StudyShare:

@@ -72,7 +72,7 @@ is sent anywhere.</p></div>
 def question(asked: StudyQuestion, total: int, found: Round, token: str) -> str:
     """A round; the better classifier stands on the side that was drawn."""
     order = (1 - found.right, found.right) if asked.better == "right" else (found.right, 1 - found.right)
-    seen = _accuracy(found, order) if asked.sees == ACCURACY else _explanations(found, order)
+    observed = _accuracy(found, order) if asked.sees == ACCURACY else _explanations(found, order)
     sides = "".join(
         f'<label><input type="radio" name="picked" value="{side}" required> {side.title()}</label>'
         for side in ("left", "right")
@@ -80,7 +80,7 @@ def question(asked: StudyQuestion, total: int, found: Round, token: str) -> str:
     return frame(
         f"Round {asked.number} of {total}",
         f"""<header><p class="kicker">Round {asked.number} of {total}</p>
-<h1 class="verdict">Which will do better on mails from elsewhere?</h1></header>{seen}
+<h1 class="verdict">Which will do better on mails from elsewhere?</h1></header>{observed}
 <form method="post" action="/answer">{_token(token)}<input type="hidden" name="number" value="{asked.number}">
 <fieldset><legend>The better classifier</legend>{sides}</fieldset><button>Next</button></form>""",
     )
@@ -99,11 +99,11 @@ def _accuracy(found: Round, order: Sequence[int]) -> str:
 
 def _explanations(found: Round, order: Sequence[int]) -> str:
     left, right = (found.shown["lime"][which] for which in order)
-    told = (
+    text = (
         '<p class="told">Below each mail stands what left and right say of it, and the words that count most '
         "for that: the longer a word's bar, the more. Words that speak against it are marked so.</p>"
     )
-    return told + "".join(_mail(n, *pair) for n, pair in enumerate(zip(left, right, strict=True), 1))
+    return text + "".join(_mail(n, *pair) for n, pair in enumerate(zip(left, right, strict=True), 1))
 
 
 def _mail(number: int, left: ShownMail, right: ShownMail) -> str:

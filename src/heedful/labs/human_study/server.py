@@ -46,11 +46,11 @@ SENT = HEADERS | {
 
 def material(seed: int, progress: Report | None = None) -> list[Round]:
     """The rounds of a study: classifiers and mails of their own."""
-    found = []
+    rounds = []
     for number in range(ROUNDS):
-        found.append(play(np.random.default_rng([seed, number]), MAILS, ("lime",)))
+        rounds.append(play(np.random.default_rng([seed, number]), MAILS, ("lime",)))
         counting(progress, "preparing rounds")(number + 1, ROUNDS)
-    return found
+    return rounds
 
 
 def sitting(count: int, draw: random.Random) -> list[StudyQuestion]:
@@ -107,10 +107,10 @@ def _begins(app: FastAPI, count: int, answers: AnswerFile, token: str) -> None:
 def _asks(app: FastAPI, rounds: Sequence[Round], answers: AnswerFile, token: str) -> None:
     @app.get("/round")
     def show(request: Request) -> Response:
-        asked, total = answers.next(request.cookies.get(COOKIE, ""))
-        if asked is None or asked.material >= len(rounds):
+        requested, total = answers.next(request.cookies.get(COOKIE, ""))
+        if requested is None or requested.material >= len(rounds):
             return RedirectResponse("/end" if total else "/", 303)
-        return HTMLResponse(pages.question(asked, total, rounds[asked.material], token))
+        return HTMLResponse(pages.question(requested, total, rounds[requested.material], token))
 
 
 def _takes_answers(app: FastAPI, answers: AnswerFile, token: str) -> None:
@@ -130,18 +130,18 @@ def _ends(app: FastAPI, answers: AnswerFile) -> None:
     @app.get("/end")
     def end(request: Request) -> Response:
         person = request.cookies.get(COOKIE, "")
-        asked, total = answers.next(person)
-        if asked is not None or not total:
+        requested, total = answers.next(person)
+        if requested is not None or not total:
             return RedirectResponse("/round" if total else "/", 303)
         return HTMLResponse(pages.ending(answers.shares(person), answers.shares()))
 
 
 async def _form(request: Request) -> dict[str, str]:
     try:
-        found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+        result = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
     except ValueError:  # more fields than any form of this page
         return {}
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in result.items()}
 
 
 def _same(form: dict[str, str], token: str) -> bool:
@@ -202,14 +202,14 @@ def _sealed(send: Send) -> Send:
 
 def listen(port: int) -> socket.socket:
     """The loopback address; 0 finds a free port."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    result = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((HOST, port))
+        result.bind((HOST, port))
     except (OSError, OverflowError) as error:
-        found.close()
+        result.close()
         raise HeedfulError(f"port {port} cannot be used", str(error), "Give another --port") from None
-    return found
+    return result
 
 
 def serve(app: App, at: socket.socket) -> None:

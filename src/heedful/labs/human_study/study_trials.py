@@ -81,8 +81,8 @@ def fit(texts: Sequence[str], labels: Sequence[int], decay: float = DECAY) -> Cl
         value = np.logaddexp(0, -margins).mean() + decay / 2 * weights[:-1] @ weights[:-1]
         return float(value), np.append(x.T @ pull + decay * weights[:-1], pull.sum())
 
-    found = optimize.minimize(loss, np.zeros(len(columns) + 1), jac=True, method="L-BFGS-B").x
-    return Classifier(columns, found[:-1], float(found[-1]))
+    result = optimize.minimize(loss, np.zeros(len(columns) + 1), jac=True, method="L-BFGS-B").x
+    return Classifier(columns, result[:-1], float(result[-1]))
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class Round:
 
 def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS) -> Round:
     """A round that shows so many mails, of those that neither classifier learnt from."""
-    train, held, test = (mails(part) for part in ("train", "held", "test"))
+    train, kept, test = (mails(part) for part in ("train", "held", "test"))
     drawn = [train[i] for i in rng.integers(len(train), size=len(train))]
     labels = [mail.label for mail in drawn]
     pair = fit([mail.text for mail in drawn], labels), fit([mail.body for mail in drawn], labels)
-    known, truth = [mail.label for mail in held], [mail.label for mail in test]
-    chosen = [held[i] for i in rng.choice(len(held), count, replace=False)]
+    known, truth = [mail.label for mail in kept], [mail.label for mail in test]
+    chosen = [kept[i] for i in rng.choice(len(kept), count, replace=False)]
     seeds = rng.integers(2**31, size=(count, 2))
 
     def of(side: int, method: str) -> tuple[ShownMail, ...]:
@@ -134,7 +134,7 @@ def play(rng: np.random.Generator, count: int, methods: Iterable[str] = METHODS)
         return tuple(explained(pair[side], mail, method, int(seed)) for mail, seed in each)
 
     shown = {method: (of(0, method), of(1, method)) for method in methods}
-    heard = [each.accuracy([mail.text for mail in held], known) for each in pair]
+    heard = [each.accuracy([mail.text for mail in kept], known) for each in pair]
     real = [each.accuracy([mail.body for mail in test], truth) for each in pair]
     return Round((heard[0], heard[1]), (real[0], real[1]), shown)
 
@@ -144,8 +144,8 @@ def explained(classifier: Classifier, mail: Mail, method: str, seed: int) -> Sho
     model: Model = heedful.load(classifier, labels=LABELS)
     x = model.encode(mail.text)
     target = model.target(x)
-    found = run_explainer(method, model, x, target, **PARAMS.get(method, {}), seed=seed)
-    return ShownMail(mail, str(target.label), top(found, len(mail.head)))
+    attribution = run_explainer(method, model, x, target, **PARAMS.get(method, {}), seed=seed)
+    return ShownMail(mail, str(target.label), top(attribution, len(mail.head)))
 
 
 def top(found: Attribution, head: int, count: int = WORDS) -> tuple[ExplanationWord, ...]:

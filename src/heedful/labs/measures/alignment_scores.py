@@ -62,12 +62,12 @@ def explained(model: Transformer, words: Language, pair: Pair, rng: np.random.Ge
     many, long = len(pair.target), len(pair.source)
     traces = traced(model, source, target, many)
     cross = [layer.mean(1)[torch.arange(many), torch.arange(many)] for layer in _maps(traces, "cross")]
-    found = {layer_name(number): weights for number, weights in enumerate(cross)}
-    found[MEAN] = torch.stack(cross).mean(0)
-    found[ROLLOUT] = torch.stack([roll(trace) for trace in traces])
-    found[CHEFER] = torch.stack([relevance(trace) for trace in traces])
-    found[REMOVAL] = removal(model, source, target, many, long)
-    scores = {name: value[:, :long].double().numpy() for name, value in found.items()}
+    results = {layer_name(number): weights for number, weights in enumerate(cross)}
+    results[MEAN] = torch.stack(cross).mean(0)
+    results[ROLLOUT] = torch.stack([roll(trace) for trace in traces])
+    results[CHEFER] = torch.stack([relevance(trace) for trace in traces])
+    results[REMOVAL] = removal(model, source, target, many, long)
+    scores = {name: value[:, :long].double().numpy() for name, value in results.items()}
     scores[DIAGONAL] = diagonal(many, long)
     scores[RANDOM] = rng.random((many, long))
     return scores
@@ -86,20 +86,20 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
     maps, place = AttentionMaps([], [], []), torch.arange(many)
     given = target[:, : many + 1].expand(many, -1)  # start and all words but the last are needed
     logits = model(source.expand(many, -1), given[:, :-1], None, None, maps)  # (S, S, vocab)
-    asked = logits[place, place, given[0, 1:]]  # (S,)
+    requested = logits[place, place, given[0, 1:]]  # (S,)
     layers = len(maps.cross)
     flat = [*maps.encoder, *maps.decoder, *maps.cross]
-    grads = torch.autograd.grad(asked.sum(), flat)
-    found = []
+    grads = torch.autograd.grad(requested.sum(), flat)
+    traces = []
     for j in range(many):
         a = [weights[j].detach() for weights in flat]
         g = [grad[j] for grad in grads]
         own, dec, cross = (slice(i * layers, (i + 1) * layers) for i in range(3))
-        found.append(
+        traces.append(
             Trace(
                 _encoded(source[0]),
                 Target("token", int(given[0, j + 1])),
-                float(asked[j].detach()),
+                float(requested[j].detach()),
                 torch.zeros(1),
                 torch.zeros(1),
                 tuple(a[own]),
@@ -111,7 +111,7 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
                 grad_decoder_attentions=tuple(g[dec]),
             )
         )
-    return found
+    return traces
 
 
 def _encoded(ids: Tensor) -> TextInput:
@@ -123,10 +123,10 @@ def _encoded(ids: Tensor) -> TextInput:
 
 def removal(model: Transformer, source: Tensor, target: Tensor, many: int, long: int) -> Tensor:
     """(S, T): log p(word) - log p(word without source word i), the words before it as they are."""
-    seen = torch.ones(long + 1, source.shape[1], dtype=torch.long)
-    seen[torch.arange(long), torch.arange(long)] = 0  # row i hides word i, the last row nothing
+    values = torch.ones(long + 1, source.shape[1], dtype=torch.long)
+    values[torch.arange(long), torch.arange(long)] = 0  # row i hides word i, the last row nothing
     with torch.no_grad():
-        logits: Tensor = model(source.expand(long + 1, -1), target[:, :many].expand(long + 1, -1), seen)
+        logits: Tensor = model(source.expand(long + 1, -1), target[:, :many].expand(long + 1, -1), values)
     logp = logits.log_softmax(-1)[:, torch.arange(many), target[0, 1 : many + 1]]  # (long + 1, S)
     return (logp[-1:] - logp[:-1]).T
 

@@ -114,8 +114,8 @@ def explaining(run: LabRun, models: dict[str, Counter], texts: int) -> None:
     )  # both count it right
     scores = {}
     for kind, model in models.items():
-        told = partial(run.progress, total=int(right.sum()), what=f"explaining the {kind} model")
-        scores[kind] = explained(model, x[right], METHODS, run.seed, told)
+        result = partial(run.progress, total=int(right.sum()), what=f"explaining the {kind} model")
+        scores[kind] = explained(model, x[right], METHODS, run.seed, result)
     aucs = {
         kind: np.array([[found(s, c) for s, c in zip(rows[m], copy[right], strict=True)] for m in rows]).T
         for kind, rows in scores.items()
@@ -166,7 +166,7 @@ def who_notices(
         control="on the semantic model",
     )
     rows = zip(*(scores["positional"][name] for name in ("grad-l2", "attention-avg")), strict=True)
-    uneven = [float(np.ptp(norms / seen) / (norms / seen).max()) for norms, seen in rows]
+    uneven = [float(np.ptp(norms / observed) / (norms / observed).max()) for norms, observed in rows]
     run.claim(
         "On the positional model the norm of the gradient is attention times one number a sequence: it"
         " knows no more about the letters.",

@@ -61,11 +61,11 @@ class RuleWindows:
 
 def explained(places: RuleWindows, neurons: Values, seed: int, mixed: bool = False) -> list[float]:
     """For each of (neurons, windows, T) 1 or 0; `mixed` moves activations to other tokens first."""
-    rng, found = np.random.default_rng(seed), []
+    rng, result = np.random.default_rng(seed), []
     for number, values in enumerate(neurons):
         parts = places.split(values, rng)
-        found.append(float(one_rule(parts, np.random.default_rng(seed + number) if mixed else None)))
-    return found
+        result.append(float(one_rule(parts, np.random.default_rng(seed + number) if mixed else None)))
+    return result
 
 
 def one_rule(parts: ExampleSplit, mix: np.random.Generator | None = None) -> bool:

@@ -58,13 +58,13 @@ def more(model: TokenModel, x: TextInput, target: Target, step: float) -> Floats
 
 def differences(model: TokenModel, x: TextInput, target: Target) -> dict[str, Floats]:
     """Way of increasing -> (words,) differences of the output."""
-    found = {way: more(model, x, target, step) for way, step in zip(WAYS, STEPS, strict=False)}
+    results = {way: more(model, x, target, step) for way, step in zip(WAYS, STEPS, strict=False)}
     n = len(x.units("word"))
     alone, without = np.eye(n, dtype=bool), ~np.eye(n, dtype=bool)
     ends = np.array([[False] * n, [True] * n])
     values = model.values(x, target, np.concatenate([ends, alone, without]), "delete", "word")
     nothing, everything = values[:2]
-    return found | {"put back": values[2 : n + 2] - nothing, "not removed": everything - values[n + 2 :]}
+    return results | {"put back": values[2 : n + 2] - nothing, "not removed": everything - values[n + 2 :]}
 
 
 def wrong(scores: Floats, gained: Floats) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def wrong(scores: Floats, gained: Floats) -> tuple[int, int]:
 
 def counted(model: TokenModel, some: Sequence[str], methods: Sequence[str], seed: int) -> dict[str, Floats]:
     """Method -> (texts, ways, 2): how often it is wrong, of how many positive scores."""
-    found: dict[str, list[list[tuple[int, int]]]] = {name: [] for name in methods}
+    results: dict[str, list[list[tuple[int, int]]]] = {name: [] for name in methods}
     for number, text in enumerate(some):
         x = model.encode(text, long="truncate")
         target = model.target(x)
@@ -86,8 +86,8 @@ def counted(model: TokenModel, some: Sequence[str], methods: Sequence[str], seed
             scores = unit_scores(
                 run_explainer(method, model, x, target, **SETTINGS.get(name, {}), **draws), "word"
             )
-            found[name].append([wrong(scores, gained[way]) for way in WAYS])
-    return {name: np.array(rows, dtype=np.float64) for name, rows in found.items()}
+            results[name].append([wrong(scores, gained[way]) for way in WAYS])
+    return {name: np.array(rows, dtype=np.float64) for name, rows in results.items()}
 
 
 def share(rows: Floats, way: int, seed: int) -> tuple[float, Interval]:
@@ -103,9 +103,9 @@ def share(rows: Floats, way: int, seed: int) -> tuple[float, Interval]:
 def positive_scores(run: LabRun, name: str, count: int) -> None:
     """The shares of one model: a table, and what they say about the sentence."""
     model = load_token_model(name)
-    found = counted(model, texts(count, run.seed), METHODS, run.seed)
+    result = counted(model, texts(count, run.seed), METHODS, run.seed)
     shares = {
-        method: [share(rows, way, run.seed) for way in range(len(WAYS))] for method, rows in found.items()
+        method: [share(rows, way, run.seed) for way in range(len(WAYS))] for method, rows in result.items()
     }
     run.table(
         f"Of words with a positive score, those that lower the output ({name}, {count} film sentences)",
@@ -113,7 +113,7 @@ def positive_scores(run: LabRun, name: str, count: int) -> None:
         [
             [
                 method,
-                int(found[method][:, 0, 1].sum()),
+                int(result[method][:, 0, 1].sum()),
                 *(f"{v:.0%} ({a:.0%} to {b:.0%})" for v, (a, b) in cells),
             ]
             for method, cells in shares.items()

@@ -126,12 +126,12 @@ def twice(x: TextInput, place: int) -> TextInput:
 
 def compared(model: TokenModel, some: Sequence[str]) -> dict[str, ComparedAttention]:
     """Every comparison, over texts; a text that has nothing to compare counts as zero over zero."""
-    found: dict[str, list[tuple[float, float, int]]] = {}
+    results: dict[str, list[tuple[float, float, int]]] = {}
     for text in some:
         x = model.encode(text, long="truncate")
         for name, row in of_text(model, x).items():
-            found.setdefault(name, []).append(row)
-    arrays = {name: np.array(rows) for name, rows in found.items()}
+            results.setdefault(name, []).append(row)
+    arrays = {name: np.array(rows) for name, rows in results.items()}
     return {
         name: ComparedAttention(rows[:, 0], rows[:, 1], int(rows[:, 2].sum()))
         for name, rows in arrays.items()
@@ -140,10 +140,10 @@ def compared(model: TokenModel, some: Sequence[str]) -> dict[str, ComparedAttent
 
 def of_text(model: TokenModel, x: TextInput) -> dict[str, tuple[float, float, int]]:
     """Comparison -> (attention, attention it is compared with, pairs)."""
-    seen, words = attention_map(model, x), words_of(x)
+    observed, words = attention_map(model, x), words_of(x)
     pairs = [(word, other) for word in words if word.split and (other := partner(word, words)) is not None]
-    under = sum((received(seen, other.places) for _, other in pairs), 0.0)
-    split = [received(seen, word.places) for word, _ in pairs]
+    under = sum((received(observed, other.places) for _, other in pairs), 0.0)
+    split = [received(observed, word.places) for word, _ in pairs]
     pieces = [len(word.places) for word, _ in pairs]
     rows = {
         "split": (sum(split, 0.0), under, len(pairs)),
@@ -152,11 +152,11 @@ def of_text(model: TokenModel, x: TextInput) -> dict[str, tuple[float, float, in
     frequent = max((word for word in words if not word.split), key=lambda word: word.count)
     special = np.flatnonzero(x.special).tolist()
     for name, place in (("first", special[0]), ("last", special[-1]), ("word", frequent.places[0])):
-        one = received(seen, [place])
+        one = received(observed, [place])
         doubled = received(attention_map(model, twice(x, place)), [place, place + 1])
-        rows[name] = (one, received(seen, frequent.places), 1)
+        rows[name] = (one, received(observed, frequent.places), 1)
         rows[f"{name} twice"] = (doubled, one, 1)
-        rows[f"{name} part"] = (doubled / 2, received(seen, frequent.places), 1)
+        rows[f"{name} part"] = (doubled / 2, received(observed, frequent.places), 1)
     return rows
 
 
@@ -176,33 +176,33 @@ LINES = {
 def special_tokens(run: LabRun, name: str, count: int) -> None:
     """The comparisons on one model: a table, and what it says about the conjecture."""
     model = load_token_model(name)
-    found = compared(model, texts(count, run.seed))
+    result = compared(model, texts(count, run.seed))
     marks = text_of(model.encode("a")).tokens
-    spans = {key: found[key].interval(run.seed) for key in LINES}
+    spans = {key: result[key].interval(run.seed) for key in LINES}
     run.table(
         f"E13: attention of what is never split, and of what is ({name}, {count} film sentences)",
         ["of", "ratio", "low", "high", "pairs"],
         [
-            [what.format(marks[0], marks[-1]), found[key].ratio, *spans[key], found[key].pairs]
+            [what.format(marks[0], marks[-1]), result[key].ratio, *spans[key], result[key].pairs]
             for key, what in LINES.items()
         ],
     )
     run.claim(
         f"E13, {name}: words that are split get no less attention than whole words of equal frequency, their"
         " pieces taken together: not to be split earns nothing.",
-        value=found["split"].ratio,
+        value=result["split"].ratio,
         interval=spans["split"],
         holds=spans["split"][0] > 1,
         against=1.0,
         control="as much",
     )
-    most = max(("first", "last"), key=lambda key: found[key].ratio)
+    most = max(("first", "last"), key=lambda key: result[key].ratio)
     run.claim(
         f"E13, {name}: the special token that gets most, put in two parts, gets more per part than the most"
         " frequent whole word, which is not split either.",
-        value=found[f"{most} part"].ratio,
+        value=result[f"{most} part"].ratio,
         interval=spans[f"{most} part"],
         holds=spans[f"{most} part"][0] > 1,
-        against=found[most].ratio,
+        against=result[most].ratio,
         control="in one part",
     )

@@ -24,8 +24,8 @@ ORDERS = 20  # random orders of each story's attention
 def right(model: StoryReader, some: Stories) -> Floats:
     """(N,) 1 where the answer is right."""
     with torch.no_grad():
-        said = model(some).argmax(1)
-    return np.asarray((said == some.answer).double().numpy())
+        result = model(some).argmax(1)
+    return np.asarray((result == some.answer).double().numpy())
 
 
 def pointed(model: StoryReader, some: Stories) -> tuple[Floats, Floats]:
@@ -55,7 +55,7 @@ def other(model: StoryReader, some: Stories, rng: torch.Generator) -> Other:
         own = model.read(alpha, h).argmax(1)  # (N,)
         noise = torch.rand(ORDERS, *alpha.shape, generator=rng)
         moved = permuted(alpha, some.real, noise)  # (ORDERS, N, n)
-        said = model.read(moved, h).argmax(-1)  # (ORDERS, N)
+        result = model.read(moved, h).argmax(-1)  # (ORDERS, N)
         landed = some.place.gather(
             1, moved.argmax(-1).T
         ).T  # (ORDERS, N) place of the sentence that weighs most
@@ -65,8 +65,8 @@ def other(model: StoryReader, some: Stories, rng: torch.Generator) -> Other:
     elsewhere = some.real & (torch.arange(alpha.shape[1]) != some.fact[:, None])
     same = elsewhere & (some.place == some.answer[:, None])
     return Other(
-        (said != own).double().mean(0).numpy(),
-        (said == landed).double().mean(0).numpy(),
+        (result != own).double().mean(0).numpy(),
+        (result == landed).double().mean(0).numpy(),
         flat.double().numpy(),
         _share(kept, same),
         _share(kept, elsewhere & ~same),

@@ -41,8 +41,8 @@ class AttentionSetup:
     def vectors(self) -> torch.Tensor:
         """(words, 128) of zoo:one-layer"""
         assert self.one.token_table is not None
-        found: torch.Tensor = next(self.one.token_table.parameters()).detach()
-        return found
+        tensor: torch.Tensor = next(self.one.token_table.parameters()).detach()
+        return tensor
 
     def model(self, encoder: str, seed: int) -> TokenModel:
         """A classifier that is trained here."""
@@ -60,9 +60,9 @@ class AttentionSetup:
 def stage(seed: int, train: int, test: int, steps: int) -> AttentionSetup:
     """So many sentences to train and to test on, drawn by `seed`."""
     one, rng = load_token_model("zoo:one-layer"), np.random.default_rng(seed)
-    some, held = (_drawn(part, count, rng) for part, count in (("train", train), ("held", test)))
+    some, kept = (_drawn(part, count, rng) for part, count in (("train", train), ("held", test)))
     budget = TrainConfig(steps=steps, batch=32, lr=8e-3, warmup=10, weight_decay=0.05, progress=False)
-    return AttentionSetup(one, _rows(one, some), _rows(one, held), held, budget)
+    return AttentionSetup(one, _rows(one, some), _rows(one, kept), kept, budget)
 
 
 def _drawn(part: str, count: int, rng: np.random.Generator) -> tuple[Review, ...]:

@@ -73,8 +73,8 @@ class BiLSTM(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, width)"""
-        found: Tensor = self.token(ids)
-        return found if self.config.vectors is None else found.detach()
+        tensor: Tensor = self.token(ids)
+        return tensor if self.config.vectors is None else tensor.detach()
 
     def states(self, e: Tensor, mask: Tensor) -> Tensor:
         """(B, T, 2 hidden)"""
@@ -83,10 +83,10 @@ class BiLSTM(nn.Module):
             return alone.tanh()
         last = (mask.long() * torch.arange(1, e.shape[1] + 1, device=e.device)).amax(1).clamp_min(1).cpu()
         packed = nn.utils.rnn.pack_padded_sequence(e, last, batch_first=True, enforce_sorted=False)
-        found: Tensor = nn.utils.rnn.pad_packed_sequence(
+        tensor: Tensor = nn.utils.rnn.pad_packed_sequence(
             self.lstm(packed)[0], batch_first=True, total_length=e.shape[1]
         )[0]
-        return found
+        return tensor
 
     def attend(
         self,

@@ -80,8 +80,8 @@ class Counter(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, L) -> (B, L, half)"""
-        found: Tensor = self.letter(ids)
-        return found
+        tensor: Tensor = self.letter(ids)
+        return tensor
 
     def forward(
         self, letters: Tensor, mask: Tensor | None = None, queries: slice = slice(None)

@@ -32,8 +32,8 @@ class ReluNet(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, width)"""
-        found: Tensor = self.token(ids)
-        return found
+        tensor: Tensor = self.token(ids)
+        return tensor
 
     def forward(self, inputs_embeds: Tensor, attention_mask: Tensor) -> Tensor:
         """(B, 2)"""

@@ -37,8 +37,8 @@ class TfidfModel:
         """As a black box: texts -> scores of both labels."""
 
         def tfidf(texts: list[str]) -> Floats:
-            found = self.margins(texts)
-            return np.column_stack([-found / 2, found / 2])
+            values = self.margins(texts)
+            return np.column_stack([-values / 2, values / 2])
 
         return heedful.load(tfidf)
 
@@ -50,9 +50,9 @@ def words(text: str) -> list[str]:
 def fit_tfidf(sentences: Sequence[Review]) -> TfidfModel:
     """Fitted to the labels of these sentences."""
     texts = [Counter(words(sentence.text.lower())) for sentence in sentences]
-    seen = Counter(word for text in texts for word in text)
-    kept = sorted(word for word, n in seen.items() if n >= 3 and word.isalpha())
-    idf = np.array([np.log((1 + len(texts)) / (1 + seen[word])) + 1 for word in kept])
+    observed = Counter(word for text in texts for word in text)
+    kept = sorted(word for word, n in observed.items() if n >= 3 and word.isalpha())
+    idf = np.array([np.log((1 + len(texts)) / (1 + observed[word])) + 1 for word in kept])
     place = {word: j for j, word in enumerate(kept)}
     cells = [(i, place[w], n) for i, text in enumerate(texts) for w, n in text.items() if w in place]
     rows, columns, counts = (np.array(part) for part in zip(*cells, strict=True))

@@ -54,12 +54,12 @@ def width(model: Model, site: str) -> int:
 
 def place(model: Model, site: str) -> SiteLocation:
     """Where a site is; refuses names that are none, and says why a site is missing."""
-    found = sites(model)
-    if site in found.places:
-        return found.places[site]
-    if site in found.missing:
-        raise HeedfulError(f"{site} cannot be told in {model.name}", found.missing[site])
-    raise HeedfulError(f"{model.name} has no site {site!r}", fix=f"It has: {_short(found.places)}")
+    result = sites(model)
+    if site in result.places:
+        return result.places[site]
+    if site in result.missing:
+        raise HeedfulError(f"{site} cannot be told in {model.name}", result.missing[site])
+    raise HeedfulError(f"{model.name} has no site {site!r}", fix=f"It has: {_short(result.places)}")
 
 
 def _short(names: Mapping[str, SiteLocation]) -> str:
@@ -87,11 +87,11 @@ def reading(model: Model, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
 
     With gradients on, these are the tensors of the graph; without, copies that no later layer overwrites.
     """
-    seen: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
 
     def keep(site: str) -> Change:
         def look(activations: Tensor) -> Tensor:
-            seen[site] = activations if torch.is_grad_enabled() else activations.clone()
+            tensors[site] = activations if torch.is_grad_enabled() else activations.clone()
             return activations
 
         return look
@@ -99,7 +99,7 @@ def reading(model: Model, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(changing(model, name, keep(name)))
-        yield seen
+        yield tensors
 
 
 @contextmanager
@@ -126,12 +126,12 @@ def changing(model: Model, site: str, edit: Change) -> Iterator[None]:
 
 def read(model: TokenModel, inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
     """The sites' activations (B, T, d) of one pass that ends where the last of them is seen: no copies."""
-    seen: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
 
     def take(name: str) -> Change:
         def look(activations: Tensor) -> Tensor:
-            seen[name] = activations
-            if len(seen) == len(set(names)):
+            tensors[name] = activations
+            if len(tensors) == len(set(names)):
                 raise _Enough
             return activations if len(names) == 1 else activations.clone()
 
@@ -143,8 +143,8 @@ def read(model: TokenModel, inputs: Inputs, names: Sequence[str]) -> dict[str, T
         try:
             run_pass(model, inputs)
         except _Enough:
-            return seen
-    raise HeedfulError(f"a pass of {model.name} did not come by {', '.join(set(names) - set(seen))}")
+            return tensors
+    raise HeedfulError(f"a pass of {model.name} did not come by {', '.join(set(names) - set(tensors))}")
 
 
 def _hook(where: SiteLocation, edit: Change, here: Callable[[], bool]) -> Any:

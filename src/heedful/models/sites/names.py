@@ -72,10 +72,10 @@ def find(model: TokenModel) -> Found:
                 f"it has {len(stacks) or 'no'} stacks of layers that hand hidden states (B, T, d) on",
             )
         blocks = [follow(stack, run) for stack in stacks]
-    found = Found({}, {})
+    result = Found({}, {})
     for prefix, stack in zip(STACKS, blocks, strict=False):
-        _name(prefix, stack, {id(part): path for path, part in module.named_modules()}, found)
-    return found
+        _name(prefix, stack, {id(part): path for path, part in module.named_modules()}, result)
+    return result
 
 
 def _unedited(module: nn.Module) -> AbstractContextManager[object]:
@@ -122,13 +122,13 @@ def _roles(block: BlockRun, decoder: bool) -> tuple[dict[str, Added], dict[str, 
     mixing = [one for one in block.added if one.mixes]
     still = [one for one in block.added if not one.mixes]
     expected = 2 if decoder else 1
-    told = {"attn": mixing[0]} if len(mixing) == 1 else {}
+    result = {"attn": mixing[0]} if len(mixing) == 1 else {}
     if len(still) == expected:
-        told |= dict(zip(parts[1:], still, strict=True))
+        result |= dict(zip(parts[1:], still, strict=True))
     why = (
         f"{type(block.module).__name__} adds {len(mixing)} parts that look at other positions "
         f"and {len(still)} that do not, where 1 and {expected} were expected"
     )
-    lost = {part: told[part].lost if part in told else why for part in parts}
-    roles = {part: added for part, added in told.items() if not added.lost}
+    lost = {part: result[part].lost if part in result else why for part in parts}
+    roles = {part: added for part, added in result.items() if not added.lost}
     return roles, {part: reason for part, reason in lost.items() if part not in roles}

@@ -73,12 +73,12 @@ class BlockRun:
 
 def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[BlockRun]:
     """What each block adds to the stream, in the order of their calls."""
-    found: list[BlockRun] = []
+    block_runs: list[BlockRun] = []
     with ExitStack() as hooks, torch.inference_mode(False), torch.enable_grad():
         for block in {id(block): block for block in blocks}.values():
-            hooks.enter_context(_watched(block, found))
+            hooks.enter_context(_watched(block, block_runs))
         run()
-    return found
+    return block_runs
 
 
 @contextmanager
@@ -255,12 +255,12 @@ def _plain(node: Any, goal: Any = None) -> Any:
 
 def _reaches(node: Any, goal: Any) -> bool:
     """Whether `node` was computed from `goal`."""
-    seen, queue = {node}, [node]
+    observed, queue = {node}, [node]
     while queue:
         here = queue.pop()
         if here is goal:
             return True
-        new = [child for child, _ in here.next_functions if child is not None and child not in seen]
-        seen.update(new)
+        new = [child for child, _ in here.next_functions if child is not None and child not in observed]
+        observed.update(new)
         queue += new
     return False

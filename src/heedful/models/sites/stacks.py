@@ -23,8 +23,8 @@ def first(value: Any) -> Any:
 def taken_by(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Tensor | None]:
     """(place, tensor) of the first floating tensor a module is called with; place is an index or a name."""
     places: list[tuple[Any, Any]] = [*enumerate(args), *kwargs.items()]
-    found = ((at, v) for at, v in places if isinstance(v, Tensor) and v.is_floating_point())
-    return next(found, (None, None))
+    results = ((at, v) for at, v in places if isinstance(v, Tensor) and v.is_floating_point())
+    return next(results, (None, None))
 
 
 def find_stacks(module: nn.Module, run: Callable[[], object]) -> list[list[nn.Module]]:
@@ -40,15 +40,15 @@ def find_stacks(module: nn.Module, run: Callable[[], object]) -> list[list[nn.Mo
         for block in members.values():
             hooks.callback(block.register_forward_hook(remember, with_kwargs=True).remove)
         run()
-    found: dict[str, tuple[int, list[nn.Module]]] = {}
+    results: dict[str, tuple[int, list[nn.Module]]] = {}
     for name, part in lists.items():  # the outer ones come first
-        if any(name.startswith(outer + ".") for outer in found):
+        if any(name.startswith(outer + ".") for outer in results):
             continue
         inside = {id(block) for block in part}
         own = [(at, call) for at, call in enumerate(calls) if id(call[0]) in inside]
         if own and _chained([call for _, call in own]):
-            found[name] = (own[0][0], [call[0] for _, call in own])
-    return [blocks for _, blocks in sorted(found.values(), key=lambda pair: pair[0])]
+            results[name] = (own[0][0], [call[0] for _, call in own])
+    return [blocks for _, blocks in sorted(results.values(), key=lambda pair: pair[0])]
 
 
 def _chained(calls: list[tuple[nn.Module, Tensor | None, Any]]) -> bool:

@@ -102,16 +102,16 @@ def problems(folder: Path, about: Mapping[str, Any], *, full: bool) -> list[str]
     manifest = read_manifest(folder)
     if manifest is None:
         return [f"{MANIFEST} is missing or unreadable"]
-    found = [f"made from another {key}" for key, value in about.items() if manifest.get(key) != value]
+    lines = [f"made from another {key}" for key, value in about.items() if manifest.get(key) != value]
     for name, want in manifest["files"].items():
         path = folder / name
         if not path.is_file():
-            found.append(f"{name} is missing")
+            lines.append(f"{name} is missing")
         elif path.stat().st_size != want["size"]:
-            found.append(f"{name} has {path.stat().st_size} bytes instead of {want['size']}")
+            lines.append(f"{name} has {path.stat().st_size} bytes instead of {want['size']}")
         elif full and sha256(path) != want["sha256"]:
-            found.append(f"{name} has another SHA-256 than when it was made")
-    return found
+            lines.append(f"{name} has another SHA-256 than when it was made")
+    return lines
 
 
 def verified(folder: Path) -> bool:

@@ -203,10 +203,10 @@ def _build(entry: Entry, say: Callable[[str], None]) -> None:
 
 
 def _versions(entry: Entry) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for package in ("heedful", "numpy", "safetensors", "tokenizers", *entry.needs):
         try:
-            found[package] = version(package)
+            texts[package] = version(package)
         except PackageNotFoundError:  # heedful run from a source tree, for one
             continue
-    return found
+    return texts

@@ -160,8 +160,8 @@ def _bar(group: BarGroup, number: int, x: float, wide: float, y: Axis) -> Iterat
     value = group.values[number]
     top, bottom = sorted((y.at(value), y.at(0.0)))
     size = f'width="{wide:.1f}" height="{max(bottom - top, 0.5):.1f}"'
-    told = f"<title>{esc(group.name)}: {value:.3g}</title>"
-    yield f'<rect class="mark s{number % 4}" x="{x:.1f}" y="{top:.1f}" {size}>{told}</rect>'
+    text = f"<title>{esc(group.name)}: {value:.3g}</title>"
+    yield f'<rect class="mark s{number % 4}" x="{x:.1f}" y="{top:.1f}" {size}>{text}</rect>'
     if group.low and math.isfinite(group.low[number]) and math.isfinite(group.high[number]):
         middle = x + wide / 2
         ends = f'y1="{y.at(group.low[number]):.1f}" y2="{y.at(group.high[number]):.1f}"'

@@ -83,8 +83,8 @@ def forest(lines: Sequence[Line], unit: str, title: str) -> str:
             ends = f'x1="{across.at(line.low):.1f}" x2="{across.at(line.high):.1f}"'
             drawn.append(f'<line class="bar" {ends} y1="{y:.1f}" y2="{y:.1f}"/>')
         if math.isfinite(line.control):
-            told = f"{line.label}: control {short(line.control)}"
-            drawn.append(mark("diamond", across.at(line.control), y, "control", told))
+            text = f"{line.label}: control {short(line.control)}"
+            drawn.append(mark("diamond", across.at(line.control), y, "control", text))
         if math.isfinite(line.value):
             drawn.append(mark("circle", across.at(line.value), y, "s0", _row_told(line)))
     return image(width, bottom + 42, title, drawn)
@@ -102,8 +102,8 @@ def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
             path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in shown)
             drawn.append(f'<polyline class="path s{number % 4}" points="{path}"/>')
         for a, b in shown:
-            told = f"{one.name}: {short(a)}, {short(b)}"
-            drawn.append(mark(MARKS[number % 4], x.at(a), y.at(b), f"s{number % 4}", told))
+            text = f"{one.name}: {short(a)}, {short(b)}"
+            drawn.append(mark(MARKS[number % 4], x.at(a), y.at(b), f"s{number % 4}", text))
     height = bottom + 48
     if len(series) > 1:
         drawn += legend([one.name for one in series], left, height)

@@ -49,8 +49,8 @@ def _drawn(one: Matrix, x: float, y: float, top: float) -> Iterator[str]:
         yield f'<text {place} text-anchor="end">{esc(name)}</text>'
         for j, value in enumerate(one.values[i]):
             full = min(1.0, max(0.0, value))
-            told = f"<title>{esc(name)}, {esc(one.columns[j])}: {value:.2f}</title>"
-            yield f'<rect class="cell pos" {_box(x, y, i, j)} fill-opacity="{full:.3f}">{told}</rect>'
+            text = f"<title>{esc(name)}, {esc(one.columns[j])}: {value:.2f}</title>"
+            yield f'<rect class="cell pos" {_box(x, y, i, j)} fill-opacity="{full:.3f}">{text}</rect>'
     size = f'width="{CELL * len(one.columns):g}" height="{CELL * len(one.rows):g}"'
     yield f'<rect class="frame" x="{x:g}" y="{y:g}" {size}/>'
     for i, j in one.marked:

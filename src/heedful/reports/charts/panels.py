@@ -75,9 +75,9 @@ class BandCurve:
 def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
     """x from 0 to 1 in each panel; y from the least to the most of all. The ends of x stand below every
     panel, those of y left of every row."""
-    seen = [y for panel in panels for _, y in panel.points]
-    seen += [y for panel in panels for _, *pair in panel.band for y in pair]
-    least, most = low, high = min(seen, default=0.0), max(seen, default=1.0)
+    results = [y for panel in panels for _, y in panel.points]
+    results += [y for panel in panels for _, *pair in panel.band for y in pair]
+    least, most = low, high = min(results, default=0.0), max(results, default=1.0)
     room = 0.06 * (high - low) or 1.0
     low, high = low - room, high + room
 
@@ -94,11 +94,11 @@ def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
         yield f'<polyline class="path s0" points="{" ".join(at(x, y) for x, y in panel.points)}"/>'
         for x, y in panel.points:
             a, b = at(x, y).split(",")
-            told = f"{panel.name}: {short(y)} with {100 * x:.0f} % removed"
-            yield f'<circle class="mark s0" cx="{a}" cy="{b}" r="2.5"><title>{esc(told)}</title></circle>'
-        for x, said, anchor in ((0.0, "0 %", "start"), (1.0, "100 %", "end")):
+            text = f"{panel.name}: {short(y)} with {100 * x:.0f} % removed"
+            yield f'<circle class="mark s0" cx="{a}" cy="{b}" r="2.5"><title>{esc(text)}</title></circle>'
+        for x, result, anchor in ((0.0, "0 %", "start"), (1.0, "100 %", "end")):
             place = f'x="{left + x * WIDE:g}" y="{top + SIDE + 13:g}"'
-            yield f'<text class="end" {place} text-anchor="{anchor}">{said}</text>'
+            yield f'<text class="end" {place} text-anchor="{anchor}">{result}</text>'
         if left == LEFT:
             for y in dict.fromkeys((least, most)):
                 place = f'x="{left - 5:g}" y="{float(at(0.0, y).split(",")[1]) + 4:.1f}"'

@@ -50,11 +50,11 @@ def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
     house.runs.room()
 
     def work(model: Model, job: Job) -> None:
-        found = internals.attention_only(token_model(model, "attention"), ask, job)
+        result = internals.attention_only(token_model(model, "attention"), ask, job)
         job.tell("drawing")
-        job.show(internals.drawn(found))
+        job.show(internals.drawn(result))
         with suppress(HeedfulError):  # too large: it is shown, and not stored
-            saved_results.save_atlas(found, ask.model_dump(), house.runs.root / job.id)
+            saved_results.save_atlas(result, ask.model_dump(), house.runs.root / job.id)
             job.run = run_list.number(job.id)
 
     return state_of(house.start("attention", ask, work))
@@ -64,12 +64,12 @@ def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
 def start_feature(ask: requests.FeatureRequest, house: In) -> responses.JobState:
     """All about one feature; the first time, texts are read. Stored as a run."""
     house.runs.room()
-    held = house.dictionary(house.seats.get(ask.model))
+    kept = house.dictionary(house.seats.get(ask.model))
 
     def work(model: Model, job: Job) -> None:
-        found = internals.feature_page(token_model(model, "features"), ask, held, job)
-        job.show(internals.featured(found))
-        saved_results.save_feature(found, house.runs.root / job.id)
+        featured = internals.feature_page(token_model(model, "features"), ask, kept, job)
+        job.show(internals.featured(featured))
+        saved_results.save_feature(featured, house.runs.root / job.id)
         job.run = run_list.number(job.id)
 
     return state_of(house.start("feature", ask, work))
@@ -79,12 +79,12 @@ def start_feature(ask: requests.FeatureRequest, house: In) -> responses.JobState
 def start_steer(ask: requests.Write, house: In) -> responses.JobState:
     """What the model writes, base beside steered; stored as a run."""
     house.runs.room()
-    held = house.dictionary(house.seats.get(ask.model))
+    kept = house.dictionary(house.seats.get(ask.model))
 
     def work(model: Model, job: Job) -> None:
-        found = internals.steered(token_model(model, "steering"), ask, held, job)
-        job.show(found)
-        saved_results.save_steer(found, house.runs.root / job.id)
+        results = internals.steered(token_model(model, "steering"), ask, kept, job)
+        job.show(results)
+        saved_results.save_steer(results, house.runs.root / job.id)
         job.run = run_list.number(job.id)
 
     return state_of(house.start("steer", ask, work))
@@ -93,9 +93,9 @@ def start_steer(ask: requests.Write, house: In) -> responses.JobState:
 @router.get("/{number}")
 def job(number: Number, house: In) -> responses.JobState:
     """How a job stands; of one from before the server was started, what was stored."""
-    found = house.jobs.get(number)
-    if found is not None:
-        return state_of(found)
+    result = house.jobs.get(number)
+    if result is not None:
+        return state_of(result)
     stored = house.runs.named(number)
     if stored is None:
         raise NotThere("This job is not known here: the server was restarted or the job has expired.")
@@ -119,9 +119,9 @@ def job(number: Number, house: In) -> responses.JobState:
 @router.post("/{number}/cancel")
 def cancel(number: Number, house: In) -> responses.JobState:
     """End it; what it has found stays."""
-    found = _job(house, number)
-    house.jobs.cancel(found)
-    return state_of(found)
+    result = _job(house, number)
+    house.jobs.cancel(result)
+    return state_of(result)
 
 
 @router.get(
@@ -160,10 +160,10 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
 
 
 def _job(house: ServerState, number: str) -> Job:
-    found = house.jobs.get(number)
-    if found is None:
+    result = house.jobs.get(number)
+    if result is None:
         raise NotThere("This job is not known here: the server was restarted or the job has expired.")
-    return found
+    return result
 
 
 def state_of(found: Job, result: bool = True) -> responses.JobState:
