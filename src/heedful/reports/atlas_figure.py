@@ -257,7 +257,8 @@ def _layout(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Fi
     bar.set_label("layer", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     figure.suptitle(_title(atlas, maps, "heads that look alike lie together"), fontsize=9)
-    text = f"the plane shows {100 * head_layout.kept:.0f} % of the spread, by chance {100 * head_layout.by_chance:.0f} %"
+    shares = [f"{100 * share:.0f} %" for share in (head_layout.kept, head_layout.by_chance)]
+    text = f"the plane shows {shares[0]} of the spread, by chance {shares[1]}"
     figure.supxlabel(text, fontsize=6, color="0.4")
     return figure
 
