@@ -294,14 +294,14 @@ MUTANTS = (
     ),
     Mutant(
         "smoothgrad: spread instead of standard error",
-        "explainers/integrated_gradients.py",
+        "explainers/smoothgrad.py",
         "error = each.std(0) / len(each) ** 0.5",
         "error = each.std(0)",
         "explainers/test_smoothgrad_pairs.py",
     ),
     Mutant(
         "smoothgrad: neighbours instead of antithetic pairs",
-        "explainers/integrated_gradients.py",
+        "explainers/smoothgrad.py",
         ".reshape(2, -1, len(text)).mean(0)",
         ".reshape(-1, 2, len(text)).mean(1)",
         "explainers/test_smoothgrad_pairs.py",
@@ -840,7 +840,7 @@ MUTANTS = (
     ),
     Mutant(
         "smoothgrad: drawn from global state",
-        "explainers/integrated_gradients.py",
+        "explainers/smoothgrad.py",
         ", generator=draw)",
         ")",
         "checks/test_checks.py::test_on_the_linear_model[smoothgrad]",

@@ -18,7 +18,7 @@ from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
     from heedful.audits import Audit, audit
-    from heedful.audits.weigh_scores import weigh
+    from heedful.audits.weigh import weigh
     from heedful.comparisons.execute import explain
     from heedful.comparisons.explain_tokens import explain_each
     from heedful.comparisons.planning import plan
@@ -72,7 +72,7 @@ _HOME = {
     "LabReport": "heedful.core.lab_report",
     "serve": "heedful.server.app",
     "audit": "heedful.audits",
-    "weigh": "heedful.audits.weigh_scores",
+    "weigh": "heedful.audits.weigh",
     "Audit": "heedful.audits",
     "Attribution": "heedful.core.attribution",
     "Comparison": "heedful.comparisons.result",

@@ -8,7 +8,7 @@
     result            the table and the verdict from the shards of a finished run
     stopping          whether the texts so far settle the verdict
     estimate          what an audit would cost, and what so many texts would show
-    weigh_scores      `heedful.weigh`: scores made elsewhere
+    weigh             `heedful.weigh`: scores made elsewhere
     score_formats     such scores, as they came; score_alignment lays them on our units, scores_file reads a
                       file of them, external_scores looks them up row by row
 

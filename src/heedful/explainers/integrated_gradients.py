@@ -1,7 +1,6 @@
-"""Gradients gathered along a path or in a cloud around the text, in embedding space.
+"""Gradients gathered along a path to the text, in embedding space.
 
-    integrated-gradients   IG_t = sum_i (e_ti - b_ti) * int_0^1 d f / d e_ti (b + a (e - b)) da
-    smoothgrad             SG_t = sum_i e_ti * E[ d f / d e_ti (e + s n) ],  n ~ N(0, I)
+    IG_t = sum_i (e_ti - b_ti) * int_0^1 d f / d e_ti (b + a (e - b)) da
 
 The integral is adaptive Simpson quadrature. By the fundamental theorem of calculus the scores sum to
 f(e) - f(b), and so they do on every stretch of the path: the one with the largest gap is halved, nothing is
@@ -12,11 +11,7 @@ gap is always shown, and "not converged" is said.
 e holds the text and, behind it, what was already written, at the embeddings the model reads it by: the path
 starts where both are replaced, and the scores of both together sum to f(e) - f(b).
 
-SmoothGrad draws antithetic pairs (e + s n, e - s n); its standard errors come from the spread of the pairs,
-scaled by Student's quantile, so that +-1.96 of them is a 95 % interval with few pairs, too.
-
-Cost: one forward + backward a node or a sample. Needs: gradients.
-Sundararajan, Taly & Yan 2017; Smilkov et al. 2017.
+Cost: one forward + backward per node. Needs: gradients. Sundararajan, Taly & Yan 2017.
 """
 
 from __future__ import annotations
@@ -35,7 +30,6 @@ from heedful.core.input import NEVER
 from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.engine.question import Question
-from heedful.stats.mask_sampling import student
 
 BASELINES = ("mask", "pad", "zero", "mean")
 PANELS = 4  # stretches at first
@@ -142,31 +136,3 @@ def baseline_embeds(q: Question, baseline: str) -> Float[Tensor, "N d"]:
     owner = [part.units(part.atom).owner for part in (q.x, q.written) if part is not None]
     embeds[torch.from_numpy(np.concatenate(owner) != NEVER)] = 0
     return embeds
-
-
-@explainer(
-    "smoothgrad",
-    needs={"gradients"},
-    takes=("seed",),
-    cite="Smilkov et al. 2017",
-    properties=("linear", "unused", "symmetric"),
-    rows=lambda x, target, p: p["samples"] // 2 * 2,
-)
-def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1) -> Attribution:
-    """Gradient times embedding, the gradient averaged over noisy copies of the text.
-
-    Limitations: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
-    changes the ranking. Saturation is softened, not cured.
-    """
-    if samples < 4:
-        raise HeedfulError(
-            "smoothgrad needs at least 4 samples", "its standard errors come from pairs of them"
-        )
-    text = q.embeds()  # (T + W, d)
-    scale = noise * float(text.max() - text.min())  # as the paper: a share of the range of the input
-    draw = torch.Generator().manual_seed(q.seed)
-    half = torch.randn(samples // 2, *text.shape, generator=draw).to(text) * scale
-    _, grads = q.gradients(torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
-    each = (grads.double() * text.double()).sum(-1).reshape(2, -1, len(text)).mean(0)  # (pairs, T + W)
-    error = each.std(0) / len(each) ** 0.5 * float(student(float(len(each) - 1)))
-    return q.answer(each.mean(0).cpu().numpy(), error.cpu().numpy(), over=q.x.atom)

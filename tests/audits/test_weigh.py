@@ -16,7 +16,7 @@ import torch
 import heedful
 from heedful import HeedfulError
 from heedful.audits import score_formats as reading
-from heedful.audits import weigh_scores
+from heedful.audits import weigh as weigh_module
 from heedful.audits.external_scores import Outside
 from heedful.audits.score_alignment import unit_scores
 from heedful.audits.score_formats import Given
@@ -233,7 +233,7 @@ def test_what_fitted_them_does_not_judge_them(model: Any, said: Any, operators: 
     ],
 )
 def test_operators_that_are_asked_to_judge(model: Any, said: Any, judges: list[str] | None) -> None:
-    by = weigh_scores._fitted(said, ["a", "b"], OPERATORS)
+    by = weigh_module._fitted(said, ["a", "b"], OPERATORS)
     assert Outside(("a", "b"), lambda row, text: {}, fitted_by=by).judges(model) == judges
 
 
@@ -346,9 +346,9 @@ def test_what_is_of_another_type_is_told_too() -> None:
         (FEW, {3: true}, "method cannot be 3: it is a name"),
     ):
         with pytest.raises(HeedfulError, match=why):
-            weigh_scores._checked(scores, texts)
+            weigh_module._checked(scores, texts)
     with pytest.raises(HeedfulError, match="fitted_by cannot be 7"):
-        weigh_scores._fitted(7, ["a"], ["mask"])
+        weigh_module._fitted(7, ["a"], ["mask"])
 
 
 def test_a_name_of_ours_may_be_used_where_ours_does_not_run(model: Any) -> None:
