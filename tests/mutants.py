@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "written: never removed",
-        "models/adapter.py",
+        "models/token_reader.py",
         "replace(row, written=part(atoms)) if atoms else row",
         "row",
         "explainers/test_written.py::test_occlusion_really_removes_what_was_written",

@@ -21,9 +21,10 @@ from heedful.core.progress import Report
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.text import TextInput, text_of
-from heedful.models.adapter import GENERATORS, TokenModel
+from heedful.models.adapter import TokenModel
 from heedful.models.generation_trace import SharedPass, steps
 from heedful.models.load import load
+from heedful.models.token_reader import GENERATORS
 
 
 def explain_each(

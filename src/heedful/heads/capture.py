@@ -28,7 +28,8 @@ from heedful.heads.maps import MapAxis, Maps, Weights
 from heedful.heads.word_maps import reachable
 from heedful.modalities.text import TextInput
 from heedful.models import targets
-from heedful.models.adapter import GENERATORS, TokenModel
+from heedful.models.adapter import TokenModel
+from heedful.models.token_reader import GENERATORS
 
 if TYPE_CHECKING:
     from torch import Tensor

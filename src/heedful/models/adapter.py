@@ -2,100 +2,51 @@
 
 trace    one forward + backward of the user's own model: embeddings, attention weights, gradients of both
 values   many masked rows, through the engine of heedful.models.passes
+
+What is read, and how rows are made, is heedful.models.token_reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from heedful.core import removal_record
 from heedful.core.arrays import Floats
-from heedful.core.cost import Meter
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.modalities import encode as encoding
-from heedful.modalities.operators import OPERATORS, InputRow, RowRequest, Swaps, checked, whole
-from heedful.modalities.swap_words import current_words
+from heedful.modalities.operators import InputRow
 from heedful.modalities.text import TextInput, text_of
 from heedful.models import passes, targets
 from heedful.models.attention_hooks import Edit
-from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
-from heedful.models.batch import batch, pick, tail_of
+from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
+from heedful.models.batch import pick
 from heedful.models.contrast_pass import joined
 from heedful.models.prefix_cache import Begun, after
-from heedful.models.swap_tokens import fitted, swaps
-from heedful.models.token_pieces import pieces_of, spelled
+from heedful.models.token_reader import GENERATORS, TokenReader
 from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import value_maps
-from heedful.models.written_text import decoder_text, extended, written_text
-
-GENERATORS = ("causal-lm", "encoder-decoder")
 
 
-class TokenModel(Model):
+class TokenModel(TokenReader):
     """A transformer behind one door; see heedful.core.model.Model."""
-
-    def __init__(self, backend: Backend, tokenizer: Any) -> None:
-        encoding.require_fast(tokenizer)
-        self.backend, self.tokenizer = backend, tokenizer
-        self.name, self.kind, self.window = backend.name, backend.kind, backend.window
-        self.meter = Meter()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.backend.labels
-
-    @property
-    def module(self) -> nn.Module:
-        """The user's own module."""
-        return self.backend.module
-
-    @property
-    def token_table(self) -> nn.Module | None:
-        """The module that looks up the tokens of the text, if one is known."""
-        return self.backend.token_table
 
     @property
     def capabilities(self) -> frozenset[str]:
         return self.backend.offers()
 
-    @cached_property
-    def operators(self) -> tuple[str, ...]:
-        """What this tokenizer has a token for and the model a table for, the default first."""
-        lacks = {each.name for each in OPERATORS.values() if each.filler and self._filler(each.name) is None}
-        lacks |= set() if self.backend.has_mean else {"mean"}
-        return tuple(name for name in OPERATORS if name not in lacks)
-
     def facts(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "labels": list(self.labels), "window": self.window} | (
             self.backend.facts()
         )
-
-    def encode(self, raw: Any, long: str = "error") -> TextInput:
-        """A string, a pair of strings or chat messages; what is encoded already comes back as it is."""
-        if isinstance(raw, Input):
-            return text_of(raw)
-        keep = "end" if self.kind == "causal-lm" else "start"
-        if long == "window" and self.kind in GENERATORS:
-            raise HeedfulError(
-                f"windows do not suit a {self.kind}",
-                "what it writes depends on the text only as far as the window reaches",
-                f"Use long='truncate', which keeps the {keep}",
-            )
-        most = self.window if long == "error" else None
-        return encoding.fit(encoding.encode(self.tokenizer, raw, most), self.window, long, keep=keep)
 
     # --- targets -----------------------------------------------------------------------------------
 
@@ -142,65 +93,6 @@ class TokenModel(Model):
                 "Explain a shorter continuation",
             )
 
-    # --- tokens ------------------------------------------------------------------------------------
-
-    def token_ids(self, text: str, special: bool = False) -> list[int]:
-        """Ids of a text by itself, with or without the special tokens that are put around it."""
-        return list(self.tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
-
-    def encode_whole(self, raw: Any) -> TextInput:
-        """As `encode`, however long it is."""
-        return encoding.encode(self.tokenizer, raw)
-
-    def encode_many(self, texts: Sequence[str], most: int) -> Mapping[str, list[list[int]]]:
-        """Ids, special-token marks and type ids of many texts at once, each cut to `most` tokens."""
-        results: Mapping[str, list[list[int]]] = self.tokenizer(
-            list(texts), truncation=True, max_length=most, return_special_tokens_mask=True, verbose=False
-        )
-        return results
-
-    def padded_texts(self, texts: Sequence[str]) -> Inputs:
-        """Whole texts as one batch."""
-        result = self.tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False)
-        return Inputs(result["input_ids"], result["attention_mask"], result.get("token_type_ids"))
-
-    @property
-    def token_count(self) -> int:
-        """How many tokens its tokenizer knows."""
-        return len(self.tokenizer)
-
-    @property
-    def has_chat_template(self) -> bool:
-        return bool(getattr(self.tokenizer, "chat_template", None))
-
-    def extended(self, x: TextInput, ids: Sequence[int]) -> TextInput:
-        """The text with these tokens behind it, as one text."""
-        return extended(self.tokenizer, x, ids)
-
-    def decoder_text(self, ids: Sequence[int]) -> TextInput:
-        """What a decoder reads, its start token first, as a text."""
-        return decoder_text(self.tokenizer, ids)
-
-    def pieces(self, ids: Sequence[int], known: dict[int, str] | None = None) -> tuple[str, ...]:
-        """The characters of each token of a context; `known` remembers tokens from call to call."""
-        return pieces_of(self.tokenizer, ids, known)
-
-    def spelled(self, token: int) -> str:
-        """One token by itself; bytes that are no character as <0xE2>."""
-        return spelled(self.tokenizer, token)
-
-    def ordinary_tokens(self) -> list[int]:
-        """Ids that can stand in a text: no special or added tokens, and only those the model has a vector
-        for."""
-        added = {*self.tokenizer.all_special_ids, *getattr(self.tokenizer, "added_tokens_decoder", {})}
-        return [i for i in range(min(len(self.tokenizer), self.backend.vocabulary)) if i not in added]
-
-    def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=skip_special))
-
-    def special_id(self, name: str) -> int | None:
-        return self.backend.special_id(name)
-
     def answer(self, x: Input, max_new_tokens: int = 32, **options: Any) -> list[int]:
         """Ids of what the model writes after the text, greedily unless a strategy is named."""
         x = text_of(x)
@@ -231,11 +123,6 @@ class TokenModel(Model):
         probe = Target(kind="token" if self.kind in GENERATORS else "class", given=tuple(given))
         return self.answers([self.never_empty(row)], probe)[0]
 
-    def written(self, target: Target) -> TextInput | None:
-        """What was written before the token that is explained; None: nothing, or the target is a sequence,
-        whose written tokens are themselves explained."""
-        return written_text(self.tokenizer, target.given) if target.given else None
-
     # --- rows --------------------------------------------------------------------------------------
 
     def values(
@@ -265,75 +152,6 @@ class TokenModel(Model):
         self.meter.forwards += len(inputs)
         return values
 
-    def rows(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
-    ) -> list[InputRow]:
-        """The model input of each row of `keep`."""
-        x, written = text_of(x), self.written(target)
-        keep, operator, units = checked(x, keep, operator, unit, self.operators, written)
-        remove = self._remover(x, self._stop(x, target), operator, partial(self._swaps, x, target, unit))
-        gone = [{t for d in np.flatnonzero(~row).tolist() for t in units[d]} for row in keep]
-        inputs = [self.never_empty(remove(atoms)) for atoms in gone]
-        if written is not None and units.atoms > len(x):  # masks reach over what was written, too
-            part = self._remover(written, len(written), operator, partial(self._written_swaps, written, unit))
-            behind = [{t - len(x) for t in atoms if t >= len(x)} for atoms in gone]
-            inputs = [
-                replace(row, written=part(atoms)) if atoms else row
-                for row, atoms in zip(inputs, behind, strict=True)
-            ]
-        return inputs
-
-    @staticmethod
-    def _stop(x: TextInput, target: Target) -> int:
-        """How many tokens of the text the target is read from."""
-        return len(x) if target.position is None else target.position
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """1 where the model cannot tell padding from text, so that no two rows may run together."""
-        return 1 if self.backend.one_row_at_a_time else None
-
-    def rows_that_fit(self, length: int, tokens: int = passes.CHUNK_TOKENS) -> int:
-        """How many rows of one length a pass may read."""
-        return self.rows_at_once or max(1, tokens // length)
-
-    def _remover(
-        self, x: TextInput, stop: int, operator: str, swaps: Callable[[], Swaps]
-    ) -> Callable[[set[int]], InputRow]:
-        """(positions) -> the row without them; `swaps` gives the words of the operator "swap"."""
-        new, filler = swaps() if operator == "swap" else None, self._filler(operator)
-        return lambda gone: OPERATORS[operator].remove(RowRequest(x, stop, gone, filler, new))
-
-    def _written_swaps(self, written: TextInput, unit: str) -> Swaps:
-        """The same of what was written; none longer than its unit, so that there is room for it."""
-        groups = written.units(unit)
-        new = fitted(swaps(self.tokenizer, written, unit, current_words()), groups, 0)
-        return {group[0]: ids for group, ids in zip(groups, new, strict=True)}
-
-    def _swaps(self, x: TextInput, target: Target, unit: str) -> Swaps:
-        """By a unit's first token, the ids of the words that stand for the unit; all rows use the same."""
-        groups = x.units(unit)
-        written = max(len(side.written) for side in target.sides) if self.kind == "causal-lm" else 0
-        room = None if self.window is None else self.window - len(x) - written
-        new = fitted(swaps(self.tokenizer, x, unit, current_words()), groups, room)
-        return {group[0]: ids for group, ids in zip(groups, new, strict=True)}
-
-    def _filler(self, operator: str) -> int | None:
-        if not OPERATORS[operator].filler:
-            return None
-        if operator == "unk" and not encoding.knows_unknown_words(self.tokenizer):
-            return None
-        return self.backend.special_id(operator)
-
-    def never_empty(self, row: InputRow) -> InputRow:
-        """A model needs something to read: nothing left means its first token, else a blank one."""
-        if len(row.hidden) < len(row):
-            return row
-        for name in ("bos", "eos", "mask", "unk", "pad"):
-            if (begin := self.backend.special_id(name)) is not None:
-                return InputRow((begin,), None if row.type_ids is None else (0,))
-        raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
-
     def _prefix(self, ids: Sequence[int]) -> Begun | None:
         """What rows that begin like the text need not read again; see heedful.models.prefix_cache."""
         if self.kind != "causal-lm" or len(ids) < 2 * passes.BLOCK:
@@ -352,10 +170,6 @@ class TokenModel(Model):
                 logits = self.answers(chunk, target)
         with self.meter.counted(unique=len(chunk)):
             return target.score(logits).double().cpu().numpy()
-
-    def tokens_read(self, chunk: Sequence[InputRow], target: Target, shared: int = 0) -> int:
-        """How many the model reads: of each row what is not `shared`, and what was written after it."""
-        return sum(len(row) - shared + len(tail_of(row, side)) for row in chunk for side in target.sides)
 
     def _continued_logits(
         self, chunk: list[InputRow], target: Target, prefix: Begun, shared: int
@@ -424,19 +238,6 @@ class TokenModel(Model):
         """What the module itself returns, in its own mode, dropout included; not counted."""
         return self.backend.runner(inputs)()
 
-    def batch(self, chunk: Sequence[InputRow], target: Target) -> tuple[Inputs, Tensor | None]:
-        """Rows as one padded batch, and where the logits are that the target reads."""
-        start = self.special_id("decoder_start") if self.kind == "encoder-decoder" else None
-        return batch(chunk, target, self.kind, self.special_id("pad") or 0, start)
-
-    def padded(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Inputs:
-        """Texts that are tensors already, (B, T). An encoder-decoder is given its start token to write after:
-        it must read something, and what it says is not looked at."""
-        answer = None
-        if self.kind == "encoder-decoder":
-            answer = torch.full((len(ids), 1), self.special_id("decoder_start") or 0)
-        return Inputs(ids, torch.ones_like(ids) if mask is None else mask, types, answer)
-
     def refuse_nan(self, logits: Tensor, inputs: Inputs) -> None:
         if not bool(logits.isnan().any()):
             return
@@ -446,15 +247,6 @@ class TokenModel(Model):
             f"the first layer whose output holds a NaN is {layer}" if layer else "no layer could be blamed",
             "Check the weights, and the dtype: half precision overflows easily",
         )
-
-    def inputs(self, x: Input, target: Target) -> Inputs:
-        """What a trace reads: the text up to the target's position, and a continuation that is scored."""
-        return self.batch([self.row(x, target)], target)[0]
-
-    def row(self, x: Input, target: Target) -> InputRow:
-        """The text up to the target's position, nothing removed."""
-        x = text_of(x)
-        return whole(x, self._stop(x, target))
 
     # --- trace -------------------------------------------------------------------------------------
 
@@ -514,15 +306,6 @@ class TokenModel(Model):
         row = self._replaced(written, replaced, by)
         with torch.inference_mode(False), torch.no_grad():
             return self.backend.lookup_written(torch.tensor([row.ids]), row.blank)[0]
-
-    def _replaced(self, x: TextInput, replaced: Sequence[int], by: str) -> InputRow:
-        filler = None if by == "mean" or not replaced else self.backend.special_id(by)
-        if replaced and by != "mean" and filler is None:
-            raise HeedfulError(f"{self.name} has no {by} token", fix="Use the baseline mean or zero")
-        if replaced:
-            removal_record.record(by)
-        remove = OPERATORS["mean" if filler is None else "mask"].remove
-        return remove(RowRequest(x, len(x), set(replaced), filler))
 
     def gradients(self, x: Input, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.
@@ -586,15 +369,6 @@ class TokenModel(Model):
         settings = {"max_new_tokens": 40} | {name: v for name, v in options.items() if v is not None}
         ids = self.answer(self.encode(prompt), strategy=strategy, **settings)
         return self.decode(ids, skip_special=True)
-
-    def require_room(self, x: TextInput, more: int) -> None:
-        """Refuse to write more than the window holds."""
-        if self.kind == "causal-lm" and self.window is not None and len(x) + more > self.window:
-            raise HeedfulError(
-                f"the prompt has {len(x):,} tokens and {more:,} more were asked for",
-                f"the model reads at most {self.window:,}",
-                f"Ask for at most {self.window - len(x):,}, or shorten the prompt",
-            )
 
 
 def token_model(model: Model, task: str = "this") -> TokenModel:
