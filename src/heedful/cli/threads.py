@@ -8,10 +8,13 @@ unless the user chose how they wait. A small model gets one thread: more cost it
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heedful.core.model import Model
+
 import os
 import sys
-
-from heedful.core.model import Model
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # how a user chooses it
 # parameters; by size and not by a clock, so that a resumed run counts the same

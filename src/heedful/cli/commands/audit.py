@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +22,10 @@ from heedful.cli.console import (
 )
 from heedful.cli.threads import fit_threads
 from heedful.cli.typed_command import typed
-from heedful.core.model import Model
 from heedful.core.progress import Report, Step
+
+if TYPE_CHECKING:
+    from heedful.core.model import Model
 
 option, argument = typer.Option, typer.Argument
 LabelColumn = Annotated[str | None, option(metavar="NAME", help="Label column.")]

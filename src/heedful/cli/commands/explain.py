@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,10 +28,12 @@ from heedful.core import registry
 from heedful.core.command_line import param_value
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Model
 from heedful.core.numbers import duration
 from heedful.core.phrases import left_out
 from heedful.core.progress import Step
+
+if TYPE_CHECKING:
+    from heedful.core.model import Model
 
 
 @dataclass(frozen=True)
