@@ -169,7 +169,7 @@ def unchanged(name: str, kind: str) -> Attribution:
 def output(kind: str) -> float:
     x = PLAIN[kind].encode(TEXTS[kind])
     whole = np.ones((1, len(x.units("word"))), dtype=bool)
-    return float(PLAIN[kind].rows(x, PLAIN[kind].target(x), whole)[0])
+    return float(PLAIN[kind].values(x, PLAIN[kind].target(x), whole)[0])
 
 
 def scales(found: Attribution, plain: Attribution, factor: float, exact: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from bench.verdicts.laws import LAWS, pools
 
 import heedful
+from heedful.core import registry
 from heedful.core.evidence import Evidence
 from heedful.metrics.verdict import Facts, Verdict, judge
 from heedful.metrics.verdict_sentences import PROMISE
@@ -35,9 +36,9 @@ def many(verdict: Verdict | None = None) -> heedful.Audit:
         for operator in ("mask", "delete"):
             for method, skill in zip(METHODS, (0.97, 0.5, 0.96, -0.06), strict=True):
                 numbers = (skill, 0.0, 1.0, skill, (skill - 0.05, skill + 0.05), 50, (-0.2, 0.2))
-                table.append(
-                    Evidence(metric, operator, method, *numbers, (method, operator) == ("method-0", "mask"))
-                )
+                circular = (method, operator) == ("method-0", "mask")
+                family = registry.get_metric(metric).family
+                table.append(Evidence(metric, operator, method, *numbers, circular, family=family))
     cost = dict.fromkeys(("asked", "run", "naive"), 0)
     return heedful.Audit(Path("run"), table, verdict or judged(), 50, 50, cost)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import heedful
 from heedful.cli.main import main
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "sentences.conllu"
@@ -30,7 +29,7 @@ PAIRS = "template,a,b,pronoun_1,pronoun_2\n" + "".join(
 def toy(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any], tmp_path: Path) -> None:
     """Every name loads a tiny random model; the files of the examples stand in the working folder."""
     load = lambda name, **_: shared("gpt2" if "lm" in name else "bert").model  # noqa: E731
-    monkeypatch.setattr(heedful, "load", load, raising=False)
+    monkeypatch.setattr("heedful.models.load.load", load)
     shutil.copy(FILE, tmp_path / "sentences.conllu")
     (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -157,7 +156,7 @@ def test_syntax_in_words_csv_and_json(toy: None, capsys: pytest.CaptureFixture[s
 def test_syntax_tells_the_line_before_it_loads_a_model(
     toy: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heedful, "load", lambda *_, **__: pytest.fail("loaded"), raising=False)
+    monkeypatch.setattr("heedful.models.load.load", lambda *_, **__: pytest.fail("loaded"))
     Path("bad.conllu").write_text("1\tgo\n\n", encoding="utf-8")
     assert "bad.conllu, line 1 is not CoNLL-U" in mistake(capsys, "syntax", "bad.conllu")
     assert "cannot read none.conllu" in mistake(capsys, "syntax", "none.conllu")

@@ -63,7 +63,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
     assert found.skipped == {"kernel-shap": "interrupted before its turn"}
     again = Session(model)
-    again.intended = 256  # so few rows would else be drawn in another way
+    again.planned = 256  # so few rows would else be drawn in another way
     wanted = heedful.explain(again, TEXT, "lime", params={"lime": {"samples": rows, "precision": 0.0}})
     np.testing.assert_allclose(found["lime"].scores, wanted["lime"].scores, atol=1e-5)
     np.testing.assert_allclose(found["lime"].stderr, wanted["lime"].stderr, atol=1e-5)

@@ -67,13 +67,24 @@ def compared(cases: list[str], tmp_path: Path) -> list[str]:
     command = [sys.executable, record.__file__, str(tmp_path / "wanted.json"), str(tmp_path / "found.json")]
     subprocess.run(command, check=True, env=env)
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    exact = found["canary"] == recorded()["canary"]
+    exact = found["canary"] == recorded()["canary"] or same_outputs(found["cases"])
     left = [case for case in cases if exact or not chooses(case)]
     return [
         line
         for case in left
         for line in differences(found["cases"][case], recorded()["cases"][case], exact, case)
     ]
+
+
+def same_outputs(found: dict[str, Any]) -> bool:
+    """The models' own outputs have the bits of then: this processor rounds as that one did, and a canary that
+    differs is a change of the code."""
+    plain = [case for case in found if case.split()[-1].startswith("grad-") and "output" in found[case]]
+    return bool(plain) and all(found[c]["output"] == recorded()["cases"][c]["output"] for c in plain)
+
+
+def test_no_method_and_no_metric_is_lost() -> None:
+    assert set(recorded()["cases"]) <= set(CASES)
 
 
 def chooses(case: str) -> bool:

@@ -75,7 +75,7 @@ PAIR = toy.sentences(WORDS, 3, 8)[2]
 
 
 def test_traces_are_those_of_each_word_alone(model: Transformer) -> None:
-    source, target = toy.values([PAIR], WORDS.vocabulary)
+    source, target = toy.rows([PAIR], WORDS.vocabulary)
     many = len(PAIR.target)
     traces = alignment_scores.traced(model, source, target, many)
     assert len(traces) == many
@@ -99,7 +99,7 @@ def test_traces_are_those_of_each_word_alone(model: Transformer) -> None:
 def test_removal_is_the_fall_with_one_word_hidden_and_attention_the_row_that_predicts(
     model: Transformer,
 ) -> None:
-    source, target = toy.values([PAIR], WORDS.vocabulary)
+    source, target = toy.rows([PAIR], WORDS.vocabulary)
     scores = alignment_scores.explained(model, WORDS, PAIR, np.random.default_rng(0))
     many, long = len(PAIR.target), len(PAIR.source)
     assert {value.shape for value in scores.values()} == {(many, long)}
@@ -135,7 +135,7 @@ def test_measures_of_a_sentence_by_hand() -> None:
 
 
 def test_exact_is_what_greedy_decoding_writes(model: Transformer) -> None:
-    source, _ = toy.values([PAIR], WORDS.vocabulary)
+    source, _ = toy.rows([PAIR], WORDS.vocabulary)
     after = model.next_logits(source[0])
     written = generate(after, torch.tensor([toy.START]), new_tokens=6)[None]
     assert alignment_scores.exact(model, source, written).tolist() == [True]

@@ -87,10 +87,10 @@ BROKEN: list[tuple[Any, str, Any, Check]] = [
     (
         lime,
         "_places",
-        lambda x, written, unit, bag: [[u] for u in range(len(x.units(unit)))],
+        lambda q: [[u] for u in range(len(q.units))],
         lime_formulas.e16_masks,
     ),
-    (faithfulness, "LOSS", 0.9, score_formulas.e9_complexity),
+    (faithfulness, "MAX_LOST_SHARE", 0.9, score_formulas.e9_complexity),
     (faithfulness, "ranked", lambda scores, rng: np.argsort(scores), score_formulas.e9_complexity),
     (
         robustness,

@@ -23,8 +23,8 @@ TEXT = "a gripping film with a weak and tired ending"
 
 @pytest.fixture(scope="module")
 def net() -> Any:
-    tokenizer: Any = heedful.load("zoo:one-layer")
-    return relu_net(reviews("train")[::6], tokenizer.tokenizer, 120, 0)
+    words: Any = heedful.load("zoo:one-layer")
+    return relu_net(reviews("train")[::6], words, 120, 0)
 
 
 def held(run: LabRun) -> list[bool]:

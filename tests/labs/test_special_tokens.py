@@ -115,7 +115,7 @@ def claims(run: LabRun) -> list[bool]:
 def test_claims_follow_what_is_planted(
     model: Any, monkeypatch: pytest.MonkeyPatch, special: float, piece: float, expected: list[bool]
 ) -> None:
-    monkeypatch.setattr(lab.heedful, "load", lambda name: Planted(model, special, piece))
+    monkeypatch.setattr(lab, "load_token_model", lambda name: Planted(model, special, piece))
     run = LabRun(seed=5)
     lab.special_tokens(run, "planted", 15)
     assert claims(run) == expected

@@ -166,7 +166,7 @@ def ours(game: Game, method: str, rows: int, precision: float, seed: int) -> Fou
 def ours_with_notes(
     game: Game, method: str, rows: int, precision: float, seed: int
 ) -> tuple[Found, tuple[str, ...]]:
-    pairs = mask_sampling.pairs_for(None, game.d, rows, NU, seed)
+    pairs = mask_sampling.pairs_for(game.d, rows, NU, seed)
     if method == "lime":
         values, stderr, _, notes = lime._adjusted(game, pairs, game.d, rows, precision, NU)
         return (values, stderr), notes

@@ -71,7 +71,7 @@ def test_law_weights_stand_for_the_law() -> None:
 
 def test_few_rows_a_word_are_not_spent_on_complements() -> None:
     d = 40
-    many, few = (mask_sampling.pairs_for(None, d, rows, 0.25, seed=2) for rows in (6 * d, 6 * d - 1))
+    many, few = (mask_sampling.pairs_for(d, rows, 0.25, seed=2) for rows in (6 * d, 6 * d - 1))
     keep, _ = many.first(100)
     np.testing.assert_array_equal(keep[::2], ~keep[1::2])
     keep, drawn = few.first(110)
@@ -83,8 +83,8 @@ def test_few_rows_a_word_are_not_spent_on_complements() -> None:
     removed = np.bincount(d - keep[::2].sum(1), minlength=d)[1:]
     assert np.abs(removed - quota).max() < 1
     np.testing.assert_allclose(drawn, [removed[s - 1] / (comb(d, int(s)) // 2) for s in d - keep[::2].sum(1)])
-    assert mask_sampling.pairs_for(None, 12, 40, 0.25, seed=0).complements, "short texts may be enumerated"
-    np.testing.assert_array_equal(mask_sampling.pairs_for(None, d, 200, 0.25, seed=2).first(110)[0], keep)
+    assert mask_sampling.pairs_for(12, 40, 0.25, seed=0).complements, "short texts may be enumerated"
+    np.testing.assert_array_equal(mask_sampling.pairs_for(d, 200, 0.25, seed=2).first(110)[0], keep)
 
 
 def test_fit_is_weighted_least_squares_and_certain_rows_add_no_error() -> None:

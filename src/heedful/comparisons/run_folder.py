@@ -168,9 +168,10 @@ def _parquet(comparison: Comparison) -> bytes:
     return bytes(sink.getvalue())
 
 
-def save(comparison: Comparison, folder: Path) -> Path:
-    """Write a run folder. Other files in the folder are left alone."""
+def save(result: Attribution | Comparison, folder: Path) -> Path:
+    """Write a run folder; an explanation by itself is a comparison of one. Other files are left alone."""
     folder = Path(folder)
+    comparison = result if isinstance(result, Comparison) else Comparison((result,))
     data = comparison_to_dict(comparison)
     contents = dict(zip(FILES, (json_bytes(data), _parquet(comparison)), strict=True))
     manifest = {
@@ -192,7 +193,18 @@ def save(comparison: Comparison, folder: Path) -> Path:
     return folder
 
 
-def load(folder: Path) -> Comparison:
+def load_attribution(folder: Path) -> Attribution:
+    """Open the run folder of one explanation."""
+    comparison = load_comparison(folder)
+    if len(comparison) != 1:
+        raise HeedfulError(
+            f"{folder} holds {len(comparison)} explanations, not one",
+            fix="Open it with heedful.Comparison.load",
+        )
+    return comparison.attributions[0]
+
+
+def load_comparison(folder: Path) -> Comparison:
     """Open a run folder, after comparing every file with the manifest's checksum."""
     folder = Path(folder)
     manifest = parse(read_file(folder / "manifest.json", folder, HINT), folder / "manifest.json")

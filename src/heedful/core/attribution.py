@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -133,6 +134,7 @@ class Attribution(StoredResult):
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["method", "word", "start", "end", "score", "stderr"])
         for word in self.words():
-            error = "" if word.stderr is None else repr(word.stderr)
-            writer.writerow([self.method, word.text, word.start, word.end, repr(word.score), error])
+            error = math.nan if word.stderr is None else word.stderr
+            numbers = ["" if math.isnan(value) else repr(value) for value in (word.score, error)]
+            writer.writerow([self.method, word.text, word.start, word.end, *numbers])
         return out.getvalue()

@@ -26,7 +26,7 @@ NEVER = -1  # owner of an atom that is never removed, such as a special token
 
 
 @dataclass(frozen=True, eq=False)
-class Units(Sequence[Atoms]):
+class Units(NotebookRepr, Sequence[Atoms]):
     """A partition of the atoms of an input. As a sequence it gives the atoms of each unit, in their order."""
 
     name: str  # "token", "word", "sentence"

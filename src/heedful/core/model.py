@@ -110,8 +110,8 @@ class Model:
 
     def _not_offered(self, capability: str) -> HeedfulError:
         return HeedfulError(
-            f"{self.name} offers no {CAPABILITIES[capability]}",
-            f"it is a {self.kind}",
+            f"{self.name}, a {self.kind}, cannot do this",
+            f"it takes {CAPABILITIES[capability]}",
             f"See what it offers: heedful doctor {self.name}",
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class NotebookRepr:
@@ -65,8 +65,10 @@ class StoredResult(Result):
         return Path(import_module(self.store).save(self, Path(folder)))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Any:
-        return import_module(cls.store).load(Path(folder))
+    def load(cls, folder: str | Path) -> Self:
+        result = getattr(import_module(cls.store), f"load_{cls.kind}")(Path(folder))
+        assert isinstance(result, cls)
+        return result
 
 
 def reports(name: str) -> ModuleType:

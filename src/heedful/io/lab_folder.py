@@ -34,7 +34,7 @@ def save(report: LabReport, folder: Path) -> Path:
     return folder
 
 
-def load(folder: Path) -> LabReport:
+def load_lab(folder: Path) -> LabReport:
     return load_json(folder / FILE, _from_dict, "lab")
 
 

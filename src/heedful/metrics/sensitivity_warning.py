@@ -16,6 +16,7 @@ from heedful.core.evidence import Evidence
 from heedful.core.internals import Removal
 
 LOGIT_KINDS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
+REMOVE_TOP = "remove-top"  # the family of metrics that say how far the output falls
 MIN_CHANGE, MIN_CHANGE_SHARE = 0.01, 0.001
 
 
@@ -35,7 +36,7 @@ def of_one_text(removals: Sequence[Removal], kind: str) -> str:
 
 def of_many(table: Iterable[Evidence], kind: str) -> str:
     """The same of means over texts; of an output without a known unit nothing can be said."""
-    here = [e for e in table if e.family]  # which are in the output's own unit
+    here = [e for e in table if e.family == REMOVE_TOP]  # changes, in the output's own unit
     most = _most([value for e in here for value in (e.value, e.control, e.best)])
     if kind not in LOGIT_KINDS or not most < MIN_CHANGE:
         return ""

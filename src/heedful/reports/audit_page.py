@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from heedful.audits.result import MAX_ERRORS, Audit
 from heedful.core.evidence import Evidence
-from heedful.core.numbers import fixed, short, signed
+from heedful.core.numbers import fixed, short
 from heedful.reports.audit_summary import (
     CIRCULAR,
     HEADS,
@@ -96,7 +96,7 @@ def _skill_cell(block: SkillTable, metric: str, method: str) -> str:
 def _interval(found: Evidence) -> str:
     if math.isnan(found.interval[0]):
         return ""
-    low, high = map(signed, found.interval)
+    low, high = map(fixed, found.interval)
     return f" <small>{low} to {high}</small>"
 
 

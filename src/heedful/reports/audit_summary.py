@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from heedful.audits.result import Audit
 from heedful.core.evidence import Evidence
-from heedful.core.numbers import at_most, fixed, percent, signed
+from heedful.core.numbers import at_most, fixed, percent
 from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
@@ -94,7 +94,7 @@ class SkillTable:
         result = self.cells.get((metric, method))
         if result is None or math.isnan(result.interval[0]):
             return ""
-        return f" [{', '.join(map(signed, result.interval))}]"
+        return f" [{', '.join(map(fixed, result.interval))}]"
 
 
 def blocks(audit: Audit) -> list[SkillTable]:

@@ -67,7 +67,7 @@ def _explanation(path: Path) -> Drawn:
 
     result = Comparison.load(path)
     settings = result.settings
-    text = _said(settings.get("text") or (result.x.text if result.attributions else ""))
+    text = _said(settings.get("text") or (str(result.x.raw) if result.attributions else ""))
     ask = None
     if text is not None and isinstance(settings.get("source"), str):
         wish = settings.get("target") or {}
