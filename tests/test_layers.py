@@ -41,8 +41,8 @@ LAYERS = [
 TOP = {"_version", "__main__", ""}  # above all layers; "" is heedful itself, which imports by name
 
 # Escapes from the type checker. A change may make these numbers smaller, never larger.
-TYPE_IGNORES = 51
-CASTS = 7
+TYPE_IGNORES = 42
+CASTS = 6
 MAX_LINES = 60  # of a function after its signature
 MAX_PARAMETERS = 8  # of a function that is no command, no decorator and not in heedful.__all__
 
@@ -152,7 +152,7 @@ def test_planted_imports_are_seen() -> None:
 def test_a_class_name_has_one_meaning() -> None:
     homes = defaultdict(list)
     for module in modules():
-        for node in tree(module).body:
+        for node in ast.walk(tree(module)):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
@@ -185,7 +185,7 @@ def test_nobody_reaches_inside_a_model() -> None:
             continue
         for node in ast.walk(tree(module)):
             if isinstance(node, ast.Attribute):
-                owner = node.value.id if isinstance(node.value, ast.Name) else ""
+                owner = getattr(node.value, "id", getattr(node.value, "attr", ""))  # model._x, q.model._x
                 private = owner == "model" and node.attr.startswith("_")
                 if node.attr in ("backend", "tokenizer") or private:
                     reached.append(f"{module}:{node.lineno}")

@@ -15,18 +15,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 EXPLAINER = '''
-"""Score: the number of letters."""
+"""Score: the number of letters of a word."""
 import numpy as np
 from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
 
-@explainer("letters", needs={"values"}, cite="Plugin 2026")
+@explainer("letters", needs={"values"}, takes=("unit", "operator"), cite="Plugin 2026")
 def letters(q, *, power: int = 1) -> Attribution:
     """Longer tokens score higher.
 
-    Limitations: It never looks at the model.
+    Limitations: What it asks the model for, it throws away, and it says nothing of how it asked.
     """
-    return q.answer(np.array([len(token) ** power for token in q.x.tokens], dtype=float), over="token")
+    q.values(np.zeros((1, len(q.units)), dtype=bool))
+    return q.answer(np.array([len(label) ** power for label in q.units.labels], dtype=float))
 '''
 METRIC = '''
 """f(x) less f(x without the best word)."""
@@ -180,12 +181,14 @@ def test_they_are_listed(done: dict[str, Any]) -> None:
 def test_the_explainer_runs(done: dict[str, Any]) -> None:
     first = result(done, "explain")["attributions"][0]
     assert first["method"] == "letters"
-    assert first["params"] == {"power": 2}
+    assert first["params"] == {"power": 2, "unit": "word", "operator": "mask"}
+    assert first["fitted_by"] == ["mask"], "recorded by the question: the plug-in does not say it"
 
 
 def test_the_metric_is_in_the_audit_and_on_its_page(done: dict[str, Any], folder: Path) -> None:
     audit = result(done, "audit")
     assert {(row["metric"], row["method"]) for row in audit["table"]} >= {("best-word-drop", "letters")}
+    assert "mask" not in {row["operator"] for row in audit["table"]}, "what fitted it does not judge it"
     page = (folder / "audit" / "report.html").read_text(encoding="utf-8")
     assert "best-word-drop" in page
     assert "letters" in page

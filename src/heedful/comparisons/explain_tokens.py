@@ -9,20 +9,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from heedful.comparisons.execute import _twice, explain
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input
 from heedful.core.model import Loadable
 from heedful.core.progress import Report
-from heedful.core.target import Target
-from heedful.core.trace import Trace
-from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel
-from heedful.models.generation_trace import SharedPass, steps
+from heedful.models.generation_trace import SharedGeneration, StepModel, steps
 from heedful.models.load import load
 from heedful.models.token_reader import GENERATORS
 
@@ -59,7 +55,7 @@ def explain_each(
         raise HeedfulError(f"{model.name} writes no text", f"it is a {model.kind}", "Use heedful.explain")
     x = model.encode(text, long)
     answer = _answer(model, x, continuation, max_new_tokens)
-    shared, pieces = Ahead(model, x, answer), steps(model, x, answer)
+    shared, pieces = SharedGeneration(model, x, answer), steps(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
     comparisons: list[Comparison] = []
@@ -88,38 +84,6 @@ def _answer(
     if not len(continuation):
         raise HeedfulError("there is no token to explain", "the continuation is empty")
     return model.target(x, {"sequence": continuation}).sequence
-
-
-class Ahead:
-    """The pass all tokens share, made when the first method asks for it, and the model's facts."""
-
-    def __init__(self, model: TokenModel, x: TextInput, answer: tuple[int, ...]) -> None:
-        self.model, self.x, self.answer = model, x, answer
-
-    @cached_property
-    def shared(self) -> SharedPass:
-        return SharedPass(self.model, self.x, self.answer)
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        return self.model.facts()
-
-
-class StepModel(TokenModel):
-    """The model at the k-th token it writes: its trace and prediction come from the shared pass."""
-
-    def __init__(self, ahead: Ahead, k: int) -> None:
-        vars(self).update(vars(ahead.model))  # the same backend, tokenizer and meter
-        self.ahead, self.k = ahead, k
-
-    def facts(self) -> dict[str, Any]:
-        return dict(self.ahead.facts)
-
-    def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
-        return self.ahead.shared.trace(self.k, text_of(x), target)
-
-    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        return self.ranked(self.ahead.shared.logits[self.k].detach(), k)
 
 
 __all__ = ["explain_each"]

@@ -80,10 +80,9 @@ class Attribution(StoredResult):
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
         object.__setattr__(self, "over", self.over or self.x.atom)
-        if scores.shape != (len(self.x),):
-            raise ValueError(
-                f"{self.method or 'explainer'}: {scores.shape} scores for {len(self.x)} {self.over}s"
-            )
+        count = len(self.x) if self.over == self.x.atom else len(self.x.units(self.over))
+        if scores.shape != (count,):
+            raise ValueError(f"{self.method or 'explainer'}: {scores.shape} scores for {count} {self.over}s")
         object.__setattr__(self, "scores", scores)
 
     def of_written(self) -> Attribution | None:

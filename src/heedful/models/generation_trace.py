@@ -9,13 +9,16 @@ Cost: 1 forward, 1 backward a token, against 1 of each a token when explained on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import torch
 
+from heedful.core.input import Input
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities import text_windows
-from heedful.modalities.text import TextInput
+from heedful.modalities.text import TextInput, text_of
 from heedful.models.adapter import TokenModel, wide
 from heedful.models.trace_pass import as_trace, gradients, until
 from heedful.models.written_text import extended
@@ -61,3 +64,35 @@ class SharedPass:
         cut = (len(x), k + 1)
         out, own = until(self.out, *cut), until(grads, *cut)
         return as_trace(x, target, score, out, own, written=self.model.written(target))
+
+
+class SharedGeneration:
+    """The pass all tokens share, made when the first method asks for it, and the model's facts."""
+
+    def __init__(self, model: TokenModel, x: TextInput, answer: tuple[int, ...]) -> None:
+        self.model, self.x, self.answer = model, x, answer
+
+    @cached_property
+    def forward(self) -> SharedPass:
+        return SharedPass(self.model, self.x, self.answer)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        return self.model.facts()
+
+
+class StepModel(TokenModel):
+    """The model at the k-th token it writes: its trace and prediction come from the shared pass."""
+
+    def __init__(self, shared: SharedGeneration, k: int) -> None:
+        vars(self).update(vars(shared.model))  # the same backend, tokenizer and meter
+        self.generation, self.k = shared, k
+
+    def facts(self) -> dict[str, Any]:
+        return dict(self.generation.facts)
+
+    def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
+        return self.generation.forward.trace(self.k, text_of(x), target)
+
+    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        return self.ranked(self.generation.forward.logits[self.k].detach(), k)
