@@ -229,5 +229,5 @@ def test_they_are_in_the_generated_docs(done: dict[str, Any]) -> None:
     assert "| [`letters`](methods/letters.md) | Longer tokens score higher. |" in docs["methods.md"]
     assert "| [`best-word-drop`](metrics/best-word-drop.md) |" in docs["metrics.md"]
     assert "| `text length` | Words are counted | none | nothing | Plugin 2026 |" in docs["trial.md"]
-    assert "It never looks at the model." in docs["methods/letters.md"]
+    assert "What it asks the model for, it throws away" in docs["methods/letters.md"]
     assert "One word is not the text." in docs["metrics/best-word-drop.md"]
