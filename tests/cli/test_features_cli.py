@@ -52,10 +52,11 @@ def test_harvest_writes_a_store_and_says_so(texts: Path, tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["harvest", "none.txt", "--site", "embed"], "no file none.txt"),
-        (["harvest", "{texts}", "--site", "blocks.9.resid"], "has no site 'blocks.9.resid'"),
+        (["harvest", "none.txt", "--site", "embed", "--out", "acts"], "no file none.txt"),
+        (["harvest", "{texts}", "--site", "blocks.9.resid", "--out", "acts"], "has no site 'blocks.9.resid'"),
         (["harvest", "{texts}", "--site", "embed", "--dtype", "int8"], "int8"),
         (["harvest", "{texts}"], "--site"),
+        (["harvest", "{texts}", "--site", "embed"], "--out"),
         (["sites", "zoo:nothing"], "the zoo has no model"),
         (["sites", "zoo:one-layer"], "no stacks of layers"),
     ],

@@ -37,7 +37,7 @@ NOT_RUN = (  # part of a line -> why it is not run here
     ("heedful zoo pull", "downloads: tests/real pulls what it needs"),
     ("--engine ray", "starts a cluster: tests/engine does"),
     ("heedful serve", "waits for a browser: tests/server starts it"),
-    ("lab study choose-the-classifier --results", "needs the answers of people: tests/labs makes some"),
+    ("answers.sqlite --results", "needs the answers of people: tests/labs makes some"),
     ("heedful lab study", "waits for people: tests/labs starts it"),
 )
 SLOW = ("heedful lab run", "heedful features", "heedful heads importance", "heedful heads prune")

@@ -241,13 +241,15 @@ def test_results_are_told_without_a_server(
     assert main([*asked, "--database", str(answers.path)]) == 0
     assert "0.50 (0.01 to 0.99), 1 of 2 rounds right" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
-    assert main(asked) == 2  # no file, and none is made
-    assert "no answers in choose-the-classifier.sqlite" in capsys.readouterr().err
-    assert not (tmp_path / "choose-the-classifier.sqlite").exists()
+    assert main([*asked, "--database", "none.sqlite"]) == 2  # no file, and none is made
+    assert "no answers in none.sqlite" in capsys.readouterr().err
+    assert not (tmp_path / "none.sqlite").exists()
+    assert main(asked) == 2  # nothing is written where nobody named a place
+    assert "--database" in capsys.readouterr().err
 
 
 def test_a_lab_without_a_study_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "study", "superposition"]) == 2
+    assert main(["lab", "study", "superposition", "--database", "answers.sqlite"]) == 2
     assert "has no study" in capsys.readouterr().err
 
 

@@ -166,7 +166,7 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     )
     run.say(
         """This user was told what to distrust, which the paper hopes people know by themselves. To ask
-        people, run: heedful lab study choose-the-classifier"""
+        people, run: heedful lab study choose-the-classifier --database answers.sqlite"""
     )
 
 

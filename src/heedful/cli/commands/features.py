@@ -57,8 +57,8 @@ Special = Annotated[bool, option("--special", help="Store special tokens, too.")
 def harvest(
     file: File,
     site: Site,
+    out: Out,
     model: o.Model = "zoo:lm",
-    out: Out = Path("acts"),
     rows: Rows = None,
     context: o.Context = None,
     pack: Pack = None,
@@ -79,8 +79,8 @@ def harvest(
 
     \b
     heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
-    heedful features harvest reviews.csv --model zoo:sentiment --site blocks.3.mlp --text-column review
-    heedful features harvest corpus.parquet --site blocks.2.resid --rows 2000000 --dtype float16 --engine ray
+    heedful features harvest reviews.csv --model zoo:sentiment --site blocks.3.mlp --out acts/
+    heedful features harvest corpus.parquet --site blocks.2.resid --rows 2000000 --engine ray --out acts/
     """
     silence_libraries()
     import heedful

@@ -20,7 +20,7 @@ app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
 Fast = Annotated[bool, o.option("--fast", help="A smaller run, about a minute at most on a free core.")]
 Port = Annotated[int, o.option(min=0, max=65535, help="Of this machine; 0 finds a free one.")]
-Database = Annotated[Path | None, o.option(metavar="FILE", help="SQLite file of the answers; NAME.sqlite.")]
+Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file of the answers.")]
 Results = Annotated[bool, o.option("--results", help="Tell what was answered so far, and end.")]
 Out = Annotated[Path | None, o.option(metavar="FOLDER", help="For the report, its numbers and its figures.")]
 
@@ -102,8 +102,8 @@ def run(
 @app.command()
 def study(
     name: Name,
+    database: Database,
     port: Port = STUDY_PORT,
-    database: Database = None,
     seed: o.Seed = 0,
     results: Results = False,
     as_json: o.AsJson = False,
@@ -112,9 +112,9 @@ def study(
     """Let people take the test of a lab, on a page of this machine. Ctrl-C ends it; answers are kept.
 
     \b
-    heedful lab study choose-the-classifier
-    heedful lab study choose-the-classifier --port 0 --database answers.sqlite
-    heedful lab study choose-the-classifier --results --json
+    heedful lab study choose-the-classifier --database answers.sqlite
+    heedful lab study choose-the-classifier --database answers.sqlite --port 0
+    heedful lab study choose-the-classifier --database answers.sqlite --results --json
 
     Nobody is asked who they are. The page works without scripts and answers to this machine alone.
     """
@@ -138,16 +138,13 @@ def study(
         page.serve(page.application(rounds, answers), at)
 
 
-def _answers(name: str, database: Path | None, seed: int, results: bool) -> AnswerFile:
+def _answers(name: str, path: Path, seed: int, results: bool) -> AnswerFile:
     from heedful.labs.human_study.answers import STUDIES, AnswerFile
 
     if name not in STUDIES:
         raise HeedfulError(f"the lab {name!r} has no study", fix=f"There is one of: {', '.join(STUDIES)}")
-    path = database or Path(f"{name}.sqlite")
     if results and not path.is_file():
-        raise HeedfulError(
-            f"there are no answers in {path}", fix="Run the study first, or give --database FILE"
-        )
+        raise HeedfulError(f"there are no answers in {path}", fix="Run the study first, without --results")
     return AnswerFile(path, f"{name}, seed {seed}")
 
 
