@@ -10,7 +10,7 @@ from torch import Tensor
 from bench.models import classifier, question
 from bench.rivals import by_hand
 from bench.timing import Ratio, Work, compare
-from heedful.core import registry
+from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 
 TITLE = "All trace methods together, 128 tokens"
@@ -32,12 +32,11 @@ PURE = (
 def run() -> list[Ratio]:
     model, x, target = question()
     ids, eager = torch.tensor([x.ids]), by_hand.eager(model.module)
-    methods = [registry.get(name) for name in PURE]
 
     def ours() -> None:
         shared = Session(model)
-        for method in methods:
-            method(shared, x, target)
+        for name in PURE:
+            run_explainer(name, shared, x, target)
 
     apart = [
         *_captum(model.module, ids, target.index),
