@@ -262,7 +262,7 @@ def test_features_and_steering(visit: Callable[..., Visit], tiny: Any) -> None:
     page.see("#features .feature .examples")
 
 
-def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) -> None:
+def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, server_state: Any) -> None:
     from tests.server.serving import finished
 
     ask = {"model": "zoo:sentiment", "text": "a run to find again", "methods": ["grad-l2"], "weigh": False}
@@ -280,7 +280,7 @@ def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) 
 
 
 def test_an_atlas_is_browsed(visit: Callable[..., Visit], client: Any) -> None:
-    """Drawn again from the maps that were stored."""
+    """RunView again from the maps that were stored."""
     from tests.server.serving import finished
 
     ask = {"model": "zoo:sentiment", "text": "an atlas to find again"}

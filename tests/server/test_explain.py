@@ -59,8 +59,8 @@ def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
     from heedful.server.schemas import requests
 
     ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"])
-    alone = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=0)
-    crowd = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
+    alone = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=0)
+    crowd = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
     assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
     assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
     assert crowd.prediction == alone.prediction

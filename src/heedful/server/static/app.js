@@ -53,13 +53,13 @@ const ask = async () => {
   if (!hasText()) { drop("look"); empty(); return; }
   document.body.classList.add("asking");
   try {
-    const wish = { ...question(), methods: state.methods };
-    const found = await quick("look", "/api/look", wish);
+    const request = { ...question(), methods: state.methods };
+    const found = await quick("look", "/api/look", request);
     if (!found) return;
     problem(foreign);
     answer(found);
     targets();
-    methods.show(found, wish);
+    methods.show(found, request);
     trying.show(found);
     attention.stale();
     features.stale();
@@ -236,8 +236,8 @@ const open = () => {  // from the address
   ask();
 };
 
-export const explain = (wish) => {  // from a run
-  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
+export const explain = (request) => {  // from a run
+  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null)) });
   atHome();
   input.value = state.text;
   settled();

@@ -1,6 +1,6 @@
 // Elements, and HTML of the server put in place. That HTML is made by the report's own code, which escapes every
 // string; should one slip through, the page's policy lets no script of it run.
-import { charts, reading } from "/static/house.js";
+import { charts, reading } from "/static/shared.js";
 
 export const $ = (id) => document.getElementById(id);
 

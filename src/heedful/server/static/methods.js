@@ -6,7 +6,7 @@ import { keep, question, state } from "./state.js";
 import { model, refresh } from "./app.js";
 import * as trying from "./try.js";
 
-let here = null, looked = null, wish = null, job = null, stop = null, result = null;
+let here = null, looked = null, request = null, job = null, stop = null, result = null;
 
 export const begin = (found) => { here = found; };
 
@@ -30,9 +30,9 @@ export const repeat = (name) => {
 
 // What was found as one typed.
 export const show = (found, asked) => {
-  const same = wish && JSON.stringify(wish) === JSON.stringify(asked) && result;
+  const same = request && JSON.stringify(request) === JSON.stringify(asked) && result;
   looked = found;
-  wish = asked;
+  request = asked;
   if (!same) {
     result = null;
     stop?.();
