@@ -28,7 +28,7 @@ const letGo = () => setTimeout(() => {  // the click itself comes first
 addEventListener("pointerdown", ({ target }) => { pressed = Boolean(target.closest?.("button, a, label, select, summary")); }, true);
 for (const name of ["pointerup", "pointercancel", "dragend"]) addEventListener(name, letGo, true);
 addEventListener("blur", ({ target }) => { if (target === window) letGo(); });
-export const calm = () => (pressed ? new Promise((go) => { waiting.push(go); setTimeout(go, 2000); }) : Promise.resolve());
+export const buttonReleased = () => (pressed ? new Promise((go) => { waiting.push(go); setTimeout(go, 2000); }) : Promise.resolve());
 
 // Parts of the report: with hovering, sorting and copying.
 export const parts = (html) => {
