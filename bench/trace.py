@@ -48,7 +48,7 @@ def run() -> list[Ratio]:
         for work in apart:
             work()
 
-    work, note = f"{len(methods)} trace methods", f"{', '.join(PURE)}; on {classifier()[1]}"
+    work, note = f"{len(PURE)} trace methods", f"{', '.join(PURE)}; on {classifier()[1]}"
     plain = by_hand.forward_backward(eager, ids, target.index)
     four = "captum Saliency + InputXGradient, Chefer and rollout by hand"
     return [

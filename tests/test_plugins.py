@@ -116,7 +116,7 @@ from starlette.testclient import TestClient
 from heedful.server import app
 
 config = app.ServerConfig(runs=folder)
-state = app.house(["zoo:sentiment"], config)
+state = app.load_state(["zoo:sentiment"], config)
 client = TestClient(app.application(state, config), base_url=f"http://127.0.0.1:{config.port}")
 done["here"] = client.get("/api/here").json()
 state.close()

@@ -27,20 +27,20 @@ def tiny(shared: Callable[[str], Any]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.ServerState]:
+def server_state(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Iterator[app.ServerState]:
     root = tmp_path_factory.mktemp("runs")
-    wish = app.ServerConfig(
+    config = app.ServerConfig(
         runs=root, dictionaries={tiny.name: random_dictionary(tiny)}, texts={tiny.name: TEXTS}
     )
-    found = app.house(["zoo:sentiment", tiny], wish)
+    found = app.load_state(["zoo:sentiment", tiny], config)
     yield found
     found.close()
     found.jobs.join()
 
 
 @pytest.fixture(scope="session")
-def address(house: app.ServerState) -> Iterator[str]:
-    with listening(house, app.ServerConfig(runs=house.runs.root)) as found:
+def address(server_state: app.ServerState) -> Iterator[str]:
+    with listening(server_state, app.ServerConfig(runs=server_state.runs.root)) as found:
         yield found
 
 

@@ -36,10 +36,10 @@ def random_dictionary(model: Any, features: int = 48, site: str = "blocks.0.resi
 
 
 @contextmanager
-def listening(inside: app.ServerState, wish: app.ServerConfig) -> Iterator[str]:
+def listening(state: app.ServerState, config: app.ServerConfig) -> Iterator[str]:
     """The address of a server that answers."""
-    bound = app.listen(wish.host, 0)
-    running = app.answering(inside, wish, lifespan="off")
+    bound = app.listen(config.host, 0)
+    running = app.uvicorn_server(state, config, lifespan="off")
     thread = threading.Thread(target=running.run, args=([bound],), daemon=True)
     thread.start()
     while not running.started:

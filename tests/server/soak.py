@@ -79,8 +79,8 @@ async def one(http: httpx.AsyncClient, draw: random.Random, number: int, tally: 
 
 async def job(http: httpx.AsyncClient, ask: dict[str, Any], tally: Tally) -> None:
     """Started, and listened to until it ends."""
-    wish = ask | {"methods": ["occlusion", "grad-l2"], "weigh": False}
-    begun = await http.post("/api/jobs/explain", json=wish)
+    request = ask | {"methods": ["occlusion", "grad-l2"], "weigh": False}
+    begun = await http.post("/api/jobs/explain", json=request)
     tally.jobs += 1
     if begun.status_code != 202:
         tally.errors.append(f"job {begun.status_code}: {begun.text[:200]}")

@@ -64,6 +64,7 @@ def test_an_expensive_method_waits_for_a_click_and_survives_a_reload(visit: Call
 
 def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
     page = opened(visit)
+    page.see("#evidence button", "Weigh the methods above")
     page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
     page.see("#verdict .heed", "Which to trust here?")
     page.see("#evidence table")
@@ -75,15 +76,15 @@ def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
 @pytest.fixture
 def endless_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of this process's server wait to be cancelled: none ends before a slow browser has clicked."""
-    tell = job_queue.Job.tell
+    report = job_queue.Job.report
 
     def until_cancelled(job: job_queue.Job, *words: Any, **more: Any) -> None:
         end = time.monotonic() + 300
         while not job.stop and time.monotonic() < end:
             time.sleep(0.02)
-        tell(job, *words, **more)
+        report(job, *words, **more)
 
-    monkeypatch.setattr(job_queue.Job, "tell", until_cancelled)
+    monkeypatch.setattr(job_queue.Job, "report", until_cancelled)
 
 
 @pytest.mark.usefixtures("little_time", "endless_jobs")
@@ -262,7 +263,7 @@ def test_features_and_steering(visit: Callable[..., Visit], tiny: Any) -> None:
     page.see("#features .feature .examples")
 
 
-def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) -> None:
+def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, server_state: Any) -> None:
     from tests.server.serving import finished
 
     ask = {"model": "zoo:sentiment", "text": "a run to find again", "methods": ["grad-l2"], "weigh": False}
@@ -280,7 +281,7 @@ def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, house: Any) 
 
 
 def test_an_atlas_is_browsed(visit: Callable[..., Visit], client: Any) -> None:
-    """Drawn again from the maps that were stored."""
+    """RunView again from the maps that were stored."""
     from tests.server.serving import finished
 
     ask = {"model": "zoo:sentiment", "text": "an atlas to find again"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -59,8 +60,8 @@ def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
     from heedful.server.schemas import requests
 
     ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"])
-    alone = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=0)
-    crowd = live_explain.look(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
+    alone = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=0)
+    crowd = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
     assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
     assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
     assert crowd.prediction == alone.prediction
@@ -145,3 +146,17 @@ def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
     assert set(cheap) < set(live_explain.cheap(quick, {}))
     crowded = live_explain.cheap(quick, {}, most=0.0)
     assert len(crowded) >= 2  # however many wait, one method does run
+
+
+def test_the_page_names_capabilities_that_exist() -> None:
+    from importlib.resources import files
+
+    from heedful.core.model import CAPABILITIES
+
+    scripts = [
+        file for file in files("heedful.server").joinpath("static").iterdir() if file.name.endswith(".js")
+    ]
+    source = "".join(file.read_text(encoding="utf-8") for file in scripts)
+    named = re.findall(r'capabilities\.includes\("([^"]*)"\)', source)
+    assert {"values", "attentions"} == set(named)
+    assert set(named) <= set(CAPABILITIES)

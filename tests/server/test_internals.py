@@ -53,7 +53,7 @@ def test_steering_the_next_token(client: httpx.Client, tiny: Any) -> None:
     assert client.post("/api/next", json=ask | {"strength": -1}).status_code == 422
 
 
-def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.ServerState) -> None:
+def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, server_state: app.ServerState) -> None:
     ask = {"model": tiny.name, "text": "the cat sat", "feature": 3, "strength": 8.0, "tokens": 8}
     job = finished(client, client.post("/api/jobs/steer", json=ask).json())
     assert job["state"] == "done", job["error"]
@@ -73,7 +73,7 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, house: app.S
 def test_heedful_report_opens_what_the_page_stored(
     client: httpx.Client,
     tiny: Any,
-    house: app.ServerState,
+    server_state: app.ServerState,
     tmp_path: Path,
     kind: str,
     capsys: pytest.CaptureFixture[str],
@@ -86,7 +86,7 @@ def test_heedful_report_opens_what_the_page_stored(
     begun = client.post(f"/api/jobs/{kind}", json={"model": tiny.name} | text | more[kind]).json()
     job = finished(client, begun)
     assert job["state"] == "done", job["error"]
-    folder, file = house.runs.root / job["id"], tmp_path / "page.html"
+    folder, file = server_state.runs.root / job["id"], tmp_path / "page.html"
     assert main(["report", str(folder), "--html", str(file), "--json"]) == 0
     assert file.read_text(encoding="utf-8") == client.get(f"/api/runs/{job['run']}/report").text
     assert json.loads(capsys.readouterr().out)["model"]
@@ -114,16 +114,16 @@ def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
     one = Continuation("said", float("nan"), 0.5)
     sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
     saved_results.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
-    drawn = saved_results.steer(tmp_path)
-    assert drawn.whole() == sides_page.page(sides)
+    view = saved_results.steer(tmp_path)
+    assert view.page() == sides_page.page(sides)
 
 
 def test_an_atlas_is_stored_and_drawn_the_same(
-    client: httpx.Client, house: app.ServerState, model: Any
+    client: httpx.Client, server_state: app.ServerState, model: Any
 ) -> None:
     job = finished(client, client.post("/api/jobs/attention", json=ASK).json())
     assert job["state"] == "done", job["error"]
-    atlas, _ = saved_results.load_atlas(house.runs.root / job["id"])
+    atlas, _ = saved_results.load_atlas(server_state.runs.root / job["id"])
     own = heedful.attention(model, TEXT)
     for stored, made in zip(atlas.stacks, own.stacks, strict=True):
         np.testing.assert_allclose(stored.weights, made.weights, atol=1e-6)
@@ -136,14 +136,16 @@ def test_an_atlas_is_stored_and_drawn_the_same(
     assert (page["html"], page["data"]) == (job["result"]["html"], job["result"]["data"])
     assert page["ask"] == {"model": "zoo:sentiment", "text": TEXT}
     assert client.get(f"/api/runs/{job['run']}/report").text.startswith("<!DOCTYPE html>")
-    (house.runs.root / job["id"] / "maps.safetensors").write_bytes(b"not maps at all")
+    (server_state.runs.root / job["id"] / "maps.safetensors").write_bytes(b"not maps at all")
     assert client.get(f"/api/runs/{job['run']}").status_code == 400
 
 
-def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.ServerState, tiny: Any) -> None:
+def test_hostile_runs_are_shown_and_not_run(
+    client: httpx.Client, server_state: app.ServerState, tiny: Any
+) -> None:
     """What a run folder says is text, whoever wrote it."""
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 2}).json())
-    file = house.runs.root / job["id"] / "feature.json"
+    file = server_state.runs.root / job["id"] / "feature.json"
     data = json.loads(file.read_text(encoding="utf-8"))
     data["about"] = data["model"] = data["site"] = "<img src=x onerror=alert(1)>"
     file.write_text(json.dumps(data), encoding="utf-8")
@@ -155,7 +157,7 @@ def test_hostile_runs_are_shown_and_not_run(client: httpx.Client, house: app.Ser
         assert "&lt;img src=x" in found
 
 
-def test_the_page_of_a_feature(client: httpx.Client, house: app.ServerState, tiny: Any) -> None:
+def test_the_page_of_a_feature(client: httpx.Client, server_state: app.ServerState, tiny: Any) -> None:
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 5}).json())
     assert job["state"] == "done", job["error"]
     assert "Feature 5" in job["result"]["html"]
@@ -182,8 +184,10 @@ def test_active_features_are_counted_on_the_tokens_of_the_text(shared: Any) -> N
 
     model, site = shared("bert").model, "blocks.0.resid"
     sae = random_sae(site, seed=21)
-    stock = ServedModel("bert", None, model, dictionary=sae)
-    found = internals.fired(model, requests.Fire(model="bert", text=TEXTS[0]), internals.Dictionary(stock))
+    served = ServedModel("bert", None, model, dictionary=sae)
+    found = internals.active_features(
+        model, requests.FeaturesRequest(model="bert", text=TEXTS[0]), internals.Dictionary(served)
+    )
     x = model.encode(TEXTS[0])
     with reading(model, [site]) as seen:
         output_of(model, x, model.target(x))

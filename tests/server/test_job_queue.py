@@ -39,7 +39,7 @@ def ended(found: Job) -> Job:
 
 def test_a_job_runs_tells_and_shows(jobs: Jobs) -> None:
     def work(own: Job) -> None:
-        own.tell("half", 1, 2)
+        own.report("half", 1, 2)
         own.show({"found": 1})
 
     found = ended(jobs.put(job(work)))
@@ -67,7 +67,7 @@ def test_a_running_job_is_cancelled_where_it_tells(jobs: Jobs) -> None:
     def work(own: Job) -> None:
         for number in range(100_000):
             rounds.append(number)
-            own.tell("counting", number, 100_000)
+            own.report("counting", number, 100_000)
             began.set()
             time.sleep(0.001)
 
@@ -85,7 +85,7 @@ def test_no_except_clause_catches_a_cancellation(jobs: Jobs) -> None:
     def work(own: Job) -> None:
         while True:
             try:
-                own.tell("round")
+                own.report("round")
                 began.set()
             except Exception:  # what careless code on the way does
                 continue

@@ -36,7 +36,7 @@ def talker(shared: Callable[[str], Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def rooms(tmp_path_factory: pytest.TempPathFactory, two: Any, talker: Any) -> Iterator[app.ServerState]:
-    found = app.house([two, talker], app.ServerConfig(runs=tmp_path_factory.mktemp("runs")))
+    found = app.load_state([two, talker], app.ServerConfig(runs=tmp_path_factory.mktemp("runs")))
     yield found
     found.close()
     found.jobs.join()

@@ -24,11 +24,11 @@ NAMES = ("methods", "dark", "narrow", "try", "attention", "features")
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    wish = app.ServerConfig(runs=tmp_path_factory.mktemp("runs"))
-    house = app.house(["zoo:sentiment", "zoo:lm"], wish)
-    with listening(house, wish) as found:
+    config = app.ServerConfig(runs=tmp_path_factory.mktemp("runs"))
+    server_state = app.load_state(["zoo:sentiment", "zoo:lm"], config)
+    with listening(server_state, config) as found:
         yield found
-    house.close()
+    server_state.close()
 
 
 @pytest.mark.slow

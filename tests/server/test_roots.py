@@ -28,17 +28,20 @@ def test_runs_outside_the_root_are_not_there(tmp_path: Path, model: Any) -> None
     (root / "half" / "comparison.json").symlink_to(outside / "comparison.json")
     (root / ".hidden").mkdir()
     runs = Runs(root)
-    assert [place.name for place in runs.found()] == ["below/mine"]
+    assert [place.name for place in runs.all()] == ["below/mine"]
+    assert runs.listed().temporary is False
+    runs.close()
+    assert root.is_dir()
     assert runs.get(number("../outside")) is None
     assert runs.get(number("link")) is None
     assert runs.get(number("below/mine")) is not None
 
 
-def test_damaged_runs_are_told(client: httpx.Client, house: app.ServerState) -> None:
+def test_damaged_runs_are_told(client: httpx.Client, server_state: app.ServerState) -> None:
     for name, file in (("bad-lab", "lab.json"), ("bad-steer", "steer.json"), ("bad-trial", "trial.json")):
-        (house.runs.root / name).mkdir(exist_ok=True)
-        (house.runs.root / name / file).write_text("[1, 2")
-    (house.runs.root / "bad-audit" / "shards").mkdir(parents=True, exist_ok=True)
+        (server_state.runs.root / name).mkdir(exist_ok=True)
+        (server_state.runs.root / name / file).write_text("[1, 2")
+    (server_state.runs.root / "bad-audit" / "shards").mkdir(parents=True, exist_ok=True)
     listed = {run["name"]: run["id"] for run in client.get("/api/runs").json()["runs"]}
     for name in ("bad-lab", "bad-steer", "bad-trial", "bad-audit"):
         answer = client.get(f"/api/runs/{listed[name]}")
@@ -46,14 +49,19 @@ def test_damaged_runs_are_told(client: httpx.Client, house: app.ServerState) -> 
         assert answer.json()["error"]
 
 
-def test_audits_labs_and_trials_are_drawn(client: httpx.Client, house: app.ServerState, model: Any) -> None:
+def test_audits_labs_and_trials_are_drawn(
+    client: httpx.Client, server_state: app.ServerState, model: Any
+) -> None:
     from heedful.core.lab_report import Claim, LabReport
 
     heedful.audit(
-        model, ["not bad", "very good", "a mess"], methods=["grad-l2"], out=house.runs.root / "an-audit"
+        model,
+        ["not bad", "very good", "a mess"],
+        methods=["grad-l2"],
+        out=server_state.runs.root / "an-audit",
     )
     lab = LabReport("a-lab", "A lab", "Somebody 2020", (Claim("It holds.", 1.0, True),))
-    lab.save(house.runs.root / "labs" / "a-lab")
+    lab.save(server_state.runs.root / "labs" / "a-lab")
     listed = {run["name"]: run for run in client.get("/api/runs").json()["runs"]}
     for name, kind in (("an-audit", "audit"), ("labs/a-lab", "lab")):
         assert listed[name]["kind"] == kind
@@ -77,9 +85,9 @@ def test_allowed_loading_stays_in_its_root(tmp_path: Path, model: Any) -> None:
     model.tokenizer.save_pretrained(root / "mine")
     model.module.save_pretrained(tmp_path / "outside")
     (root / "link").symlink_to(tmp_path / "outside")
-    seats = ModelPool(allow_load=True, root=root)
-    assert "mine" in seats.offered()
-    assert "link" not in seats.offered()
+    pool = ModelPool(allow_load=True, root=root)
+    assert "mine" in pool.offered()
+    assert "link" not in pool.offered()
     for name in (
         "../outside",
         str(tmp_path / "outside"),
@@ -91,10 +99,10 @@ def test_allowed_loading_stays_in_its_root(tmp_path: Path, model: Any) -> None:
         "~",
     ):
         with pytest.raises(HeedfulError):
-            seats.load(name)
-    assert seats.load("mine").model.kind == "classifier"
-    assert seats.load("zoo:one-layer").name == "zoo:one-layer"
-    seats.close()
+            pool.load(name)
+    assert pool.load("mine").model.kind == "classifier"
+    assert pool.load("zoo:one-layer").name == "zoo:one-layer"
+    pool.close()
 
 
 def test_pickled_weights_are_not_loaded_for_a_client(tmp_path: Path, model: Any) -> None:
@@ -108,7 +116,7 @@ def test_pickled_weights_are_not_loaded_for_a_client(tmp_path: Path, model: Any)
     model.tokenizer.save_pretrained(folder)
     torch.save(model.module.state_dict(), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    seats = ModelPool(allow_load=True, root=tmp_path / "models")
+    pool = ModelPool(allow_load=True, root=tmp_path / "models")
     with pytest.raises(HeedfulError, match="pickle"):
-        seats.load("pickled")
-    seats.close()
+        pool.load("pickled")
+    pool.close()

@@ -82,7 +82,7 @@ def test_long_texts_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("place", ["/", "/api/here", "/static/app.js", "/nowhere", "/api/runs/0"])
-def test_every_answer_is_sealed(client: httpx.Client, place: str) -> None:
+def test_every_answer_has_the_security_headers(client: httpx.Client, place: str) -> None:
     headers = client.get(place).headers
     policy = headers["content-security-policy"]
     assert "'unsafe" not in policy
@@ -139,9 +139,9 @@ def test_sockets_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(house: app.ServerState, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    wish = app.ServerConfig(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
-    with listening(house, wish) as found:
+def guarded(server_state: app.ServerState, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    config = app.ServerConfig(host="0.0.0.0", token=TOKEN, runs=tmp_path_factory.mktemp("guarded"))
+    with listening(server_state, config) as found:
         yield found
 
 
@@ -222,12 +222,12 @@ def test_a_port_that_is_taken_is_told_before_loading(tmp_path: Path) -> None:
     bound = app.listen("127.0.0.1", 0)
     port = bound.getsockname()[1]
     with bound, pytest.raises(HeedfulError, match=f"port {port}"):
-        app.ready(["zoo:no-such-model"], app.ServerConfig(port=port, runs=tmp_path))
+        app.prepare(["zoo:no-such-model"], app.ServerConfig(port=port, runs=tmp_path))
 
 
 def test_an_unknown_model_leaves_no_port_behind(tmp_path: Path) -> None:
     with pytest.raises(HeedfulError, match="no-such-model"):
-        app.ready(["zoo:no-such-model"], app.ServerConfig(port=0, runs=tmp_path))
+        app.prepare(["zoo:no-such-model"], app.ServerConfig(port=0, runs=tmp_path))
 
 
 def test_where_it_is(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.server.serving import finished
 
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
@@ -45,6 +46,40 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
         assert "Traceback" not in told
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Signals) -> None:
+    """Nothing is written where the user stands, and nothing is left where it was written instead."""
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=here,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)},
+    ) as server:
+        try:
+            assert server.stdout is not None
+            with httpx.Client(base_url=server.stdout.readline().strip(), timeout=120) as client:
+                assert client.get("/api/runs").json()["temporary"] is True
+                ask = {"model": "zoo:sentiment", "text": "not bad", "methods": ["grad-l2"], "weigh": False}
+                job = finished(client, client.post("/api/jobs/explain", json=ask).json())
+                assert [run["name"] for run in client.get("/api/runs").json()["runs"]] == [job["id"]]
+            (folder,) = temporary.glob("heedful-runs-*")
+            assert (folder / job["id"] / "comparison.json").is_file()
+        finally:
+            server.send_signal(end)
+        _, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    assert not folder.exists()
+    assert not list(here.iterdir())
+    assert [
+        line for line in errors.splitlines() if "until the server stops" in line and "--runs FOLDER" in line
+    ]
+
+
 HELD = """
 import sys, time, torch
 from heedful.cli.main import main
@@ -56,12 +91,12 @@ def hold(model, job):  # inside torch, and deaf
     while time.monotonic() < end:
         big @ big
 
-def house(models, wish, plain=app.house):
-    found = plain(models, wish)
-    found.start("test", requests.Attend(model="zoo:sentiment", text="x"), hold)
+def load_state(models, config, plain=app.load_state):
+    found = plain(models, config)
+    found.start("test", requests.AttentionRequest(model="zoo:sentiment", text="x"), hold)
     return found
 
-app.house, app.SHUTDOWN_SECONDS = house, float(sys.argv[1])
+app.load_state, app.SHUTDOWN_SECONDS = load_state, float(sys.argv[1])
 sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
 """
 
@@ -116,6 +151,15 @@ def test_pairs_of_a_model_and_a_place() -> None:
     assert paired(["a=x", "b=y=z"], ["a", "b", "b=y"], "--sae") == {"a": Path("x"), "b=y": Path("z")}
     with pytest.raises(HeedfulError, match="--sae"):
         paired(["x"], ["a", "b"], "--sae")
+
+
+def test_beside_a_notebook_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import heedful
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with heedful.serve("zoo:sentiment", port=0, block=False):
+        assert list(tmp_path.glob("heedful-runs-*"))
+    assert not list(tmp_path.glob("heedful-runs-*"))
 
 
 def test_beside_a_notebook(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ASK = {"model": "zoo:sentiment", "text": TEXT}
 
 
 def test_an_explanation_is_stored_and_equals_the_library(
-    client: httpx.Client, house: app.ServerState, model: Any
+    client: httpx.Client, server_state: app.ServerState, model: Any
 ) -> None:
     methods = ["occlusion", "lime"]
     text = "the food was great but the service was slow"
@@ -28,7 +28,7 @@ def test_an_explanation_is_stored_and_equals_the_library(
     assert begun.status_code == 202
     job = finished(client, begun.json())
     assert job["state"] == "done", job["error"]
-    stored = Comparison.load(house.runs.root / job["id"])
+    stored = Comparison.load(server_state.runs.root / job["id"])
     own = heedful.explain(model, text, methods, evidence=True)
     for method in own:
         np.testing.assert_allclose(stored[method].scores, own[method].scores, atol=1e-5)
@@ -44,14 +44,14 @@ def test_an_explanation_is_stored_and_equals_the_library(
 
 
 def test_a_job_is_there_after_a_reload_and_after_a_restart(
-    client: httpx.Client, house: app.ServerState
+    client: httpx.Client, server_state: app.ServerState
 ) -> None:
     begun = client.post("/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "weigh": False}).json()
     with httpx.Client(base_url=client.base_url) as other:  # another visit
         job = finished(other, begun)
     assert job["ask"]["text"] == TEXT
     assert job["result"]["html"]["methods"]
-    del house.jobs.jobs[job["id"]]  # as if the server had been started anew
+    del server_state.jobs.jobs[job["id"]]  # as if the server had been started anew
     stored = client.get(f"/api/jobs/{job['id']}").json()
     assert (stored["state"], stored["run"]) == ("done", job["run"])
     assert client.get("/api/jobs/20200101-000000-explain-00000000").status_code == 404
@@ -80,7 +80,7 @@ def test_methods_stream_as_they_finish(client: httpx.Client) -> None:
     assert events(client, begun["id"])[-1]["state"] == "done"  # listened to again, it is told at once
 
 
-def test_a_job_is_cancelled(client: httpx.Client, house: app.ServerState) -> None:
+def test_a_job_is_cancelled(client: httpx.Client, server_state: app.ServerState) -> None:
     text = " ".join(f"word{n}" for n in range(60))
     ask = ASK | {"text": text, "methods": ["grad-l2", "kernel-shap"], "owner": "canceller"}
     begun = client.post("/api/jobs/explain", json=ask).json()
@@ -90,7 +90,7 @@ def test_a_job_is_cancelled(client: httpx.Client, house: app.ServerState) -> Non
     job = finished(client, begun)
     assert job["state"] == "cancelled"
     assert "grad-l2" in job["result"]["html"]["methods"]  # what was finished is kept
-    stored = Comparison.load(house.runs.root / job["id"])
+    stored = Comparison.load(server_state.runs.root / job["id"])
     assert [name for name in stored if name != "random"] == ["grad-l2"]
     assert "cancelled" in stored.skipped["kernel-shap"]
     assert client.get(f"/api/runs/{job['run']}").status_code == 200
@@ -107,11 +107,13 @@ def test_progress_counts_what_was_run(model: Any) -> None:
     told: list[tuple[str, int, int]] = []
 
     class Heard(Job):
-        def tell(self, label: str, done: int = 0, total: int = 0) -> None:
+        def report(self, label: str, done: int = 0, total: int = 0) -> None:
             told.append((label, done, total))
 
     text = "the food is great but the service is not good at all and the menu is small"
-    ask = requests.Explain(model="zoo:sentiment", text=text, methods=["occlusion", "lime", "kernel-shap"])
+    ask = requests.ExplainJobRequest(
+        model="zoo:sentiment", text=text, methods=["occlusion", "lime", "kernel-shap"]
+    )
     found = explain_job.explain(
         model, ask, ExplanationCache(), Heard("explain", "a", {}, lambda job: None), list
     )
@@ -126,19 +128,21 @@ def test_progress_counts_what_was_run(model: Any) -> None:
     assert begun["weighing"][1] == begun[order[0]][1] - (most - ran)
 
 
-def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.ServerState) -> None:
-    """A long job of the same model holds its own twin: typing goes on, and so does another's job."""
+def test_two_users_do_not_block_each_other(client: httpx.Client, server_state: app.ServerState) -> None:
+    """A long job of the same model holds its own replica: typing goes on, and so does another's job."""
     go, began = threading.Event(), threading.Event()
 
     def hold(model: Any, job: Any) -> None:
         model.values(model.encode(TEXT), model.target(model.encode(TEXT)), np.ones((1, 5), bool))
         began.set()
         while not go.wait(0.01):
-            job.tell("holding")
+            job.report("holding")
 
-    from heedful.server.schemas.requests import Attend
+    from heedful.server.schemas.requests import AttentionRequest
 
-    held = house.start("test", Attend(model="zoo:sentiment", text=TEXT, owner="greedy"), hold)
+    held = server_state.start(
+        "test", AttentionRequest(model="zoo:sentiment", text=TEXT, owner="greedy"), hold
+    )
     assert began.wait(60)
     try:
         assert client.post("/api/look", json=ASK | {"text": "typing meanwhile"}).status_code == 200
@@ -151,26 +155,26 @@ def test_two_users_do_not_block_each_other(client: httpx.Client, house: app.Serv
         go.set()
 
 
-def test_twins_share_weights_and_nothing_else(house: app.ServerState) -> None:
-    stock = house.seats.get("zoo:sentiment")
-    with stock.twin(90) as one, stock.twin(91) as two:
+def test_replicas_share_weights_and_nothing_else(server_state: app.ServerState) -> None:
+    served = server_state.models.get("zoo:sentiment")
+    with served.replica(90) as one, served.replica(91) as two:
         assert one is not two
-        assert one is not stock.model
+        assert one is not served.model
         pairs = zip(one.module.parameters(), two.module.parameters(), strict=True)
         assert all(a.data_ptr() == b.data_ptr() for a, b in pairs)
         assert one.module is not two.module
         x = one.encode(TEXT)
-        np.testing.assert_array_equal(one.logits(x).numpy(), stock.model.logits(x).numpy())
+        np.testing.assert_array_equal(one.logits(x).numpy(), served.model.logits(x).numpy())
 
 
-def test_a_function_has_no_twin_and_takes_turns() -> None:
+def test_a_function_has_no_replica_and_takes_turns() -> None:
     from heedful.server.model_pool import ModelPool
 
-    seats = ModelPool()
-    stock = seats.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
-    with stock.twin(0) as twin:
-        assert twin is stock.model
-    seats.close()
+    pool = ModelPool()
+    served = pool.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
+    with served.replica(0) as replica:
+        assert replica is served.model
+    pool.close()
 
 
 def test_attention(client: httpx.Client, model: Any) -> None:

@@ -236,13 +236,13 @@ def time_left(done: int, total: int, seconds: float) -> str:
 
 def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
     """A run folder of any kind: its document, and the page it makes."""
-    from heedful.server.run_kinds import drawn, friendly_errors, kind_of
+    from heedful.server.run_kinds import friendly_errors, kind_of, view_run
 
     with friendly_errors(str(run)):
-        result = drawn(kind_of(run), run)
+        result = view_run(kind_of(run), run)
 
     def page() -> str:
         with friendly_errors(str(run)):
-            return result.whole()
+            return result.page()
 
     return result.document, page

@@ -24,12 +24,12 @@ from heedful._version import __version__
 from heedful.core.defaults import HOST, PORT, SERVED_MODELS
 from heedful.core.errors import HeedfulError
 from heedful.server import security as secure
-from heedful.server.live_explain import warm
+from heedful.server.live_explain import warm_up
 from heedful.server.model_pool import ModelPool
-from heedful.server.model_thread import Busy, Gone
+from heedful.server.model_thread import Busy, ClientDisconnected
 from heedful.server.routes import explain, jobs
 from heedful.server.run_list import Runs
-from heedful.server.state import NotThere, ServerState
+from heedful.server.state import NotFound, ServerState
 from heedful.server.static_files import FILES
 
 MAX_CONNECTIONS = 512
@@ -38,11 +38,11 @@ SHUTDOWN_SECONDS = 10.0  # seconds that jobs have to come to their end
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How the server is to be."""
+    """What the server is started with."""
 
     host: str = HOST
     port: int = PORT
-    runs: Path = Path("runs")
+    runs: Path | None = None  # None: a temporary folder, removed when the server stops
     models: Path | None = None  # a folder of model folders that may be loaded by name
     allow_load: bool = False
     token: str | None = None
@@ -52,47 +52,47 @@ class ServerConfig:
     allow_pickle: bool = False
 
 
-def house(models: Sequence[Any], wish: ServerConfig) -> ServerState:
-    """Load what was given."""
-    seats = ModelPool(wish.allow_load, wish.models)
+def load_state(models: Sequence[Any], config: ServerConfig) -> ServerState:
+    """Load the models, and what all requests share."""
+    pool = ModelPool(config.allow_load, config.models)
     for source in models:
-        stock = seats.add(source, wish.allow_pickle)
-        stock.dictionary = wish.dictionaries.get(stock.name, stock.dictionary)
-        stock.texts = wish.texts.get(stock.name, stock.texts)
-    server_state = ServerState(seats, Runs(wish.runs))
-    for stock in seats.stocks.values():
-        warm(stock.name, stock.model, server_state.memory)
-    return server_state
+        served = pool.add(source, config.allow_pickle)
+        served.dictionary = config.dictionaries.get(served.name, served.dictionary)
+        served.texts = config.texts.get(served.name, served.texts)
+    state = ServerState(pool, Runs(config.runs))
+    for served in pool.served.values():
+        warm_up(served.name, served.model, state.memory)
+    return state
 
 
-def application(inside: ServerState, wish: ServerConfig) -> Any:
-    """The ASGI application behind its guard."""
+def application(state: ServerState, config: ServerConfig) -> Any:
+    """The ASGI application behind its security checks."""
     app = FastAPI(
         title="heedful",
         version=__version__,
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        lifespan=_closing,
+        lifespan=_lifespan,
     )
-    app.state.house = inside
+    app.state.server = state
     app.include_router(explain.router)
     app.include_router(jobs.router)
     for place, (kind, content) in FILES.items():
         app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
-    app.add_exception_handler(HeedfulError, _mistake)
-    app.add_exception_handler(NotThere, _missing)
-    app.add_exception_handler(Busy, _busy)
-    app.add_exception_handler(Gone, _gone)
-    app.add_exception_handler(RequestValidationError, _wrong)
-    app.add_exception_handler(HTTPException, _refused)
-    return secure.Guarded(app, secure.guard_of(wish.host, wish.token, wish.names))
+    app.add_exception_handler(HeedfulError, _bad_request)
+    app.add_exception_handler(NotFound, _not_found)
+    app.add_exception_handler(Busy, _too_many_requests)
+    app.add_exception_handler(ClientDisconnected, _client_disconnected)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    return secure.Guarded(app, secure.guard_of(config.host, config.token, config.names))
 
 
 @asynccontextmanager
-async def _closing(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
-    app.state.house.close()
+    app.state.server.close()
 
 
 def _file(kind: str, content: bytes) -> Any:
@@ -102,23 +102,23 @@ def _file(kind: str, content: bytes) -> Any:
     return answer
 
 
-async def _mistake(_request: Request, error: Exception) -> Response:
+async def _bad_request(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": _clean(str(error))}, 400)
 
 
-async def _missing(_request: Request, error: Exception) -> Response:
+async def _not_found(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 404)
 
 
-async def _busy(_request: Request, error: Exception) -> Response:
+async def _too_many_requests(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 429, {"retry-after": "2"})
 
 
-async def _gone(_request: Request, _error: Exception) -> Response:
+async def _client_disconnected(_request: Request, _error: Exception) -> Response:
     return Response(status_code=499)
 
 
-async def _wrong(_request: Request, error: Exception) -> Response:
+async def _invalid(_request: Request, error: Exception) -> Response:
     """Which field, and why; what was sent is not sent back."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
@@ -126,7 +126,7 @@ async def _wrong(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": _clean(f"{place or 'the request'}: {first['msg']}.")}, 422)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": _clean(str(error.detail))}, error.status_code, error.headers)
 
@@ -143,7 +143,7 @@ def serve(
     *models: Any,
     host: str = HOST,
     port: int = PORT,
-    runs: str | Path = "runs",
+    runs: str | Path | None = None,
     allow_load: bool = False,
     dictionaries: Mapping[str, Any] | None = None,
     texts: Mapping[str, Any] | None = None,
@@ -154,55 +154,56 @@ def serve(
 
     models        whatever `heedful.load` takes; none: zoo:sentiment and zoo:lm
     host          on any but the loopback address a token is needed, which is printed
-    runs          where results are stored and run folders are browsed
+    runs          where results are stored and run folders are browsed; None: a temporary folder, which is
+                  removed when the server stops
     allow_load    clients may load other models that are on this machine
     dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
     """
-    wish = ServerConfig(
+    config = ServerConfig(
         host=host,
         port=port,
-        runs=Path(runs),
+        runs=None if runs is None else Path(runs),
         models=None,
         allow_load=allow_load,
         token=secure.new_token(host),
         dictionaries=dictionaries or {},
         texts=texts or {},
     )
-    at = ready(models or SERVED_MODELS, wish)
+    server = prepare(models or SERVED_MODELS, config)
     if not block:
-        return Serving(at)
-    stay(at, open_browser)
+        return Serving(server)
+    run(server, open_browser)
     return None
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedServer:
     """Loaded and bound; nothing is answered yet."""
 
-    wish: ServerConfig
-    house: ServerState
+    config: ServerConfig
+    state: ServerState
     socket: socket.socket
 
 
-def ready(models: Sequence[Any], wish: ServerConfig) -> Ready:
-    """The port first: that it is taken is told before anything is loaded."""
-    bound = listen(wish.host, wish.port)
+def prepare(models: Sequence[Any], config: ServerConfig) -> PreparedServer:
+    """Bind the port, then load: a port that is taken is an error before anything is loaded."""
+    bound = listen(config.host, config.port)
     try:
-        return Ready(wish, house(models, wish), bound)
+        return PreparedServer(config, load_state(models, config), bound)
     except BaseException:
         bound.close()
         raise
 
 
-def answering(inside: ServerState, wish: ServerConfig, **more: Any) -> Any:
+def uvicorn_server(state: ServerState, config: ServerConfig, **more: Any) -> Any:
     """The server, as uvicorn runs it."""
     import uvicorn
 
-    from heedful.server.header_timeout import Doorstep
+    from heedful.server.header_timeout import HeaderTimeoutProtocol
 
     return uvicorn.Server(
         uvicorn.Config(
-            application(inside, wish),
+            application(state, config),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -210,29 +211,29 @@ def answering(inside: ServerState, wish: ServerConfig, **more: Any) -> Any:
             timeout_keep_alive=20,
             timeout_graceful_shutdown=2,
             ws="none",
-            http=Doorstep,
+            http=HeaderTimeoutProtocol,
             **more,
         )
     )
 
 
-def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
-    """Say where, and answer until Ctrl-C; then whether all threads have ended. One that has not is inside a
-    call of the model: the interpreter must not be taken down under it."""
-    where = address(at.wish, at.socket.getsockname()[1])
-    say(where, flush=True)
+def run(server: PreparedServer, open_browser: bool = False) -> bool:
+    """Print the address, and answer until Ctrl-C; then whether all threads have ended. One that has not is
+    inside a call of the model: the interpreter must not be taken down under it."""
+    where = address(server.config, server.socket.getsockname()[1])
+    print(where, flush=True)
     if open_browser:
         import webbrowser
 
         webbrowser.open(where)
     try:
-        answering(at.house, at.wish).run([at.socket])
+        uvicorn_server(server.state, server.config).run([server.socket])
     except KeyboardInterrupt:  # uvicorn has ended everything by now
         pass
     finally:
-        at.socket.close()
+        server.socket.close()
     try:
-        return at.house.leave(SHUTDOWN_SECONDS)
+        return server.state.shut_down(SHUTDOWN_SECONDS)
     except KeyboardInterrupt:  # once more: no time
         return False
 
@@ -240,11 +241,11 @@ def stay(at: Ready, open_browser: bool = False, say: Any = print) -> bool:
 class Serving:
     """A server in a thread: `address` to open, `close` to end it; a context manager, too."""
 
-    def __init__(self, at: Ready) -> None:
-        self.address = address(at.wish, at.socket.getsockname()[1])
-        self._at, self._server = at, answering(at.house, at.wish)
+    def __init__(self, prepared: PreparedServer) -> None:
+        self.address = address(prepared.config, prepared.socket.getsockname()[1])
+        self._prepared, self._server = prepared, uvicorn_server(prepared.state, prepared.config)
         self._thread = threading.Thread(
-            target=self._server.run, args=([at.socket],), name="heedful serve", daemon=True
+            target=self._server.run, args=([prepared.socket],), name="heedful serve", daemon=True
         )
         self._thread.start()
 
@@ -266,12 +267,12 @@ class Serving:
         """Requests that run come to their end; jobs are cancelled."""
         self._server.should_exit = True
         self._thread.join(10)
-        self._at.house.leave(SHUTDOWN_SECONDS)
-        self._at.socket.close()
+        self._prepared.state.shut_down(SHUTDOWN_SECONDS)
+        self._prepared.socket.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Before anything is loaded: a port that is taken is told at once."""
+    """A socket that is bound to the port."""
     result = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -284,23 +285,32 @@ def listen(host: str, port: int) -> socket.socket:
     return result
 
 
-def _outward(host: str) -> str:
+def _own_address(host: str) -> str:
     """This machine's own address on the way to others; nothing is sent to find it."""
     family, far = (socket.AF_INET, "192.0.2.1") if host == "0.0.0.0" else (socket.AF_INET6, "2001:db8::1")
-    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            asking.connect((far, 9))
-            return str(asking.getsockname()[0])
+            probe.connect((far, 9))
+            return str(probe.getsockname()[0])
         except OSError:  # no network
             return "localhost"
 
 
-def address(wish: ServerConfig, port: int) -> str:
+def address(config: ServerConfig, port: int) -> str:
     """To open: of a server on all addresses, the one by which other machines reach this one."""
-    host = _outward(wish.host) if wish.host in ("0.0.0.0", "::") else wish.host
+    host = _own_address(config.host) if config.host in ("0.0.0.0", "::") else config.host
     host = f"[{host}]" if ":" in host else host
-    token = f"/?token={wish.token}" if wish.token else "/"
+    token = f"/?token={config.token}" if config.token else "/"
     return f"http://{host}:{port}{token}"
 
 
-__all__ = ["Ready", "ServerConfig", "Serving", "application", "house", "ready", "serve", "stay"]
+__all__ = [
+    "PreparedServer",
+    "ServerConfig",
+    "Serving",
+    "application",
+    "load_state",
+    "prepare",
+    "run",
+    "serve",
+]

@@ -26,11 +26,11 @@ Keep = Callable[[Comparison], None]
 
 
 def explain(
-    model: Model, ask: requests.Explain, memory: ExplanationCache, job: Job, keep: Keep
+    model: Model, ask: requests.ExplainJobRequest, memory: ExplanationCache, job: Job, keep: Keep
 ) -> Comparison:
     """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
     it as it would be stored if nothing more came."""
-    job.tell("planning")
+    job.report("planning")
     made, skipped = planned(model, ask, memory, ask.weigh)
     known = memory.of(ask.key)
 
@@ -40,12 +40,12 @@ def explain(
         refused = skipped | dict(comparison.skipped)
         later = [e.name for e in made.order if e.name not in comparison and e.name not in refused]
         keep(replace(comparison, skipped={**refused, **dict.fromkeys(later, CUT)}))
-        job.show(_drawn(comparison, made, skipped))
+        job.show(_job_result(comparison, made, skipped))
 
     progress = JobProgress(job, made, known)
     comparison = execute(made, progress=progress, known=known, watch=watch, facts=facts_of(model))
     comparison = replace(comparison, skipped={**skipped, **comparison.skipped})
-    job.show(_drawn(comparison, made, skipped))
+    job.show(_job_result(comparison, made, skipped))
     return comparison
 
 
@@ -64,7 +64,7 @@ class JobProgress:
             self.method = step.method
         self.parts[step.part] = step.done
         what = "weighing" if step.method == EVIDENCE else step.method
-        self.job.tell(what, min(self.before + sum(self.parts.values()), self.total), self.total)
+        self.job.report(what, min(self.before + sum(self.parts.values()), self.total), self.total)
 
     def _finish(self) -> None:
         """The method before this one is done with fewer rows than it might have run."""
@@ -75,7 +75,7 @@ class JobProgress:
         self.parts.clear()
 
 
-def _drawn(comparison: Comparison, made: Plan, skipped: dict[str, str]) -> dict[str, Any]:
+def _job_result(comparison: Comparison, made: Plan, skipped: dict[str, str]) -> dict[str, Any]:
     methods = [
         cost.model_dump() for cost in costs(made, dict(comparison), [], skipped | dict(comparison.skipped))
     ]

@@ -7,6 +7,7 @@ first page of a feature is asked for. Everything drawn here is drawn by the code
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,28 +34,28 @@ MAX_ATLAS_WEIGHTS = 2_000_000  # weights an atlas in the page may have, all head
 class Dictionary:
     """Features of one model; opened when first asked for."""
 
-    def __init__(self, stock: ServedModel) -> None:
-        self.stock = stock
+    def __init__(self, served: ServedModel) -> None:
+        self.served = served
         self._lock = threading.Lock()
         self._sae: Any = None
         self._codes: Codes | None = None
         self._corpus: Any = None
 
     @property
-    def there(self) -> bool:
-        return self.stock.dictionary is not None
+    def exists(self) -> bool:
+        return self.served.dictionary is not None
 
     @property
     def sae(self) -> Any:
         from heedful.features.sae.autoencoder import SAE
 
-        if not self.there:
+        if not self.exists:
             raise HeedfulError(
-                f"{self.stock.name} has no dictionary here", fix="Start with --sae FOLDER, or use zoo:lm"
+                f"{self.served.name} has no dictionary here", fix="Start with --sae FOLDER, or use zoo:lm"
             )
         with self._lock:
             if self._sae is None:
-                given = self.stock.dictionary
+                given = self.served.dictionary
                 self._sae = given if isinstance(given, SAE) else SAE.load(given)
         return self._sae
 
@@ -72,10 +73,10 @@ class Dictionary:
     def codes(self, model: TokenModel, job: Job) -> Codes:
         """What features do on the texts; one pass, the first time."""
         if self._codes is None:
-            if self.stock.texts is None:
+            if self.served.texts is None:
                 raise HeedfulError("there are no texts to read features on", fix="Start with --texts FILE")
             self._codes = read_codes(
-                model, self.sae, self.site(model), self.stock.texts, FEATURE_TOKENS, job.report
+                model, self.sae, self.site(model), self.served.texts, FEATURE_TOKENS, job.report_step
             )
         return self._codes
 
@@ -83,11 +84,11 @@ class Dictionary:
         """The texts cut once, for the difference of means beside a steer; None where there are none."""
         from heedful.features.activations.eval_windows import corpus
 
-        if self._corpus is None and self.stock.texts is not None:
-            self._corpus = corpus(model, self.stock.texts, rows=CONTRAST_TOKENS)
+        if self._corpus is None and self.served.texts is not None:
+            self._corpus = corpus(model, self.served.texts, rows=CONTRAST_TOKENS)
         return self._corpus
 
-    def greatest(self, feature: int) -> float | None:
+    def max_activation(self, feature: int) -> float | None:
         """Its greatest activation, as training recorded it or as the texts show."""
         from heedful.features.sae.maxima import known_maxima
 
@@ -102,13 +103,13 @@ class Dictionary:
 # --- attention -------------------------------------------------------------------------------------
 
 
-def attention_only(model: TokenModel, ask: requests.Attend, job: Job) -> Atlas:
+def attention_atlas(model: TokenModel, ask: requests.AttentionRequest, job: Job) -> Atlas:
     """Every head, where that is not too much for a page."""
     from heedful.heads.atlas import attention, encoded
 
-    job.tell("reading every head")
+    job.report("reading every head")
     x = encoded(model, ask.given(), "error")
-    config = getattr(getattr(model, "module", None), "config", None)
+    config = getattr(model.module, "config", None)
     heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
     if heads * len(x) ** 2 > 40 * MAX_ATLAS_WEIGHTS:
         raise HeedfulError(
@@ -118,7 +119,7 @@ def attention_only(model: TokenModel, ask: requests.Attend, job: Job) -> Atlas:
     return attention(model, ask.given())
 
 
-def drawn(atlas: Atlas) -> dict[str, Any]:
+def atlas_parts(atlas: Atlas) -> dict[str, Any]:
     """The static part and the numbers of its page."""
     from heedful.reports import atlas_page
 
@@ -129,7 +130,9 @@ def drawn(atlas: Atlas) -> dict[str, Any]:
 # --- features --------------------------------------------------------------------------------------
 
 
-def fired(model: TokenModel, ask: requests.Fire, dictionary: Dictionary) -> responses.FeatureActivity:
+def active_features(
+    model: TokenModel, ask: requests.FeaturesRequest, dictionary: Dictionary
+) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
     from heedful.reports.shaded_text import level
@@ -143,7 +146,7 @@ def fired(model: TokenModel, ask: requests.Fire, dictionary: Dictionary) -> resp
     out = []
     for feature in (int(f) for f in order if most[f] > 0):
         own, at = values[:, feature], int(values[:, feature].argmax())
-        top = dictionary.greatest(feature)
+        top = dictionary.max_activation(feature)
         shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
         out.append(
             responses.ActiveFeature(
@@ -178,7 +181,7 @@ def _shaded(pieces: Any, shades: list[int], here: int) -> str:
 
 def feature_page(
     model: TokenModel, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
-) -> saved_results.Featured:
+) -> saved_results.SavedFeature:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpretation.interpret import interpret
     from heedful.features.interpretation.rules import Rules
@@ -187,27 +190,29 @@ def feature_page(
 
     dictionary.check(ask.feature)
     codes, sae = dictionary.codes(model, job), dictionary.sae
-    job.tell("looking at its examples")
+    job.report("looking at its examples")
     (result,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
-    results = interpret([result], Rules(), Rules(), progress=job.report)
-    job.tell("measuring what it does")
+    results = interpret([result], Rules(), Rules(), progress=job.report_step)
+    job.report("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
-    return saved_results.Featured(ask.model, dictionary.site(model), sae.config.width, about, one)
+    return saved_results.SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
 
 
-def featured(found: saved_results.Featured) -> dict[str, Any]:
+def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
     """As it stands in the panel, where neighbours can be opened."""
     from heedful.reports import feature_page as view
 
-    html = view.feature(found.page, 3, range(found.width))
-    return {"html": html, "about": found.about, "feature": found.page.feature}
+    html = view.feature(saved.page, 3, range(saved.width))
+    return {"html": html, "about": saved.about, "feature": saved.page.feature}
 
 
 # --- steering --------------------------------------------------------------------------------------
 
 
-def nexts(model: TokenModel, ask: requests.Steer, dictionary: Dictionary) -> responses.Next:
+def next_tokens(
+    model: TokenModel, ask: requests.SteerRequest, dictionary: Dictionary
+) -> responses.NextTokens:
     """The next token, base beside steered."""
     from heedful.features.steering.steer import steer
 
@@ -216,23 +221,23 @@ def nexts(model: TokenModel, ask: requests.Steer, dictionary: Dictionary) -> res
     base = model.predict(x, 8)
     with steer(model, dictionary.sae, {ask.feature: how}) as applied:
         steered = model.predict(x, 8)
-    return responses.Next(
-        base=_next(model, base),
-        steered=_next(model, steered),
-        greatest=dictionary.greatest(ask.feature),
+    return responses.NextTokens(
+        base=_predictions(model, base),
+        steered=_predictions(model, steered),
+        greatest=dictionary.max_activation(ask.feature),
         moved=applied.size,
     )
 
 
-def _next(model: TokenModel, found: Any) -> list[responses.Prediction]:
-    facts = {"kind": model.kind, "prediction": [list(pair) for pair in found]}
+def _predictions(model: TokenModel, shares: Sequence[tuple[str, float]]) -> list[responses.Prediction]:
+    facts = {"kind": model.kind, "prediction": [list(pair) for pair in shares]}
     return predicted(Comparison((), model=facts))
 
 
-def strength(ask: requests.Steer, dictionary: Dictionary) -> float:
+def strength(ask: requests.SteerRequest, dictionary: Dictionary) -> float:
     """So many times the greatest activation."""
     dictionary.check(ask.feature)
-    top = dictionary.greatest(ask.feature)
+    top = dictionary.max_activation(ask.feature)
     if top is None:
         raise HeedfulError(
             f"the greatest activation of feature {ask.feature:,} is not known",
@@ -242,14 +247,16 @@ def strength(ask: requests.Steer, dictionary: Dictionary) -> float:
     return ask.strength * top
 
 
-def steered(model: TokenModel, ask: requests.Write, dictionary: Dictionary, job: Job) -> dict[str, Any]:
+def steered_text(
+    model: TokenModel, ask: requests.WriteRequest, dictionary: Dictionary, job: Job
+) -> dict[str, Any]:
     """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
     texts, a difference of means of the same size stands beside."""
     from heedful.features.steering.compare import before_after
 
-    job.tell("reading texts")
+    job.report("reading texts")
     texts = dictionary.corpus(model)
-    job.tell("writing")
+    job.report("writing")
     how = {ask.feature: strength(ask, dictionary)}
     writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
     sides = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)

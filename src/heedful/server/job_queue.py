@@ -3,9 +3,9 @@
     waiting -> running -> done | failed | cancelled
 
 Each owner (a browser) has one job running at a time and the workers go round the owners, so one who asks for
-much does not keep the others waiting. A job is told its number of the worker, so that it takes the right twin
-of a model. It tells where it stands by `Job.tell`, which is also where a cancelled job ends, and what it has
-found so far by `Job.show`.
+much does not keep the others waiting. A job knows the number of its worker, so that it takes the right
+replica of a model. It reports where it stands by `Job.report`, which is also where a cancelled job ends, and
+shows what it has so far by `Job.show`.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class Job:
     asked: float = field(default_factory=time.time)
     began: float = 0.0
     ended: float = 0.0
-    changes: int = 0  # grows with everything told
+    changes: int = 0  # grows with every report
     shown: int = 0  # grows with every result shown
     stop: bool = False
 
-    def tell(self, label: str, done: int = 0, total: int = 0) -> None:
+    def report(self, label: str, done: int = 0, total: int = 0) -> None:
         """Where it stands."""
         if self.stop:
             raise Cancelled
         self.label, self.done, self.total = label, done, total
         self.changes += 1
 
-    def report(self, step: Step) -> None:
+    def report_step(self, step: Step) -> None:
         """Where the work it calls stands."""
-        self.tell(step.label, step.done, step.total)
+        self.report(step.label, step.done, step.total)
 
     def show(self, result: dict[str, Any]) -> None:
         """What is found so far."""
@@ -116,7 +116,7 @@ class Jobs:
         return self.jobs.get(name)
 
     def cancel(self, job: Job) -> None:
-        """A waiting job ends at once, a running one where it next tells something."""
+        """A waiting job ends at once, a running one where it next reports."""
         with self._turn:
             job.stop = True
             if job.state == "waiting":

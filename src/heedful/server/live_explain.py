@@ -38,7 +38,7 @@ FIRST_METHOD_SECONDS = 0.5
 CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
 MAX_REMEMBERED_TEXTS = 64  # texts whose explanations are kept
 MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
-WARM = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
+WARM_UP_TEXT = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
 
 
@@ -46,7 +46,7 @@ class ExplanationCache:
     """Explanations by what they depend on, the oldest forgotten; and how quick each model was, by token."""
 
     def __init__(self, most: int = MAX_REMEMBERED_TEXTS) -> None:
-        self.most, self._found = most, OrderedDict[Any, dict[str, Attribution]]()
+        self.most, self._explanations = most, OrderedDict[Any, dict[str, Attribution]]()
         self._paces: dict[str, deque[float]] = {}
         self._lock = threading.Lock()
 
@@ -58,8 +58,8 @@ class ExplanationCache:
 
     def of(self, key: Any) -> dict[str, Attribution]:
         with self._lock:
-            result = self._found.pop(key, {})
-            self._found[key] = result
+            result = self._explanations.pop(key, {})
+            self._explanations[key] = result
             return dict(result)
 
     def add(self, key: Any, items: Sequence[Attribution]) -> None:
@@ -67,10 +67,10 @@ class ExplanationCache:
         with self._lock:
             observed = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
             observed.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
-            result = self._found.pop(key, {})
-            self._found[key] = result | {item.method: item for item in items}
-            while len(self._found) > self.most:
-                self._found.popitem(last=False)
+            result = self._explanations.pop(key, {})
+            self._explanations[key] = result | {item.method: item for item in items}
+            while len(self._explanations) > self.most:
+                self._explanations.popitem(last=False)
 
 
 def chosen(model: Model, methods: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
@@ -127,7 +127,7 @@ def cheap(made: Plan, known: dict[str, Attribution], most: float = LIVE_SECONDS)
     return live
 
 
-def look(
+def explain_live(
     model: Model, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
 ) -> responses.LiveAnswer:
     """`waiting`: how many others are; the more, the less is done for each."""
@@ -153,10 +153,10 @@ def look(
     )
 
 
-def warm(name: str, model: Model, memory: ExplanationCache) -> None:
+def warm_up(name: str, model: Model, memory: ExplanationCache) -> None:
     """Once after loading: what is slow the first time, and how quick rows are."""
     with suppress(HeedfulError):
-        ask = requests.LiveRequest(model=name, text=WARM, methods=["occlusion", "grad-l2"])
+        ask = requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=["occlusion", "grad-l2"])
         made, _ = planned(model, ask, memory, weigh=False)
         memory.add(ask.key, run_some(made, [entry.name for entry in made.chosen], {}).attributions)
 

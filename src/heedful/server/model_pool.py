@@ -1,12 +1,12 @@
 """The models that may be asked, and who works with them.
 
-    quick   one thread a model answers what takes milliseconds, in the order of asking
-            (heedful.server.model_thread)
-    twin    a worker of long jobs has a model of its own: its hooks and settings are its own, the weights are
-            the same tensors, so a second user waits for neither and memory is not spent twice
+    quick     one thread per model answers what takes milliseconds, in the order of asking
+              (heedful.server.model_thread)
+    replica   a worker of long jobs has a model of its own: its hooks and settings are its own, the weights
+              are the same tensors, so a second user waits for neither and memory is not spent twice
 
 A model that came as a Python object and cannot be copied (a function, a module with functions of its own) has
-no twin: jobs take turns with quick questions, under `Stock.lock`.
+no replica: jobs take turns with quick questions, under `ServedModel.lock`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from heedful.server.model_thread import ModelThread
 MAX_WAITING = 256  # quick questions that may wait for one model
 MAX_MODELS = 8  # models in memory
 HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
@@ -46,47 +46,45 @@ class ServedModel:
 
     def __post_init__(self) -> None:
         self.worker = ModelThread(self.name, MAX_WAITING)
-        self._twins: dict[int, Any] = {}  # worker of jobs -> model
-        self._making = threading.Lock()
+        self._replicas: dict[int, Model] = {}  # worker of jobs -> model
+        self._replica_lock = threading.Lock()
 
-    async def quickly(self, request: Request, ask: Callable[[Any], Found]) -> Found:
+    async def run_quick(self, request: Request, work: Callable[[Model], Answer]) -> Answer:
         """In the model's own thread."""
 
-        def job() -> Found:
+        def job() -> Answer:
             with self.lock:
-                return ask(self.model)
+                return work(self.model)
 
         return await self.worker.run(request, job)
 
     @contextmanager
-    def twin(self, number: int) -> Iterator[Any]:
+    def replica(self, number: int) -> Iterator[Model]:
         """The model of a worker of jobs, for the length of a job."""
-        with self._making:
-            if number not in self._twins:
-                self._twins[number] = self._copied()
-        twin = self._twins[number]
-        if twin is not self.model:
-            yield twin
+        with self._replica_lock:
+            if number not in self._replicas:
+                self._replicas[number] = self._new_replica()
+        replica = self._replicas[number]
+        if replica is not self.model:
+            yield replica
             return
         with self.lock:
-            yield twin
+            yield replica
 
-    def _copied(self) -> Any:
+    def _new_replica(self) -> Model:
         if self.source is not None:
-            again = load(self.source, **self.options)
-            return _sharing(again, self.model)
+            return _share_weights(load(self.source, **self.options), self.model)
         from heedful.models.model_copies import sharing_weights
 
         return sharing_weights(self.model)
 
 
-def _sharing(again: Any, first: Any) -> Any:
-    """The same model with the weights of the first."""
-    if first.module is None or again.module is None:
-        return again
-    for own, shared in zip(again.module.parameters(), first.module.parameters(), strict=True):
-        own.data = shared.data
-    return again
+def _share_weights(replica: Model, model: Model) -> Model:
+    """The replica with the weights of the model it was loaded beside."""
+    if replica.module is not None and model.module is not None:
+        for own, shared in zip(replica.module.parameters(), model.module.parameters(), strict=True):
+            own.data = shared.data
+    return replica
 
 
 class ModelPool:
@@ -94,7 +92,7 @@ class ModelPool:
 
     def __init__(self, allow_load: bool = False, root: Path | None = None) -> None:
         self.allow_load, self.root = allow_load, root
-        self.stocks: dict[str, ServedModel] = {}
+        self.served: dict[str, ServedModel] = {}
         self._loading = threading.Lock()
 
     def add(self, source: Any, allow_pickle: bool = False) -> ServedModel:
@@ -102,15 +100,15 @@ class ModelPool:
         named = str(source) if isinstance(source, str | Path) else None
         options: dict[str, Any] = {} if named is None else {"allow_pickle": allow_pickle}
         model = load(source, **options)
-        stock = ServedModel(named or _free(model.name, self.stocks), named, model, options)
-        stock.dictionary, stock.texts = _beside(named)
-        self.stocks[stock.name] = stock
-        return stock
+        served = ServedModel(named or _free(model.name, self.served), named, model, options)
+        served.dictionary, served.texts = _beside(named)
+        self.served[served.name] = served
+        return served
 
     def get(self, name: str) -> ServedModel:
-        if name in self.stocks:
-            return self.stocks[name]
-        known = ", ".join(self.stocks)
+        if name in self.served:
+            return self.served[name]
+        known = ", ".join(self.served)
         raise HeedfulError(
             f"there is no model {name[:80]!r} here", f"there is: {known}", "Choose one of them"
         )
@@ -122,13 +120,13 @@ class ModelPool:
         from heedful.models.zoo import resolve
 
         names = [f"zoo:{entry.name}" for entry in resolve.entries() if resolve.pulled(entry.name)]
-        return [name for name in (*names, *self._folders()) if name not in self.stocks]
+        return [name for name in (*names, *self._folders()) if name not in self.served]
 
     def load(self, name: str) -> ServedModel:
         """What a client asks for, if loading is allowed: a zoo model, a folder of the model root by its name,
         or a hub id that is on this machine already. Nothing is downloaded, no pickle is opened."""
-        if name in self.stocks:
-            return self.stocks[name]
+        if name in self.served:
+            return self.served[name]
         if not self.allow_load:
             raise HeedfulError(
                 "this server loads no other models",
@@ -136,18 +134,18 @@ class ModelPool:
                 "Choose a given one",
             )
         with self._loading:
-            if name in self.stocks:
-                return self.stocks[name]
-            if len(self.stocks) >= MAX_MODELS:
+            if name in self.served:
+                return self.served[name]
+            if len(self.served) >= MAX_MODELS:
                 raise HeedfulError(
-                    f"{MAX_MODELS} models are loaded", "that is the most", "Start the server anew"
+                    f"{MAX_MODELS} models are loaded", "that is the most", "Restart the server"
                 )
             place = self._place(name)
             options: dict[str, Any] = {"local_only": True}
-            stock = ServedModel(name, place, load(place, **options), options)
-            stock.dictionary, stock.texts = _beside(name)
-            self.stocks[name] = stock
-            return stock
+            served = ServedModel(name, place, load(place, **options), options)
+            served.dictionary, served.texts = _beside(name)
+            self.served[name] = served
+            return served
 
     def _place(self, name: str) -> str:
         if name.startswith("zoo:") and HUB.fullmatch(name.removeprefix("zoo:")):
@@ -171,12 +169,12 @@ class ModelPool:
         return {p.name: p for p in inside if p.parent == root and (p / "config.json").is_file()}
 
     def close(self) -> None:
-        for stock in [*self.stocks.values()]:
-            stock.worker.close()
+        for served in [*self.served.values()]:
+            served.worker.close()
 
     @property
     def threads(self) -> list[threading.Thread]:
-        return [stock.worker.thread for stock in [*self.stocks.values()]]
+        return [served.worker.thread for served in [*self.served.values()]]
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 POLL_SECONDS = 0.5  # seconds between looks whether the asker is still there
 
 
@@ -23,8 +23,8 @@ class Busy(Exception):
     """The queue is full."""
 
 
-class Gone(Exception):
-    """The asker has left."""
+class ClientDisconnected(Exception):
+    """Whoever asked has left."""
 
 
 class ModelThread:
@@ -36,8 +36,8 @@ class ModelThread:
         self.thread = threading.Thread(target=self._work, name=f"heedful {name}", daemon=True)
         self.thread.start()
 
-    def put(self, job: Callable[[], Found]) -> Future[Found]:
-        future: Future[Found] = Future()
+    def put(self, job: Callable[[], Answer]) -> Future[Answer]:
+        future: Future[Answer] = Future()
         try:
             self.queue.put_nowait((future, job))
         except Full:
@@ -46,13 +46,13 @@ class ModelThread:
             ) from None
         return future
 
-    async def run(self, request: Request, job: Callable[[], Found]) -> Found:
+    async def run(self, request: Request, job: Callable[[], Answer]) -> Answer:
         """The job's result; taken out of the queue if the asker leaves before it has begun."""
         future = asyncio.wrap_future(self.put(job))
         while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
             if await request.is_disconnected():
                 future.cancel()
-                raise Gone
+                raise ClientDisconnected
         return future.result()
 
     def close(self) -> None:

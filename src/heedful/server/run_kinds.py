@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.server.drawn import Drawn
+from heedful.server.run_view import RunView
 
 KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
     ("audit", "shards", "manifest.json"),
@@ -25,7 +25,7 @@ KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
 )
 
 
-PAGE = ("steer", "attention", "feature")
+STORED_BY_PAGE = ("steer", "attention", "feature")
 
 
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -47,9 +47,9 @@ def kind_of(folder: Path) -> str:
     return next((kind for kind, mark, _ in KINDS if (folder / mark).exists()), "explanation")
 
 
-def drawn(kind: str, folder: Path) -> Drawn:
-    if kind not in PAGE:
-        return _OWN[kind](folder)
+def view_run(kind: str, folder: Path) -> RunView:
+    if kind not in STORED_BY_PAGE:
+        return _VIEWS[kind](folder)
     try:
         from heedful.server import saved_results
     except ImportError as error:
@@ -58,34 +58,34 @@ def drawn(kind: str, folder: Path) -> Drawn:
             str(error),
             "Type: pip install 'heedful[serve]'",
         ) from None
-    return saved_results.DRAWN[kind](folder)
+    return saved_results.VIEWS[kind](folder)
 
 
-def _explanation(path: Path) -> Drawn:
+def _explanation(path: Path) -> RunView:
     from heedful.comparisons.result import Comparison
     from heedful.reports import comparison_page
 
     result = Comparison.load(path)
     settings = result.settings
-    text = _said(settings.get("text") or (str(result.x.raw) if result.attributions else ""))
+    text = _text_fields(settings.get("text") or (str(result.x.raw) if result.attributions else ""))
     ask = None
     if text is not None and isinstance(settings.get("source"), str):
-        wish = settings.get("target") or {}
+        target = settings.get("target") or {}
         ask = {
             "model": settings["source"],
             **text,
             "methods": [m for m in result if m != "random"],
-            "target": wish.get("label"),
-            "contrast": wish.get("contrast"),
+            "target": target.get("label"),
+            "contrast": target.get("contrast"),
             "unit": settings.get("unit", "word"),
             "seed": settings.get("seed", 0),
         }
-    return Drawn(
+    return RunView(
         lambda: comparison_page.body(result, 2), lambda: comparison_page.page(result), result.to_dict, ask
     )
 
 
-def _said(text: Any) -> dict[str, Any] | None:
+def _text_fields(text: Any) -> dict[str, Any] | None:
     """A text, a pair or a chat as the page asks for it."""
     if isinstance(text, str):
         return {"text": text}
@@ -96,35 +96,35 @@ def _said(text: Any) -> dict[str, Any] | None:
     return None
 
 
-def _audit(path: Path) -> Drawn:
+def _audit(path: Path) -> RunView:
     from heedful.audits.result import load
     from heedful.reports import audit_page
 
     result = load(path)
-    return Drawn(
+    return RunView(
         lambda: audit_page.body(result, 2),
         lambda: audit_page.page(result),
         lambda: {"run": str(path), **result.to_dict()},
     )
 
 
-def _trial(path: Path) -> Drawn:
+def _trial(path: Path) -> RunView:
     from heedful.reports import trial_page
     from heedful.trials.result import Trial
 
     result = Trial.load(path)
-    return Drawn(lambda: trial_page.body(result, 2), lambda: trial_page.page(result), result.to_dict)
+    return RunView(lambda: trial_page.body(result, 2), lambda: trial_page.page(result), result.to_dict)
 
 
-def _lab(path: Path) -> Drawn:
+def _lab(path: Path) -> RunView:
     from heedful.core.lab_report import LabReport
     from heedful.reports import lab_page
 
     result = LabReport.load(path)
-    return Drawn(lambda: lab_page.body(result, 2), lambda: lab_page.page(result), result.to_dict)
+    return RunView(lambda: lab_page.body(result, 2), lambda: lab_page.page(result), result.to_dict)
 
 
-_OWN: dict[str, Callable[[Path], Drawn]] = {
+_VIEWS: dict[str, Callable[[Path], RunView]] = {
     "explanation": _explanation,
     "audit": _audit,
     "trial": _trial,

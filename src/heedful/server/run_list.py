@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from heedful.core.errors import HeedfulError
 from heedful.server import saved_results
-from heedful.server.run_kinds import KINDS, drawn, friendly_errors
+from heedful.server.run_kinds import KINDS, friendly_errors, view_run
 from heedful.server.saved_results import MAX_FILE_BYTES
 from heedful.server.schemas import responses
 
@@ -36,12 +37,23 @@ class RunPlace:
 
 
 class Runs:
-    """What is in the root now: looked up at every call, so a run that has just ended is there."""
+    """What is in the root now: looked up at every call, so a run that has just ended is there.
 
-    def __init__(self, root: Path) -> None:
+    Without a root, runs are in a temporary folder, which `close` removes.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._temporary = None
+        if root is None:
+            self._temporary = TemporaryDirectory(prefix="heedful-runs-", ignore_cleanup_errors=True)
+            root = Path(self._temporary.name)
         self.root = root
 
-    def found(self) -> list[RunPlace]:
+    def close(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def all(self) -> list[RunPlace]:
         """Newest first."""
         if not self.root.is_dir():
             return []
@@ -50,21 +62,24 @@ class Runs:
         return sorted(places, key=lambda place: -place.when)
 
     def listed(self) -> responses.RunList:
-        places = self.found()
+        places = self.all()
         entries = [
             responses.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
             for p in places[:MAX_LISTED_RUNS]
         ]
         return responses.RunList(
-            root=self.root.name or str(self.root), runs=entries, more=max(0, len(places) - MAX_LISTED_RUNS)
+            root=self.root.name or str(self.root),
+            temporary=self._temporary is not None,
+            runs=entries,
+            more=max(0, len(places) - MAX_LISTED_RUNS),
         )
 
     def get(self, number: str) -> RunPlace | None:
-        return next((place for place in self.found() if place.id == number), None)
+        return next((place for place in self.all() if place.id == number), None)
 
     def named(self, name: str) -> RunPlace | None:
         """A run that the page stored, by the name of its job."""
-        return next((place for place in self.found() if place.name == name), None)
+        return next((place for place in self.all() if place.name == name), None)
 
     def room(self) -> None:
         """Refuse to store more than a disk should hold."""
@@ -153,11 +168,11 @@ def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
             )
     try:
         with friendly_errors(place.name):
-            result = drawn(place.kind, place.path)
-            html = result.html()
+            view = view_run(place.kind, place.path)
+            html = view.html()
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
     page = responses.RunPage(
-        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=result.ask, data=result.data
+        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=view.ask, data=view.data
     )
-    return page, result.whole
+    return page, view.page

@@ -27,7 +27,7 @@ from heedful.modalities.text import TextInput
 from heedful.reports import atlas_page, feature_page, sides_page
 from heedful.reports.comparison_page import component, document
 from heedful.reports.html_parts import esc
-from heedful.server.drawn import Drawn
+from heedful.server.run_view import RunView
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1
@@ -35,7 +35,7 @@ MAPS = ("weights", "grads", "allowed")
 
 
 @dataclass(frozen=True)
-class Featured:
+class SavedFeature:
     """The page of a feature, and on what it was read."""
 
     model: str
@@ -102,14 +102,14 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
         kept = load_file(folder / "maps.safetensors")
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    held_of: Any = kept.get
+    array_of: Any = kept.get
     stacks = tuple(
         Maps(
             str(one["stack"]),
             queries=from_jsonable(MapAxis, one["queries"]),
             keys=from_jsonable(MapAxis, one["keys"]),
             causal=bool(one["causal"]),
-            **{name: held_of(f"{at}.{name}") for name in MAPS},
+            **{name: array_of(f"{at}.{name}") for name in MAPS},
         )
         for at, one in enumerate(data["stacks"])
     )
@@ -127,10 +127,10 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
     return atlas, data["ask"]
 
 
-def atlas(folder: Path) -> Drawn:
+def atlas(folder: Path) -> RunView:
     result, ask = load_atlas(folder)
     html, data = atlas_page.parts(result)
-    return Drawn(lambda: html, lambda: atlas_page.page(result), result.to_dict, _question(ask), data)
+    return RunView(lambda: html, lambda: atlas_page.page(result), result.to_dict, _question(ask), data)
 
 
 def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -142,27 +142,27 @@ def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
 # --- a feature -------------------------------------------------------------------------------------
 
 
-def save_feature(found: Featured, folder: Path) -> None:
-    _write(folder, "feature.json", to_jsonable(found))
+def save_feature(saved: SavedFeature, folder: Path) -> None:
+    _write(folder, "feature.json", to_jsonable(saved))
 
 
-def feature(folder: Path) -> Drawn:
+def feature(folder: Path) -> RunView:
     kept = read(folder / "feature.json")
-    result = from_jsonable(Featured, kept)
+    result = from_jsonable(SavedFeature, kept)
     title = f"Feature {result.page.feature}"
-    return Drawn(
-        lambda: _featured(result, 2),
-        lambda: document(title, _featured(result, 1), style=component("features.css")),
+    return RunView(
+        lambda: _feature_html(result, 2),
+        lambda: document(title, _feature_html(result, 1), style=component("features.css")),
         lambda: kept,
     )
 
 
-def _featured(found: Featured, size: int) -> str:
-    where = f"at <b>{esc(found.site)}</b> of <b>{esc(found.model)}</b>"
-    kicker = f'<p class="kicker">Dictionary of {found.width:,} features {where}</p>'
-    title = f'<h{size} class="verdict">Feature {found.page.feature}</h{size}>'
-    about = f'<ul class="sentences"><li>{esc(found.about)}</li></ul>'
-    drawn = feature_page.feature(found.page, size + 1)
+def _feature_html(saved: SavedFeature, size: int) -> str:
+    where = f"at <b>{esc(saved.site)}</b> of <b>{esc(saved.model)}</b>"
+    kicker = f'<p class="kicker">Dictionary of {saved.width:,} features {where}</p>'
+    title = f'<h{size} class="verdict">Feature {saved.page.feature}</h{size}>'
+    about = f'<ul class="sentences"><li>{esc(saved.about)}</li></ul>'
+    drawn = feature_page.feature(saved.page, size + 1)
     return f"<header>{kicker}{title}{about}</header>\n{drawn}"
 
 
@@ -173,10 +173,10 @@ def save_steer(result: Mapping[str, Any], folder: Path) -> None:
     _write(folder, "steer.json", result)
 
 
-def steer(folder: Path) -> Drawn:
+def steer(folder: Path) -> RunView:
     data = read(folder / "steer.json")
     result = from_jsonable(Sides, data)
-    return Drawn(lambda: sides_page.body(result, 2), lambda: sides_page.page(result), lambda: data)
+    return RunView(lambda: sides_page.body(result, 2), lambda: sides_page.page(result), lambda: data)
 
 
-DRAWN: dict[str, Callable[[Path], Drawn]] = {"steer": steer, "attention": atlas, "feature": feature}
+VIEWS: dict[str, Callable[[Path], RunView]] = {"steer": steer, "attention": atlas, "feature": feature}

@@ -41,12 +41,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-STRANGER = """<!DOCTYPE html>
+TOKEN_PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>heedful: a token is needed</title></head>
 <body><main><h1>This page needs a token</h1>
 <p>Open the whole link that <code>heedful serve</code> printed: it ends in <code>/?token=…</code>.
-A browser that has opened it once is let in until the server is started anew.</p></main></body></html>
+A browser that has opened it once needs no link again until the server is restarted.</p></main></body></html>
 """
 HEADERS = {
     "content-security-policy": POLICY,
@@ -119,18 +119,18 @@ class Guarded:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        refusal = skipped(scope["method"], headers, self.guard)
-        answer: App | None = None if refusal is None else _told(refusal)
+        refusal = refusal_of(scope["method"], headers, self.guard)
+        answer: App | None = None if refusal is None else _refusal_response(refusal)
         if answer is None and self.guard.token is not None:
-            answer = _stranger(scope, headers, self.guard.token)
+            answer = _check_token(scope, headers, self.guard.token)
         if answer is None and scope["method"] == "POST":
             body, refusal = await _body(receive)
-            answer = None if refusal is None else _told(refusal)
-            receive = _again(body, receive)
-        await (answer or self.app)(scope, receive, _sealed(send))
+            answer = None if refusal is None else _refusal_response(refusal)
+            receive = _replay(body, receive)
+        await (answer or self.app)(scope, receive, _with_headers(send))
 
 
-def skipped(method: str, headers: Headers, guard: Guard) -> Refusal | None:
+def refusal_of(method: str, headers: Headers, guard: Guard) -> Refusal | None:
     """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
@@ -168,12 +168,12 @@ def _too_large() -> Refusal:
     return Refusal(413, f"The request is larger than {MAX_BODY_BYTES // 1024} KB. Shorten the text.")
 
 
-def _told(refusal: Refusal) -> App:
+def _refusal_response(refusal: Refusal) -> App:
     headers = {"allow": "GET, POST"} if refusal.status == 405 else {}
     return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
 
 
-def _stranger(scope: Scope, headers: Headers, token: str) -> App | None:
+def _check_token(scope: Scope, headers: Headers, token: str) -> App | None:
     """None where the token is shown; a link that holds it is turned into a cookie."""
     given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
     if scope["path"] == "/" and _same(given, token):
@@ -184,8 +184,10 @@ def _stranger(scope: Scope, headers: Headers, token: str) -> App | None:
     if _same(_cookie(headers, _name(token)), token) or (scheme.lower() == "bearer" and _same(bearer, token)):
         return None
     if "text/html" in headers.get("accept", ""):  # a browser: somebody reads it
-        return HTMLResponse(STRANGER, 401)
-    return _told(Refusal(401, "This address needs a token. Open the link that heedful serve printed."))
+        return HTMLResponse(TOKEN_PAGE, 401)
+    return _refusal_response(
+        Refusal(401, "This address needs a token. Open the link that heedful serve printed.")
+    )
 
 
 def _name(token: str) -> str:
@@ -221,23 +223,23 @@ async def _body(receive: Receive) -> tuple[bytes, Refusal | None]:
         return b"", Refusal(408, "The request did not come to its end.")
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """The body in one piece, then whatever comes."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
+    async def replay() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return again
+    return replay
 
 
-def _sealed(send: Send) -> Send:
+def _with_headers(send: Send) -> Send:
     """Every answer carries the headers above."""
 
-    async def sealed(message: Message) -> None:
+    async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             kept = [(k, v) for k, v in message["headers"] if k.decode("latin-1").lower() not in HEADERS]
             message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in HEADERS.items())]
         await send(message)
 
-    return sealed
+    return with_headers

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi import Path as InPath
 
+from heedful.core.model import Model
 from heedful.server import internals, live_explain, run_list
 from heedful.server.job_queue import Job, Jobs
 from heedful.server.model_pool import ModelPool, ServedModel
@@ -17,8 +18,8 @@ from heedful.server.schemas import responses
 
 Number = Annotated[str, InPath(pattern=r"^[0-9a-z-]{1,64}$", description="as the server gave it")]
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": responses.Problem, "description": told}
-    for code, told in (
+    code: {"model": responses.Problem, "description": description}
+    for code, description in (
         (400, "it cannot be done, and why"),
         (401, "a token is needed"),
         (403, "another site asked"),
@@ -33,7 +34,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NotThere(Exception):
+class NotFound(Exception):
     """404, with a sentence."""
 
 
@@ -41,42 +42,46 @@ class NotThere(Exception):
 class ServerState:
     """All that requests share."""
 
-    seats: ModelPool
+    models: ModelPool
     runs: run_list.Runs
     jobs: Jobs = field(default_factory=Jobs)
     memory: live_explain.ExplanationCache = field(default_factory=live_explain.ExplanationCache)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
 
-    def dictionary(self, stock: ServedModel) -> internals.Dictionary:
-        return self._dictionaries.setdefault(stock.name, internals.Dictionary(stock))
+    def dictionary(self, served: ServedModel) -> internals.Dictionary:
+        return self._dictionaries.setdefault(served.name, internals.Dictionary(served))
 
-    def start(self, kind: str, ask: Any, work: Callable[[Any, Job], None]) -> Job:
-        """A job with the worker's own twin of the model."""
-        stock = self.seats.get(ask.model)
+    def start(self, kind: str, ask: Any, work: Callable[[Model, Job], None]) -> Job:
+        """A job that runs on its worker's own replica of the model."""
+        served = self.models.get(ask.model)
 
         def job_work(job: Job) -> None:
-            job.tell("waiting for the model")
-            with stock.twin(job.worker) as model:
+            job.report("waiting for the model")
+            with served.replica(job.worker) as model:
                 work(model, job)
 
         return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work))
 
     def close(self) -> None:
         self.jobs.close()
-        self.seats.close()
+        self.models.close()
 
-    def leave(self, seconds: float) -> bool:
-        """Close, and wait for what runs; whether all of it has ended."""
+    def shut_down(self, seconds: float) -> bool:
+        """Close, wait for what runs, and remove runs that are temporary; whether all threads have ended."""
         self.close()
         end = time.monotonic() + seconds
-        for thread in (threads := [*self.jobs.threads, *self.seats.threads]):
-            thread.join(max(0.0, end - time.monotonic()))
+        threads = [*self.jobs.threads, *self.models.threads]
+        try:
+            for thread in threads:
+                thread.join(max(0.0, end - time.monotonic()))
+        finally:
+            self.runs.close()
         return not any(thread.is_alive() for thread in threads)
 
 
-def house_of(request: Request) -> ServerState:
-    server_state: ServerState = request.app.state.house
-    return server_state
+def state_of_request(request: Request) -> ServerState:
+    state: ServerState = request.app.state.server
+    return state
 
 
-In = Annotated[ServerState, Depends(house_of)]
+RequestState = Annotated[ServerState, Depends(state_of_request)]

@@ -19,14 +19,14 @@ KINDS = {
 STYLES = ("page.css", "report.css", "features.css", "atlas.css")
 
 
-def _house_style() -> str:
+def _shared_style() -> str:
     return "\n".join([*map(component, STYLES), lab_page.STYLE, steer_page.STYLE])
 
 
-def _house_script() -> str:
+def _shared_script() -> str:
     """What makes report parts better to use, as a module."""
-    house = "\n".join(map(component, comparison_page.SCRIPTS))
-    return f"{house}\nexport {{ reading, charts, keep }};\n"
+    shared = "\n".join(map(component, comparison_page.SCRIPTS))
+    return f"{shared}\nexport {{ reading, charts, keep }};\n"
 
 
 def _atlas_script() -> str:
@@ -35,7 +35,7 @@ def _atlas_script() -> str:
 
 
 def _all() -> dict[str, tuple[str, bytes]]:
-    made = {"house.css": _house_style(), "house.js": _house_script(), "atlas.js": _atlas_script()}
+    made = {"shared.css": _shared_style(), "shared.js": _shared_script(), "atlas.js": _atlas_script()}
     results = {
         f"/static/{name}": (KINDS[name.rpartition(".")[2]], text.encode()) for name, text in made.items()
     }

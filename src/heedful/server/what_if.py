@@ -28,9 +28,9 @@ from heedful.core.target import Target
 from heedful.modalities.operators import checked_operator
 from heedful.modalities.text import TextInput, text_of
 from heedful.modalities.text_windows import select
-from heedful.models.adapter import TokenModel
+from heedful.models.adapter import token_model
 from heedful.server import input_parts
-from heedful.server.live_explain import ExplanationCache, look, predicted
+from heedful.server.live_explain import ExplanationCache, explain_live, predicted
 from heedful.server.schemas import requests, responses
 
 STAND_INS = ("mask", "unk")
@@ -38,11 +38,13 @@ MAX_LABELS = 20  # most labels that are worked out one by one
 Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
-def tried(model: Model, ask: requests.Try, memory: ExplanationCache) -> responses.Tried:
+def apply_edits(
+    model: Model, ask: requests.WhatIfRequest, memory: ExplanationCache
+) -> responses.WhatIfResponse:
     whole = requests.LiveRequest(**{name: getattr(ask, name) for name in requests.LiveRequest.model_fields})
     have = memory.of(ask.key)
     if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
-        look(model, whole, memory)
+        explain_live(model, whole, memory)
         have = memory.of(ask.key)
     first: Attribution = next(iter(have.values()))
     x, target = text_of(first.x), first.target
@@ -62,7 +64,7 @@ def tried(model: Model, ask: requests.Try, memory: ExplanationCache) -> response
             for (_, way), place in zip(_in_order(x, ask.contents, gone), places, strict=True)
             for word in input_parts.overlapping(after, contents, [place])
         }
-    return responses.Tried(
+    return responses.WhatIfResponse(
         before=_value(model, x, target, {}),
         after=_value(model, after, target, removed),
         text=_shown(after, removed),
@@ -80,7 +82,7 @@ def _usual(model: Model, have: Mapping[str, Attribution]) -> str:
     return str(next(used, model.operators[0]))
 
 
-def _sorted(ask: requests.Try, x: TextInput, usual: str) -> tuple[Ways, dict[int, str]]:
+def _sorted(ask: requests.WhatIfRequest, x: TextInput, usual: str) -> tuple[Ways, dict[int, str]]:
     """(words that go and how, word -> what stands there instead)"""
     wrong = [edit.word for edit in ask.edits if edit.word >= len(x.word_spans)]
     if wrong:
@@ -91,7 +93,7 @@ def _sorted(ask: requests.Try, x: TextInput, usual: str) -> tuple[Ways, dict[int
 
 
 def _in_order(x: TextInput, contents: Sequence[str], gone: Ways) -> list[tuple[int, str]]:
-    """As `pieces.replaced` goes through them: part by part."""
+    """As `input_parts.replaced` goes through them: part by part."""
     parts = [part for part, _, _ in input_parts.placed(x, contents)]
     return sorted(gone.items(), key=lambda pair: (parts[pair[0]], pair[0]))
 
@@ -108,7 +110,7 @@ def _on_tokens(model: Model, x: TextInput, target: Target, gone: Ways) -> tuple[
     """Several ways in one text: stand-in tokens are put in and tokens taken out by hand; what is left goes by
     one operator, which the model's rows do."""
     left = {word: way for word, way in gone.items() if way in ("pad", "mean", "swap")}
-    if not isinstance(model, TokenModel) or len({*left.values()}) > 1:
+    if model.module is None or len({*left.values()}) > 1:  # a function reads text, not tokens
         ways = " and ".join(sorted({*gone.values()}))
         raise HeedfulError(f"words cannot go by {ways} at once here", fix="Let all of them go the same way")
     used = [checked_operator(way, model.operators) for way in STAND_INS if way in gone.values()]
@@ -141,9 +143,9 @@ def _predicted(model: Model, x: TextInput, gone: Ways) -> list[responses.Predict
     """What the model says of the changed text: of tokens taken out, from the scores of all labels."""
     if not gone:
         shares = model.predict(x)
-    elif {*gone.values()} == {"delete"} and isinstance(model, TokenModel):
-        kept = [t for t, word in enumerate(x.words) if word not in gone]
-        shares = model.ranked(model.logits(select(x, kept)), 5) if kept else []
+    elif {*gone.values()} == {"delete"} and model.module is not None:
+        reader, kept = token_model(model), [t for t, word in enumerate(x.words) if word not in gone]
+        shares = reader.ranked(reader.logits(select(x, kept)), 5) if kept else []
     elif model.labels:
         shares = _shares(model, x, gone)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,8 +21,11 @@ Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
 HOST = "Address to listen on. Any but this machine's own needs the token that is printed."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
 Port = Annotated[int, option(min=0, max=65535, help="0 takes any free one.")]
-RUNS = "Where results are stored and run folders (audits, labs, trials) are browsed."
-Runs = Annotated[Path, option(metavar="DIR", help=RUNS)]
+RUNS = (
+    "Where results are stored and run folders (audits, labs, trials) are browsed; none: a temporary folder."
+)
+Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
+TEMPORARY = "runs are kept until the server stops; to keep them: heedful serve --runs FOLDER"
 ROOT = "A folder of model folders, which --allow-load may load by name."
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
 ALLOW = "Clients may load other models that are on this machine."
@@ -42,7 +46,7 @@ def serve(
     models: Models = None,
     host: Host = defaults.HOST,
     port: Port = defaults.PORT,
-    runs: Runs = Path("runs"),
+    runs: Runs = None,
     root: Root = None,
     allow_load: Allow = False,
     sae: Saes = None,
@@ -60,8 +64,9 @@ def serve(
     heedful serve ./my-model --sae ./my-dictionary --texts texts.txt
     heedful serve zoo:lm --host 0.0.0.0
 
-    Ctrl-C ends it. Results are kept as run folders, which heedful report opens. On any address but this
-    machine's own, a token is needed: it is part of the link that is printed.
+    Ctrl-C ends it. With --runs, results are kept as run folders, which heedful report opens; without, they go
+    when the server stops. On any address but this machine's own, a token is needed: it is part of the link
+    that is printed.
     """
     silence_libraries()
     try:
@@ -73,7 +78,7 @@ def serve(
             "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
         ) from None
     given = list(dict.fromkeys(models or defaults.SERVED_MODELS))
-    wish = app.ServerConfig(
+    config = app.ServerConfig(
         host=host,
         port=port,
         runs=runs,
@@ -86,13 +91,14 @@ def serve(
         allow_pickle=allow_pickle,
     )
     with progress_bar(f"loading {', '.join(given)}"):
-        ready = app.ready(given, wish)
-    print_stderr(f"results and runs: {runs}")
-    if not app.stay(ready, browser, say=print):
-        _leave()
+        server = app.prepare(given, config)
+    print_stderr(TEMPORARY if runs is None else f"results and runs: {runs}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+    if not app.run(server, browser):
+        _exit_at_once()
 
 
-def _leave() -> None:
+def _exit_at_once() -> None:
     """A call of the model does not end: leave without taking the interpreter down, which would abort."""
     print_stderr("a job did not end in time and is left")
     sys.stdout.flush()

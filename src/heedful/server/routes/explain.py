@@ -17,11 +17,11 @@ from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.text import text_of
-from heedful.models.adapter import TokenModel
+from heedful.models.adapter import token_model
 from heedful.server import internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
-from heedful.server.state import REFUSALS, In, NotThere, Number, ServerState
+from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
 
 router = APIRouter(prefix="/api", responses=REFUSALS)
 
@@ -30,32 +30,32 @@ router = APIRouter(prefix="/api", responses=REFUSALS)
 
 
 @router.get("/here")
-def here(house: In) -> responses.Here:
+def server_info(state: RequestState) -> responses.ServerInfo:
     """Models, methods and limits of this server."""
     methods = [
         responses.Method(name=e.name, summary=e.summary, cite=e.cite, signed=e.signed)
         for e in registry.explainers().values()
     ]
-    stocks = [*house.seats.stocks.values()]  # another may be loaded meanwhile
-    return responses.Here(
+    served_models = [*state.models.served.values()]  # another may be loaded meanwhile
+    return responses.ServerInfo(
         version=__version__,
-        models=[_model(stock, house) for stock in stocks],
-        offered=house.seats.offered(),
-        allow_load=house.seats.allow_load,
+        models=[_model(served, state) for served in served_models],
+        offered=state.models.offered(),
+        allow_load=state.models.allow_load,
         methods=methods,
         few=list(DEFAULT_METHODS),
         limit=requests.MAX_TEXT_CHARACTERS,
-        runs=house.runs.root.is_dir(),
-        waiting={s.name: s.worker.queue.qsize() for s in stocks},
+        runs=state.runs.root.is_dir(),
+        waiting={s.name: s.worker.queue.qsize() for s in served_models},
     )
 
 
-def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
-    model = stock.model
+def _model(served: ServedModel, state: ServerState) -> responses.ServedModelInfo:
+    model = served.model
     facts = {k: v for k, v in live_explain.facts_of(model).items() if isinstance(v, str | int | float | bool)}
-    has = house.dictionary(stock)
+    dictionary = state.dictionary(served)
     return responses.ServedModelInfo(
-        name=stock.name,
+        name=served.name,
         kind=model.kind,
         labels=list(model.labels)[:1000],
         window=model.window,
@@ -63,7 +63,7 @@ def _model(stock: ServedModel, house: ServerState) -> responses.ServedModelInfo:
         chat=_has_template(model),
         operators=list(model.operators),
         capabilities=sorted(model.capabilities),
-        features=has.sae.config.width if has.there else 0,
+        features=dictionary.sae.config.width if dictionary.exists else 0,
         facts=facts,
         skipped={s.method: s.why for s in registry.support(model) if not s.ok},
     )
@@ -80,79 +80,94 @@ def _reads_pairs(model: Model) -> bool:
 
 
 def _has_template(model: Model) -> bool:
-    return isinstance(model, TokenModel) and model.has_chat_template
+    return model.module is not None and token_model(model).has_chat_template
 
 
 @router.post("/models")
-def load_model(ask: requests.Load, house: In) -> responses.ServedModelInfo:
+def load_model(ask: requests.LoadRequest, state: RequestState) -> responses.ServedModelInfo:
     """Load another model, where the server was started so that it may."""
-    return _model(house.seats.load(ask.model), house)
+    return _model(state.models.load(ask.model), state)
 
 
 # --- quick -----------------------------------------------------------------------------------------
 
 
 @router.post("/look")
-async def look(ask: requests.LiveRequest, request: Request, house: In) -> responses.LiveAnswer:
+async def explain_live(
+    ask: requests.LiveRequest, request: Request, state: RequestState
+) -> responses.LiveAnswer:
     """As one types: the prediction, the cheap methods, and what the others cost."""
-    stock = house.seats.get(ask.model)
+    served = state.models.get(ask.model)
 
     def job(model: Model) -> responses.LiveAnswer:
-        return live_explain.look(model, ask, house.memory, stock.worker.queue.qsize())
+        return live_explain.explain_live(model, ask, state.memory, served.worker.queue.qsize())
 
-    return await stock.quickly(request, job)
+    return await served.run_quick(request, job)
 
 
 @router.post("/try")
-async def try_it(ask: requests.Try, request: Request, house: In) -> responses.Tried:
+async def try_edits(
+    ask: requests.WhatIfRequest, request: Request, state: RequestState
+) -> responses.WhatIfResponse:
     """Words changed: what methods claim beside what the model does."""
-    return await house.seats.get(ask.model).quickly(request, lambda m: what_if.tried(m, ask, house.memory))
+    return await state.models.get(ask.model).run_quick(
+        request, lambda m: what_if.apply_edits(m, ask, state.memory)
+    )
 
 
 @router.post("/features")
-async def features(ask: requests.Fire, request: Request, house: In) -> responses.FeatureActivity:
+async def features(
+    ask: requests.FeaturesRequest, request: Request, state: RequestState
+) -> responses.FeatureActivity:
     """Features that fire on a text."""
-    stock = house.seats.get(ask.model)
-    return await stock.quickly(request, lambda m: internals.fired(m, ask, house.dictionary(stock)))
+    served = state.models.get(ask.model)
+    return await served.run_quick(
+        request,
+        lambda m: internals.active_features(token_model(m, "features"), ask, state.dictionary(served)),
+    )
 
 
 @router.post("/next")
-async def next_token(ask: requests.Steer, request: Request, house: In) -> responses.Next:
+async def next_token(
+    ask: requests.SteerRequest, request: Request, state: RequestState
+) -> responses.NextTokens:
     """The next token, base beside steered."""
-    stock = house.seats.get(ask.model)
-    return await stock.quickly(request, lambda m: internals.nexts(m, ask, house.dictionary(stock)))
+    served = state.models.get(ask.model)
+    return await served.run_quick(
+        request, lambda m: internals.next_tokens(token_model(m, "steering"), ask, state.dictionary(served))
+    )
 
 
 # --- runs ------------------------------------------------------------------------------------------
 
 
 @router.get("/runs")
-def list_runs(house: In) -> responses.RunList:
+def list_runs(state: RequestState) -> responses.RunList:
     """Explanations, audits, trials, labs and steers under the root, newest first."""
-    return house.runs.listed()
+    return state.runs.listed()
 
 
 @router.get("/runs/{number}")
-def show_run(number: Number, house: In) -> responses.RunPage:
+def show_run(number: Number, state: RequestState) -> responses.RunPage:
     """One of them, drawn as the report draws it."""
-    return run_list.opened(_run(house, number))[0]
+    return run_list.opened(_run(state, number))[0]
 
 
 @router.get(
     "/runs/{number}/report",
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "a file"}},
 )
-def report(number: Number, house: In) -> HTMLResponse:
+def report(number: Number, state: RequestState) -> HTMLResponse:
     """The same as one file to keep."""
-    place = _run(house, number)
+    place = _run(state, number)
     whole = run_list.opened(place)[1]()
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in Path(place.name).name)
     headers = {"content-disposition": f'attachment; filename="{name[:80]}.html"'}
     return HTMLResponse(whole, headers=headers)
 
 
-def _run(house: ServerState, number: str) -> run_list.RunPlace:
-    place = house.runs.get(number)
+def _run(state: ServerState, number: str) -> run_list.RunPlace:
+    place = state.runs.get(number)
     if place is None:
-        raise NotThere("There is no such run here.")
+        raise NotFound("There is no such run here.")
     return place

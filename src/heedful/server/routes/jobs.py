@@ -20,7 +20,7 @@ from heedful.models.adapter import token_model
 from heedful.server import explain_job, internals, run_list, saved_results
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.schemas import requests, responses
-from heedful.server.state import REFUSALS, In, NotThere, Number, ServerState
+from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
 
 POLL_SECONDS = 0.15  # seconds between looks at a job that is listened to
 HEARTBEAT_SECONDS = 15.0  # seconds after which a silent stream says that it lives
@@ -28,77 +28,77 @@ router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
 
 
 @router.post("/explain", status_code=202)
-def start_explain(ask: requests.Explain, house: In) -> responses.JobState:
+def start_explain(ask: requests.ExplainJobRequest, state: RequestState) -> responses.JobState:
     """Methods one after the other, then weighed; stored as a run, of a cancelled job what was finished."""
-    house.runs.room()
+    state.runs.room()
 
     def work(model: Model, job: Job) -> None:
         finished: list[Comparison] = []
         try:
-            finished.append(explain_job.explain(model, ask, house.memory, job, finished.append))
-            job.tell("storing")
+            finished.append(explain_job.explain(model, ask, state.memory, job, finished.append))
+            job.report("storing")
         finally:  # cancelled: what was finished
             if finished:
-                job.run = run_list.number(explain_job.stored(finished[-1], house.runs.root, job.id))
+                job.run = run_list.number(explain_job.stored(finished[-1], state.runs.root, job.id))
 
-    return state_of(house.start("explain", ask, work))
+    return job_state(state.start("explain", ask, work))
 
 
 @router.post("/attention", status_code=202)
-def start_attention(ask: requests.Attend, house: In) -> responses.JobState:
+def start_attention(ask: requests.AttentionRequest, state: RequestState) -> responses.JobState:
     """Every head on one text; stored as a run."""
-    house.runs.room()
+    state.runs.room()
 
     def work(model: Model, job: Job) -> None:
-        result = internals.attention_only(token_model(model, "attention"), ask, job)
-        job.tell("drawing")
-        job.show(internals.drawn(result))
+        result = internals.attention_atlas(token_model(model, "attention"), ask, job)
+        job.report("drawing")
+        job.show(internals.atlas_parts(result))
         with suppress(HeedfulError):  # too large: it is shown, and not stored
-            saved_results.save_atlas(result, ask.model_dump(), house.runs.root / job.id)
+            saved_results.save_atlas(result, ask.model_dump(), state.runs.root / job.id)
             job.run = run_list.number(job.id)
 
-    return state_of(house.start("attention", ask, work))
+    return job_state(state.start("attention", ask, work))
 
 
 @router.post("/feature", status_code=202)
-def start_feature(ask: requests.FeatureRequest, house: In) -> responses.JobState:
+def start_feature(ask: requests.FeatureRequest, state: RequestState) -> responses.JobState:
     """All about one feature; the first time, texts are read. Stored as a run."""
-    house.runs.room()
-    kept = house.dictionary(house.seats.get(ask.model))
+    state.runs.room()
+    kept = state.dictionary(state.models.get(ask.model))
 
     def work(model: Model, job: Job) -> None:
         featured = internals.feature_page(token_model(model, "features"), ask, kept, job)
-        job.show(internals.featured(featured))
-        saved_results.save_feature(featured, house.runs.root / job.id)
+        job.show(internals.feature_parts(featured))
+        saved_results.save_feature(featured, state.runs.root / job.id)
         job.run = run_list.number(job.id)
 
-    return state_of(house.start("feature", ask, work))
+    return job_state(state.start("feature", ask, work))
 
 
 @router.post("/steer", status_code=202)
-def start_steer(ask: requests.Write, house: In) -> responses.JobState:
+def start_steer(ask: requests.WriteRequest, state: RequestState) -> responses.JobState:
     """What the model writes, base beside steered; stored as a run."""
-    house.runs.room()
-    kept = house.dictionary(house.seats.get(ask.model))
+    state.runs.room()
+    kept = state.dictionary(state.models.get(ask.model))
 
     def work(model: Model, job: Job) -> None:
-        results = internals.steered(token_model(model, "steering"), ask, kept, job)
+        results = internals.steered_text(token_model(model, "steering"), ask, kept, job)
         job.show(results)
-        saved_results.save_steer(results, house.runs.root / job.id)
+        saved_results.save_steer(results, state.runs.root / job.id)
         job.run = run_list.number(job.id)
 
-    return state_of(house.start("steer", ask, work))
+    return job_state(state.start("steer", ask, work))
 
 
 @router.get("/{number}")
-def job(number: Number, house: In) -> responses.JobState:
+def job(number: Number, state: RequestState) -> responses.JobState:
     """How a job stands; of one from before the server was started, what was stored."""
-    result = house.jobs.get(number)
+    result = state.jobs.get(number)
     if result is not None:
-        return state_of(result)
-    stored = house.runs.named(number)
+        return job_state(result)
+    stored = state.runs.named(number)
     if stored is None:
-        raise NotThere("This job is not known here: the server was restarted or the job has expired.")
+        raise NotFound("This job is not known here: the server was restarted or the job has expired.")
     return responses.JobState(
         id=number,
         kind=stored.kind,
@@ -117,11 +117,11 @@ def job(number: Number, house: In) -> responses.JobState:
 
 
 @router.post("/{number}/cancel")
-def cancel(number: Number, house: In) -> responses.JobState:
+def cancel(number: Number, state: RequestState) -> responses.JobState:
     """End it; what it has found stays."""
-    result = _job(house, number)
-    house.jobs.cancel(result)
-    return state_of(result)
+    result = _job(state, number)
+    state.jobs.cancel(result)
+    return job_state(result)
 
 
 @router.get(
@@ -131,22 +131,22 @@ def cancel(number: Number, house: In) -> responses.JobState:
         200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "states"}
     },
 )
-async def events(number: Number, request: Request, house: In) -> StreamingResponse:
+async def events(number: Number, request: Request, state: RequestState) -> StreamingResponse:
     """The same as it changes, until the job ends: results when there are new ones, else where it stands."""
     return StreamingResponse(
-        _told(_job(house, number), request),
+        _event_stream(_job(state, number), request),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )
 
 
-async def _told(found: Job, request: Request) -> AsyncIterator[str]:
+async def _event_stream(job: Job, request: Request) -> AsyncIterator[str]:
     changes, shown, silent = -1, -1, 0.0
     while True:
-        if found.changes != changes:
-            changes, silent = found.changes, 0.0
-            state = state_of(found, result=found.shown != shown)
-            shown = found.shown
+        if job.changes != changes:
+            changes, silent = job.changes, 0.0
+            state = job_state(job, result=job.shown != shown)
+            shown = job.shown
             yield f"data: {json_text(state.model_dump())}\n\n"
             if state.state in ENDED:
                 return
@@ -159,26 +159,26 @@ async def _told(found: Job, request: Request) -> AsyncIterator[str]:
             return
 
 
-def _job(house: ServerState, number: str) -> Job:
-    result = house.jobs.get(number)
+def _job(state: ServerState, number: str) -> Job:
+    result = state.jobs.get(number)
     if result is None:
-        raise NotThere("This job is not known here: the server was restarted or the job has expired.")
+        raise NotFound("This job is not known here: the server was restarted or the job has expired.")
     return result
 
 
-def state_of(found: Job, result: bool = True) -> responses.JobState:
+def job_state(job: Job, result: bool = True) -> responses.JobState:
     return responses.JobState(
-        id=found.id,
-        kind=found.kind,
-        state=found.state,  # type: ignore[arg-type]
-        label=found.label,
-        done=found.done,
-        total=found.total,
-        seconds=found.seconds,
-        left=found.left,
-        error=found.error,
-        run=found.run,
-        ask=found.ask,
-        result=found.result if result else None,
-        shown=found.shown,
+        id=job.id,
+        kind=job.kind,
+        state=job.state,  # type: ignore[arg-type]
+        label=job.label,
+        done=job.done,
+        total=job.total,
+        seconds=job.seconds,
+        left=job.left,
+        error=job.error,
+        run=job.run,
+        ask=job.ask,
+        result=job.result if result else None,
+        shown=job.shown,
     )

@@ -33,20 +33,20 @@ Operator = Literal["delete", "mask", "swap", "unk", "pad", "mean"]
 Long = Literal["error", "truncate", "window"]
 
 
-class Ask(BaseModel):
+class BaseRequest(BaseModel):
     """Of any kind; fields that are not known are refused, so that a misspelt one is not lost silently."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Turn(Ask):
+class Turn(BaseRequest):
     """One message of a chat."""
 
     role: Literal["system", "user", "assistant"]
     content: Text
 
 
-class InputRequest(Ask):
+class InputRequest(BaseRequest):
     """What a model is given: a text, two texts, or the turns of a chat."""
 
     model: Name
@@ -107,14 +107,14 @@ class LiveRequest(PredictionRequest):
     methods: Methods | None = None  # None: one of each kind
 
 
-class Explain(LiveRequest):
+class ExplainJobRequest(LiveRequest):
     """Methods run as a job, and weighed."""
 
     weigh: bool = True
     owner: Owner = "nobody"
 
 
-class WordEdit(Ask):
+class WordEdit(BaseRequest):
     """One word taken out, or replaced."""
 
     word: Annotated[int, Field(ge=0, lt=MAX_TEXT_CHARACTERS)]
@@ -128,7 +128,7 @@ class WordEdit(Ask):
         return self
 
 
-class Try(PredictionRequest):
+class WhatIfRequest(PredictionRequest):
     """The text with words changed: what methods claim, and what the model does."""
 
     edits: Annotated[list[WordEdit], Field(max_length=MAX_EDITS)]
@@ -136,20 +136,20 @@ class Try(PredictionRequest):
     methods: Methods | None = None
 
 
-class Attend(InputRequest):
+class AttentionRequest(InputRequest):
     """Every head on one text."""
 
     owner: Owner = "nobody"
 
 
-class Fire(Ask):
+class FeaturesRequest(BaseRequest):
     """Which features fire on a text."""
 
     model: Name
     text: Text
 
 
-class FeatureRequest(Ask):
+class FeatureRequest(BaseRequest):
     """All about one feature."""
 
     model: Name
@@ -157,21 +157,21 @@ class FeatureRequest(Ask):
     owner: Owner = "nobody"
 
 
-class Steer(InputRequest):
+class SteerRequest(InputRequest):
     """The next token with a feature set to so many times its maximum."""
 
     feature: Annotated[int, Field(ge=0, lt=10_000_000)]
     strength: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
-class Write(Steer):
+class WriteRequest(SteerRequest):
     """The same, writing on."""
 
     tokens: Annotated[int, Field(ge=1, le=200)] = 40
     owner: Owner = "nobody"
 
 
-class Load(Ask):
+class LoadRequest(BaseRequest):
     """A model that is not there yet."""
 
     model: Name

@@ -63,7 +63,7 @@ class MethodClaim(BaseModel):
     operator: str | None = None  # by which it took words out to say so; None: it took none out
 
 
-class Tried(BaseModel):
+class WhatIfResponse(BaseModel):
     before: float  # the explained number
     after: float
     text: str
@@ -95,7 +95,7 @@ class Method(BaseModel):
     signed: bool
 
 
-class Here(BaseModel):
+class ServerInfo(BaseModel):
     """What this server has."""
 
     version: str
@@ -144,7 +144,7 @@ class FeatureActivity(BaseModel):
     notes: list[str]
 
 
-class Next(BaseModel):
+class NextTokens(BaseModel):
     base: list[Prediction]
     steered: list[Prediction]
     greatest: float | None
@@ -161,6 +161,7 @@ class RunEntry(BaseModel):
 
 class RunList(BaseModel):
     root: str
+    temporary: bool  # the root is removed when the server stops
     runs: list[RunEntry]
     more: int  # folders that are not listed
 

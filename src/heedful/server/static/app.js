@@ -15,7 +15,7 @@ const EXAMPLES = {
   "causal-lm": ["The state of the union is", "My fellow citizens, we must"],
 };
 const PARTS = { methods: "Methods", evidence: "Evidence", try: "Try it", attention: "Attention", features: "Features", made: "How it was made" };
-let here = null, foreign = "";  // what is told of a link or a run that names a model which is not here
+let here = null, modelNotice = "";  // shown for a link or a run that names a model which is not here
 
 export const model = () => here.models.find(({ name }) => name === state.model) || here.models[0];
 
@@ -53,13 +53,13 @@ const ask = async () => {
   if (!hasText()) { drop("look"); empty(); return; }
   document.body.classList.add("asking");
   try {
-    const wish = { ...question(), methods: state.methods };
-    const found = await quick("look", "/api/look", wish);
+    const request = { ...question(), methods: state.methods };
+    const found = await quick("look", "/api/look", request);
     if (!found) return;
-    problem(foreign);
+    problem(modelNotice);
     answer(found);
     targets();
-    methods.show(found, wish);
+    methods.show(found, request);
     trying.show(found);
     attention.stale();
     features.stale();
@@ -73,8 +73,8 @@ const ask = async () => {
 };
 
 // A text longer than the model reads: the way out is a click away.
-const tooLong = (told) => {
-  if (!/long='?(truncate|window)/i.test(told) && !/--long/.test(told)) return;
+const tooLong = (message) => {
+  if (!/long='?(truncate|window)/i.test(message) && !/--long/.test(message)) return;
   const ways = model().kind === "causal-lm" ? [["truncate", "Read the end of it"]] : [["truncate", "Read the start of it"], ["window", "Read it in windows"]];
   for (const [long, name] of ways) $("problem").append(" ", button(name, () => { state.long = long; ask(); }));
 };
@@ -161,13 +161,13 @@ const chooseModel = async (name) => {
       here = await get("/api/here");
     } catch (error) { problem(error.message); modelPicker(); return; }
   }
-  foreign = "";
+  modelNotice = "";
   Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1 });
-  settled();
+  showModel();
   ask();
 };
 
-const settled = () => {  // what depends on the model alone
+const showModel = () => {  // what depends on the model alone
   const known = model();
   state.model = known.name;
   modelPicker();
@@ -215,32 +215,32 @@ $("theme").addEventListener("click", () => {
 });
 
 // A model that is not served here: what another one answers is not what the link was about.
-const atHome = () => {
+const useServedModel = () => {
   const wanted = state.model;
   state.model = model().name;
-  foreign = "";
+  modelNotice = "";
   if (!wanted || wanted === state.model) return;
-  foreign = `${wanted} is not served here: what you see is the answer of ${state.model}.`;
-  problem(foreign);
+  modelNotice = `${wanted} is not served here: what you see is the answer of ${state.model}.`;
+  problem(modelNotice);
   Object.assign(state, { target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1 });
 };
 
 const open = () => {  // from the address
   load();
-  atHome();
+  useServedModel();
   input.value = state.text;
-  settled();
+  showModel();
   view(state.view);
   grow();
   counted();
   ask();
 };
 
-export const explain = (wish) => {  // from a run
-  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== null)) });
-  atHome();
+export const explain = (request) => {  // from a run
+  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null)) });
+  useServedModel();
   input.value = state.text;
-  settled();
+  showModel();
   view("explain");
   ask();
 };

@@ -41,11 +41,11 @@ const draw = async () => {
     const begun = await start("attention", said());
     const wait = make("div", { className: "job" }, make("progress", { aria: { label: "Progress" } }), line, button("Cancel", () => cancel(begun.id).catch(() => {})));
     $("attention").replaceChildren(...heading("Attention", LEAD), wait);
-    stop = follow(begun.id, (told) => {
+    stop = follow(begun.id, (update) => {
       if (shown !== mine) return;
-      line.textContent = told.label;
-      if (told.state === "done" && told.result) atlas(told.result);
-      else if (ENDED.includes(told.state)) { shown = ""; invite(told.error || "Cancelled."); }
+      line.textContent = update.label;
+      if (update.state === "done" && update.result) atlas(update.result);
+      else if (ENDED.includes(update.state)) { shown = ""; invite(update.error || "Cancelled."); }
     });
   } catch (error) { shown = ""; invite(error.message); }
 };

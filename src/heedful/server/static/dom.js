@@ -1,6 +1,6 @@
 // Elements, and HTML of the server put in place. That HTML is made by the report's own code, which escapes every
 // string; should one slip through, the page's policy lets no script of it run.
-import { charts, reading } from "/static/house.js";
+import { charts, reading } from "/static/shared.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -28,7 +28,7 @@ const letGo = () => setTimeout(() => {  // the click itself comes first
 addEventListener("pointerdown", ({ target }) => { pressed = Boolean(target.closest?.("button, a, label, select, summary")); }, true);
 for (const name of ["pointerup", "pointercancel", "dragend"]) addEventListener(name, letGo, true);
 addEventListener("blur", ({ target }) => { if (target === window) letGo(); });
-export const calm = () => (pressed ? new Promise((go) => { waiting.push(go); setTimeout(go, 2000); }) : Promise.resolve());
+export const buttonReleased = () => (pressed ? new Promise((go) => { waiting.push(go); setTimeout(go, 2000); }) : Promise.resolve());
 
 // Parts of the report: with hovering, sorting and copying.
 export const parts = (html) => {

@@ -86,14 +86,14 @@ const page = async (feature, about) => {
   try {
     const begun = await start("feature", { model: state.model, feature });
     about.replaceChildren(make("div", { className: "job" }, meter, line, button("Cancel", () => cancel(begun.id).catch(() => {}))));
-    stopPage = follow(begun.id, (told) => {
-      line.textContent = told.total ? `${told.label}: ${told.done.toLocaleString("en")} of ${told.total.toLocaleString("en")}` : told.label;
-      if (told.total) meter.value = told.done / told.total; else meter.removeAttribute("value");
-      if (told.state === "done" && told.result) {
-        const drawn = parts(told.result.html);
+    stopPage = follow(begun.id, (update) => {
+      line.textContent = update.total ? `${update.label}: ${update.done.toLocaleString("en")} of ${update.total.toLocaleString("en")}` : update.label;
+      if (update.total) meter.value = update.done / update.total; else meter.removeAttribute("value");
+      if (update.state === "done" && update.result) {
+        const drawn = parts(update.result.html);
         for (const link of drawn.querySelectorAll('a[href^="#feature-"]')) link.addEventListener("click", (event) => { event.preventDefault(); choose(Number(link.hash.slice(9))); });
-        about.replaceChildren(make("p", { className: "lead", textContent: told.result.about }), drawn);
-      } else if (ENDED.includes(told.state)) invite(feature, about, told.error || "Cancelled.");
+        about.replaceChildren(make("p", { className: "lead", textContent: update.result.about }), drawn);
+      } else if (ENDED.includes(update.state)) invite(feature, about, update.error || "Cancelled.");
     });
   } catch (error) { invite(feature, about, error.message); }
 };
@@ -104,7 +104,7 @@ const steering = (feature) => {
   const slider = make("input", { type: "range", min: 0, max: MOST, step: 0.25, value: state.strength, id: "strength" });
   const value = make("output", { htmlFor: "strength" }), sides = make("div", { className: "sides next" }), texts = make("div", { className: "sides written" });
   const write = button("Write 40 tokens, base and steered", () => written(feature, texts, write), { className: "act go" });
-  const told = () => { value.textContent = `${state.strength} × its greatest`; slider.setAttribute("aria-valuetext", value.textContent); };
+  const update = () => { value.textContent = `${state.strength} × its greatest`; slider.setAttribute("aria-valuetext", value.textContent); };
   const next = async () => {
     if (!hasText()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text to go on from." })); return; }
     try {
@@ -114,8 +114,8 @@ const steering = (feature) => {
       sides.replaceChildren(side("Base: the next token", found.base), side(`Steered at ${state.strength} ×`, found.steered));
     } catch (error) { sides.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
   };
-  slider.addEventListener("input", () => { state.strength = Number(slider.value); told(); keep(); next(); });
-  told();
+  slider.addEventListener("input", () => { state.strength = Number(slider.value); update(); keep(); next(); });
+  update();
   next();
   const repeat = make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }));
   repeat.addEventListener("toggle", () => { if (repeat.open) repeat.replaceChildren(repeat.firstChild, commands(feature)); });

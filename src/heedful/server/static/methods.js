@@ -6,18 +6,18 @@ import { keep, question, state } from "./state.js";
 import { model, refresh } from "./app.js";
 import * as trying from "./try.js";
 
-let here = null, looked = null, wish = null, job = null, stop = null, result = null;
+let here = null, live = null, request = null, job = null, stop = null, result = null;
 
 export const begin = (found) => { here = found; };
 
 export const clear = () => {
-  looked = result = job = null;
+  live = result = job = null;
   stop?.();
   for (const id of ["methods", "evidence", "made"]) $(id).replaceChildren();
 };
 
-const html = (name) => (result?.html[name] ?? looked?.html[name] ?? "");
-const costs = () => result?.methods ?? looked?.methods ?? [];
+const html = (name) => (result?.html[name] ?? live?.html[name] ?? "");
+const costs = () => result?.methods ?? live?.methods ?? [];
 const running = () => job !== null && !ENDED.includes(job.state);
 const isDone = (cost) => cost.state === "live" || cost.state === "done";
 
@@ -30,9 +30,9 @@ export const repeat = (name) => {
 
 // What was found as one typed.
 export const show = (found, asked) => {
-  const same = wish && JSON.stringify(wish) === JSON.stringify(asked) && result;
-  looked = found;
-  wish = asked;
+  const same = request && JSON.stringify(request) === JSON.stringify(asked) && result;
+  live = found;
+  request = asked;
   if (!same) {
     result = null;
     stop?.();
@@ -54,11 +54,11 @@ const draw = () => {
 
 const methods = () => {
   const open = $("methods").querySelector("details.choose")?.open;
-  const drawn = parts(html("methods"));
-  const list = drawn.querySelector(".methods");
+  const section = parts(html("methods"));
+  const list = section.querySelector(".methods");
   for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
   const numbers = make("details", { className: "more" }, make("summary", { textContent: "The numbers" }), parts(html("numbers")));
-  $("methods").replaceChildren(drawn, progress("methods"), bar(), choose(open), numbers);
+  $("methods").replaceChildren(section, progress("methods"), bar(), choose(open), numbers);
 };
 
 const price = (cost) => {
@@ -79,7 +79,7 @@ const waits = (cost) => {
 const bar = () => {
   const left = costs().filter((cost) => cost.state === "waits");
   if (running() || !left.length) return "";
-  const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (looked?.weighing ?? 0);
+  const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (live?.weighing ?? 0);
   return make("p", { className: "acts" }, button(`Run all and weigh them · ${duration(seconds)}`, () => run(left.map(({ method }) => method), true), { className: "act go" }));
 };
 
@@ -109,10 +109,10 @@ const evidence = () => {
   const out = [];
   if (weighed) out.push(parts(weighed + html("what-if") + html("agreement")));
   else {
-    const can = model().capabilities.includes("rows") && looked?.weighing_rows;
+    const can = model().capabilities.includes("values") && live?.weighing_rows;
     const lead = "Words are removed, the best first by each method and in random orders: does the model follow what the methods say?";
     out.push(...heading("The evidence", lead));
-    const cost = `${duration(looked?.weighing ?? 0)} · ${count(looked?.weighing_rows ?? 0, "model input")}`;
+    const cost = `${duration(live?.weighing ?? 0)} · ${count(live?.weighing_rows ?? 0, "model input")}`;
     if (!can) out.push(make("p", { className: "lead", textContent: "It cannot be weighed here: words of this text cannot be removed one by one." }));
     else if (!running()) out.push(make("p", { className: "acts" }, button(`Weigh the methods above · ${cost}`, () => run([], true), { className: "act go" })));
     out.push(parts(html("agreement")));
@@ -125,8 +125,8 @@ const evidence = () => {
 const progress = () => {
   if (!job || job.state === "done") return "";
   if (ENDED.includes(job.state)) {
-    const told = job.state === "cancelled" ? "Cancelled. What was finished is shown." : job.error;
-    return make("p", { className: job.state === "failed" ? "problem" : "lead job-end", textContent: told });
+    const message = job.state === "cancelled" ? "Cancelled. What was finished is shown." : job.error;
+    return make("p", { className: job.state === "failed" ? "problem" : "lead job-end", textContent: message });
   }
   const box = make("div", { className: "job", data: { job: job.id } }, make("progress", { max: 1, aria: { label: "Progress of the job" } }), make("span", { className: "lead" }),
     button("Cancel", async () => { await cancel(job.id).catch(() => {}); }));
@@ -163,16 +163,16 @@ const listen = (begun) => {
   stop?.();
   job = begun;
   draw();
-  stop = follow(begun.id, (told) => {
+  stop = follow(begun.id, (update) => {
     const before = job?.label;
-    job = told;
-    if (told.fresh) {
-      const waiting = (looked?.methods ?? []).filter((cost) => cost.state !== "live" && !told.result.methods.some(({ method }) => method === cost.method));
-      result = { ...told.result, methods: [...told.result.methods, ...waiting] };
+    job = update;
+    if (update.fresh) {
+      const waiting = (live?.methods ?? []).filter((cost) => cost.state !== "live" && !update.result.methods.some(({ method }) => method === cost.method));
+      result = { ...update.result, methods: [...update.result.methods, ...waiting] };
     }
-    if (told.fresh || ENDED.includes(told.state) || before !== told.label) draw();
+    if (update.fresh || ENDED.includes(update.state) || before !== update.label) draw();
     else document.querySelectorAll("[data-job]").forEach(moved);
-    if (told.state === "done") say("The methods are finished");
+    if (update.state === "done") say("The methods are finished");
   });
 };
 

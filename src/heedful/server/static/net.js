@@ -1,6 +1,6 @@
 // Questions to the server. A quick one replaces the same question that is still on its way; a long one is a job,
 // which is listened to and found again by its number. No answer is given out while a button is pressed.
-import { calm } from "./dom.js";
+import { buttonReleased } from "./dom.js";
 
 const going = new Map();
 
@@ -8,7 +8,7 @@ export class Refused extends Error {}
 
 const read = async (answer) => {
   let data = null;
-  try { data = await answer.json(); } catch { /* told below */ }
+  try { data = await answer.json(); } catch { /* reported below */ }
   if (!answer.ok) throw new Refused((data && data.error) || `The server answered ${answer.status}.`);
   return data;
 };
@@ -35,7 +35,7 @@ export const quick = async (name, place, ask) => {
   going.set(name, mine);
   try {
     const found = await post(place, ask, mine.signal);
-    await calm();
+    await buttonReleased();
     return going.get(name) === mine ? found : null;
   } catch (error) {
     if (error.name === "AbortError" || going.get(name) !== mine) return null;
@@ -63,8 +63,8 @@ export const cancel = (id) => post(`/api/jobs/${id}/cancel`, {});
 
 export const ENDED = ["done", "failed", "cancelled"];
 
-// Calls `told` with every state until the job ends; returns a function that stops listening, not the job.
-export const follow = (id, told) => {
+// Calls `onUpdate` with every state until the job ends; returns a function that stops listening, not the job.
+export const follow = (id, onUpdate) => {
   let stream = null, over = false, last = null;  // a result is sent once, and holds until the next
   const end = () => { over = true; stream?.close(); };
   const hear = (state) => {
@@ -72,24 +72,24 @@ export const follow = (id, told) => {
     if (ENDED.includes(state.state)) end();
     const fresh = Boolean(state.result);
     last = state.result ?? last;
-    told({ ...state, result: last, fresh });
+    onUpdate({ ...state, result: last, fresh });
   };
   const look = async () => {  // the stream broke: ask, and listen again
     if (over) return;
     try {
       const state = await get(`/api/jobs/${id}`);
-      await calm();
+      await buttonReleased();
       hear(state);
       if (!ENDED.includes(state.state)) setTimeout(listen, 1000);
     } catch (error) {
       end();
-      told({ id, state: "failed", error: error.message, label: "", done: 0, total: 0, result: last, fresh: false });
+      onUpdate({ id, state: "failed", error: error.message, label: "", done: 0, total: 0, result: last, fresh: false });
     }
   };
   const listen = () => {
     if (over) return;
     stream = new EventSource(`/api/jobs/${id}/events`);
-    stream.onmessage = async (event) => { await calm(); hear(JSON.parse(event.data)); };
+    stream.onmessage = async (event) => { await buttonReleased(); hear(JSON.parse(event.data)); };
     stream.onerror = () => { stream.close(); setTimeout(look, 400); };
   };
   listen();

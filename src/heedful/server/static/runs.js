@@ -18,18 +18,21 @@ export const show = async () => {
   } catch (error) { page.replaceChildren(make("p", { className: "problem", textContent: error.message })); }
 };
 
-const draw = ({ root, runs, more }) => {
+const TEMPORARY = "Runs are kept until the server stops. To keep them, start it with: heedful serve --runs FOLDER";
+
+const draw = ({ root, temporary, runs, more }) => {
   if (!runs.length) {
-    list.replaceChildren(make("p", { className: "lead", textContent: `There is no run in ${root} yet. Methods that you run here are stored there; so are audits and labs that are told to: heedful audit data.csv --out ${root}/mine` }));
+    const stored = `There is no run in ${root} yet. Methods that you run here are stored there; so are audits and labs that are told to: heedful audit data.csv --out ${root}/mine`;
+    list.replaceChildren(make("p", { className: "lead", textContent: temporary ? `There is no run yet. ${TEMPORARY}` : stored }));
     return;
   }
   const kinds = [...new Set(runs.map((run) => run.kind))].sort();
-  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? PLURALS[name] || `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, runs, more }); } } }))) : "";
+  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? PLURALS[name] || `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, temporary, runs, more }); } } }))) : "";
   const row = (run) => make("tr", { className: run.id === state.run ? "chosen" : "", data: { run: run.id } },
     make("th", { scope: "row" }, button(run.name, () => open(run.id), { className: "link" })), make("td", { textContent: run.kind }), make("td", { textContent: when(run.when) }), make("td", { className: "wrap", dir: "auto", textContent: run.title }));
   const shown = runs.filter((run) => !kind || run.kind === kind);
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...["run", "kind", "when", "about"].map((name) => make("th", { scope: "col", textContent: name })))), make("tbody", {}, ...shown.map(row)));
-  list.replaceChildren(chips, make("div", { className: "scroll short", role: "region", tabIndex: 0, aria: { label: "Runs" } }, table), more ? make("p", { className: "lead", textContent: `${more} older ones are not listed.` }) : "");
+  list.replaceChildren(chips, make("div", { className: "scroll short", role: "region", tabIndex: 0, aria: { label: "Runs" } }, table), more ? make("p", { className: "lead", textContent: `${more} older ones are not listed.` }) : "", temporary ? make("p", { className: "lead", textContent: TEMPORARY }) : "");
 };
 
 const open = async (id, scroll = true) => {

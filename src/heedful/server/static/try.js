@@ -6,16 +6,16 @@ import { model, setText } from "./app.js";
 
 const NAMES = { delete: "Delete", mask: "Mask", swap: "Swap", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
 const SAID = { delete: "taken out", mask: "masked", swap: "swapped for another word", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
-let looked = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
+let live = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
 const box = make("div", { className: "try" });
 
-export const clear = () => { looked = found = kept = null; $("try").replaceChildren(); };
+export const clear = () => { live = found = kept = null; $("try").replaceChildren(); };
 
 export const show = (given) => {
-  const same = JSON.stringify(looked?.words) === JSON.stringify(given.words);
-  looked = given;
+  const same = JSON.stringify(live?.words) === JSON.stringify(given.words);
+  live = given;
   if (!same) chosen = -1;
-  const last = looked.words.length - 1;
+  const last = live.words.length - 1;
   state.edits = Object.fromEntries(Object.entries(state.edits).filter(([at]) => Number(at) <= last));
   $("try").replaceChildren(...heading("Try it", "Click a word, or go to it with the arrow keys: Delete takes it out, M masks it, R replaces it. What the methods claimed stands beside what the model does."), box);
   draw();
@@ -33,7 +33,7 @@ export const claims = () => {
     name: article.querySelector(".name").firstChild.textContent.trim(),
     kinds: Object.fromEntries([...article.querySelectorAll("mark")].map((mark) => [mark.dataset.w, mark.className])),
   }));
-  if (looked) { draw(); if (edits().length) ask(); }
+  if (live) { draw(); if (edits().length) ask(); }
 };
 
 const ask = async () => {
@@ -71,7 +71,7 @@ const change = (word, edit) => {
 const focused = () => document.activeElement?.classList.contains("word") ? Number(document.activeElement.dataset.word) : -1;
 
 const draw = (focus = focused()) => {
-  if (!looked || box.querySelector("input.new:focus")) return;
+  if (!live || box.querySelector("input.new:focus")) return;
   const words = shaded(), held = box.contains(document.activeElement) ? document.activeElement.textContent : "";
   box.replaceChildren(controls(), words, tools(), outcome());
   if (focus >= 0) words.querySelector(`[data-word="${focus}"]`)?.focus();
@@ -92,14 +92,14 @@ const kinds = () => {
 };
 
 const shaded = () => {
-  const text = Array.from(looked.text), shades = kinds();
+  const text = Array.from(live.text), shades = kinds();
   const line = make("p", { className: "words", dir: "auto", role: "toolbar", aria: { label: "Words of the text" }, on: { keydown: keys } });
   let at = 0;
-  looked.words.forEach(({ start, end }, index) => {
+  live.words.forEach(({ start, end }, index) => {
     if (start > at) line.append(text.slice(at, start).join(""));
     const said = text.slice(start, end).join(""), edit = state.edits[index];
-    const told = !edit ? "" : edit.by === undefined ? `, ${SAID[way(edit)]}` : `, replaced by ${edit.by}`;
-    const word = make("button", { type: "button", className: `word ${shades[index] || ""}`, tabIndex: index === Math.max(chosen, 0) ? 0 : -1, data: { word: index }, aria: { pressed: String(chosen === index), label: `${said}${told}` }, on: { click: () => pick(index) } });
+    const description = !edit ? "" : edit.by === undefined ? `, ${SAID[way(edit)]}` : `, replaced by ${edit.by}`;
+    const word = make("button", { type: "button", className: `word ${shades[index] || ""}`, tabIndex: index === Math.max(chosen, 0) ? 0 : -1, data: { word: index }, aria: { pressed: String(chosen === index), label: `${said}${description}` }, on: { click: () => pick(index) } });
     const instead = !edit ? "" : edit.by ?? (way(edit) === "delete" ? "" : `[${way(edit)}]`);
     if (edit) word.append(make("s", { textContent: said })); else word.textContent = said;
     if (instead) word.append(" ", make("ins", { textContent: instead }));
@@ -119,7 +119,7 @@ const pick = (index) => {
 const keys = (event) => {
   const at = focused();
   if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-  const last = looked.words.length - 1;
+  const last = live.words.length - 1;
   const to = { ArrowRight: Math.min(last, at + 1), ArrowLeft: Math.max(0, at - 1), Home: 0, End: last }[event.key];
   if (to !== undefined) { event.preventDefault(); chosen = chosen < 0 ? -1 : to; move(to); return; }
   const acts = {
@@ -142,8 +142,8 @@ const gone = (word, operator) => {
 };
 
 const tools = () => {
-  if (chosen < 0 || !looked.words[chosen]) return make("p", { className: "tools lead" }, Object.keys(state.edits).length ? button("Put everything back", () => { state.edits = {}; ask(); draw(); }) : "");
-  const word = chosen, said = looked.words[word].text;
+  if (chosen < 0 || !live.words[chosen]) return make("p", { className: "tools lead" }, Object.keys(state.edits).length ? button("Put everything back", () => { state.edits = {}; ask(); draw(); }) : "");
+  const word = chosen, said = live.words[word].text;
   const next = make("input", { type: "text", className: "new", maxLength: 200, size: 14, value: state.edits[word]?.by ?? "", aria: { label: `Replace ${said} by` } });
   const replace = () => { if (!next.value.trim()) return; next.blur(); change(word, { by: next.value }); };
   next.addEventListener("keydown", (event) => {
@@ -182,12 +182,12 @@ const outcome = () => {
 
 const version = (tried, none) => {
   if (!tried || tried.error) return make("p", { className: "lead", textContent: tried?.error || none });
-  const explained = tried.target === looked.target ? number() : tried.target;
+  const explained = tried.target === live.target ? number() : tried.target;
   return make("div", {}, make("p", { className: "said", dir: "auto", textContent: tried.text }), tried.prediction.length ? bars(tried.prediction) : "",
     make("p", { className: "explained", textContent: `${explained}: ${signed(tried.after).replace("+", "")}` }));
 };
 
-const number = () => looked.explained.replace(/, which is.*/, "");
+const number = () => live.explained.replace(/, which is.*/, "");
 
 const compared = () => {
   const actual = found.after - found.before;

@@ -8,11 +8,12 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A run: what stands in the page, the same as one file, its numbers, and what the page needs to go on."""
+class RunView:
+    """A run: its HTML inside the page, the same as a file of its own, its numbers, and what the page needs to
+    open it again."""
 
     html: Callable[[], str]
-    whole: Callable[[], str]
+    page: Callable[[], str]
     document: Callable[[], dict[str, Any]]
     ask: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
