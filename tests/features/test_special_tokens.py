@@ -16,7 +16,7 @@ import torch
 from tests.features.test_feature_attributions import SITE, WIDTH, output_of, random_sae
 from torch import Tensor
 
-from heedful.comparisons.internals import fired
+from heedful.comparisons.internals import active_features
 from heedful.features.reading.explain_features import explain_features
 from heedful.models.sites.access import site_names
 
@@ -158,10 +158,10 @@ def test_what_is_left_out_is_said(name: str, shared: Callable[[str], Any]) -> No
     assert f"{100 * found.special.share:.0f} %" in note
     assert 0 < found.special.share < 1
     assert found.to_dict()["special tokens"] == {"share": found.special.share, "effect": found.special.effect}
-    assert found.attribution.notes == found.notes == fired(found).notes
+    assert found.attribution.notes == found.notes == active_features(found).notes
     assert found.attribution.special_mass == 0
     marks = {token for token, special in zip(found.x.tokens, found.x.special, strict=True) if special}
-    assert not marks & {word for one in fired(found).features for word in one.words}
+    assert not marks & {word for one in active_features(found).features for word in one.words}
 
 
 def test_where_the_answer_is_read_from_a_special_token_alone(shared: Callable[[str], Any]) -> None:

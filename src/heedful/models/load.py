@@ -1,4 +1,4 @@
-"""`load`: anything a user may have, behind one door."""
+"""`load`: anything a user may have, as a heedful model."""
 
 from __future__ import annotations
 

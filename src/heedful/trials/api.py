@@ -53,7 +53,7 @@ def trial(
     improve    terms to train with, measured before and after: sharper, flatter, diverse, rationales
     settings   `TrialSettings`; its fields can be given by name, too: permutations=20, seed=1
     """
-    loaded: Any = load(model)
+    loaded = load(model)
     terms, settings = _terms(improve), _settings(settings, more)
     wanted, skipped = _chosen(tests, train is not None, bool(terms))
     cases = prepare(loaded, texts, labels, long=long, progress=counting(progress, "reading texts"))

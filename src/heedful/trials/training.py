@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.models.adapter import TokenModel
-from heedful.models.attention_hooks import Seen, uniform
+from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.models.backend import Inputs
 from heedful.models.contexts import untouched
 from heedful.models.model_copies import with_module
@@ -134,7 +134,7 @@ def run(model: TokenModel, inputs: Inputs, frozen: bool = False, look: bool = Tr
         return Passed(out.logits, (out.attention[:, :, None],), mask)
     by_layer: dict[int, Tensor] = {}
 
-    def watch(state: Seen) -> Seen:
+    def watch(state: AttentionState) -> AttentionState:
         state = state.reweighed(uniform(state)) if frozen else state
         if state.site.stack == "self":
             by_layer[state.site.layer] = state.weights
@@ -203,7 +203,7 @@ def apart(some: Passed, other: Passed, by: Callable[[Tensor, Tensor], Tensor]) -
 
 
 def fit(
-    student: Any,
+    student: TokenModel,
     data: PaddedTexts,
     config: TrainConfig,
     seed: int,

@@ -104,7 +104,7 @@ def attention(
     import heedful
 
     with progress_bar(f"loading {model}", quiet):
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
         gone, removed = heads_ablation.removing(loaded, results, ablate, remove, long, answer)
         with removed:

@@ -109,12 +109,9 @@ def steer(
     }
     _check(wish)
     silence_libraries()
-    import heedful
 
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        if "generate" not in loaded.capabilities:
-            raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+        loaded = _loaded(model, allow_pickle)
         result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         result = _told(loaded, wish, result)
     if html:
@@ -168,6 +165,17 @@ def _lines(path: Path | None) -> list[str]:
     if not results:
         raise HeedfulError(f"{path} holds no text")
     return results
+
+
+def _loaded(model: str, allow_pickle: bool) -> TokenModel:
+    """A model that writes text, or an error."""
+    import heedful
+    from heedful.models.adapter import token_model
+
+    loaded = heedful.load(model, allow_pickle=allow_pickle)
+    if "generate" not in loaded.capabilities:
+        raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+    return token_model(loaded, "steering")
 
 
 def _check(wish: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ def trial(
     learnt = None if train is None else read_texts(train, marked, train_limit)
     names, terms = (_names(some) for some in (test, improve))
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         result = heedful.trial(
             loaded,
             given.texts,

@@ -26,7 +26,7 @@ TOKENS_BEFORE, TOKENS_AFTER = 5, 2  # tokens around the marked one
 Tell = Callable[[int, list[str]], None]  # step, a line a feature
 
 
-def looking(
+def preview_callback(
     model: TokenModel,
     texts: Iterable[str] | str | Path,
     site: str,

@@ -128,7 +128,7 @@ def guide(
                 drawn: Weights | None = (shuffled(own[0], train, seed), shuffled(own[1], test, seed))
             else:
                 drawn = guides[name]
-            labels.append(led(model, train, test, drawn, seed, config, vectors))
+            labels.append(train_guided(model, train, test, drawn, seed, config, vectors))
             done += 1
             if progress is not None:
                 progress(done, total)
@@ -136,7 +136,7 @@ def guide(
     return Guided(tuple(seeds), judged, majority(train, test))
 
 
-def led(
+def train_guided(
     model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,

@@ -73,7 +73,7 @@ UNITS = {ACCURACY: "accuracy", "log-loss": "nats", "entropy of heads": "nats", "
 
 
 @dataclass(frozen=True, eq=False)
-class Improved:
+class RegularisedOutcome:
     """Numbers of every kind of training; a row a seed, a column a text."""
 
     before: Measured  # (1, n) each
@@ -184,7 +184,7 @@ def improve(
     *,
     measures: Measures | None = None,
     progress: Progress | None = None,
-) -> Improved:
+) -> RegularisedOutcome:
     """`train` holds marks for "rationales"; `marked` are texts with marks that are not trained on."""
     training = training or RegularisedTraining()
     training.check(train)
@@ -200,7 +200,7 @@ def improve(
                 progress(number * len(seeds) + count, len(kinds) * len(seeds))
         after[kind] = {name: np.stack([own[name] for own in each]) for name in each[0]}
     before = {name: values[None] for name, values in measure(model, test, marked, measures).items()}
-    return Improved(before, after, weights, tuple(seeds), start, majority(train, test))
+    return RegularisedOutcome(before, after, weights, tuple(seeds), start, majority(train, test))
 
 
 def trained(
@@ -324,7 +324,7 @@ def _gap(row: TrialRow) -> str:
     order=9,
     words=TrialWords(_showed),
 )
-def _run(suite: TrialSuite) -> Improved:
+def _run(suite: TrialSuite) -> RegularisedOutcome:
     """`--improve`: trained on with a term on the heads (sharper, flatter, diverse, rationales) and measured
     before and after.
 

@@ -227,7 +227,7 @@ def _grown(
     return student
 
 
-def _on_average(student: Any, train: PaddedTexts, loss: Loss) -> float:
+def _on_average(student: TokenModel, train: PaddedTexts, loss: Loss) -> float:
     """The loss on the first training texts."""
     sample = torch.arange(min(SAMPLE, len(train)))
     with torch.no_grad():
