@@ -125,8 +125,8 @@ def features() -> Any:
     scores = Scores(*[AgreementScore(0.7, 0.6, 0.8)] * 3)
     said = Interpretation(3, Explanation(EVIL, EVIL), scores, {"shuffled": scores}, (20, 30), (EVIL,))
     effect = FeatureMean(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
-    effect = (LogitEffect(EVIL, 0.5, 0.1), LogitEffect(" ", -0.2, float("nan")))
-    effects = Effects("token", effect, effect, effect, (EVIL,))
+    logit_effects = (LogitEffect(EVIL, 0.5, 0.1), LogitEffect(" ", -0.2, float("nan")))
+    effects = Effects("token", logit_effects, logit_effects, effect, (EVIL,))
 
     def one(number: int, fired: int) -> Any:
         counts = (fired, 0, 3) if fired else ()
