@@ -64,7 +64,7 @@ def recorded(family: Any, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
 @pytest.mark.parametrize("name", list(NEXT))
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_edit_reaches_a_special_token(name: str, text: str, shared: Callable[[str], Any]) -> None:
-    """One row perlone is edited there: the one that says what the special tokens hold."""
+    """One row alone is edited there: the one that says what the special tokens hold."""
     family = shared(name)
     x = family.model.encode(text)
     special = np.array(x.special)

@@ -41,7 +41,7 @@ def row_of(case: Example) -> InputRow:
 
 
 def copies_a_pass(cases: Cases, case: Example) -> int:
-    """A model that cannot tell padding from text takes one row pert a time."""
+    """A model that cannot tell padding from text takes one row at a time."""
     return cases.model.rows_that_fit(len(case.x), TOKENS)
 
 

@@ -96,8 +96,15 @@ def _name(prefix: str, stack: list[BlockRun], paths: Mapping[int, str], site_map
 
     def put(site: str, number: int, module: nn.Module, wide: int, **more: bool) -> None:
         own = modules[number]
-        turn = (modules[:number].count(own), modules.count(own))
-        site_map.places[site] = SiteLocation(site, paths[id(module)], module, wide, *turn, **more)
+        site_map.places[site] = SiteLocation(
+            site=site,
+            path=paths[id(module)],
+            module=module,
+            width=wide,
+            call=modules[:number].count(own),
+            calls=modules.count(own),
+            **more,
+        )
 
     put(f"{prefix}embed", 0, modules[0], stack[0].width, taken=True)
     for number, block in enumerate(stack):

@@ -102,7 +102,11 @@ def _watched(block: nn.Module, found: list[BlockRun]) -> Iterator[None]:
             if isinstance(given, Tensor) and given.grad_fn is not None:  # copies: sums may be made in place
                 took, gave = None if taken is None else taken.grad_fn, given.grad_fn
                 kept = None if taken is None else taken.detach().clone()
-                record.append(BlockCall(name, part, kept, given.detach().clone(), took, gave))
+                record.append(
+                    BlockCall(
+                        name=name, module=part, taken=kept, given=given.detach().clone(), took=took, gave=gave
+                    )
+                )
 
         return remember
 

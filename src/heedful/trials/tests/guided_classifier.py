@@ -94,7 +94,20 @@ class Guided:
                 lines.append((OVER[other], f"model rather than {other}", gap, none))
             for key, name, value, control in lines:
                 what = f"{score}, guide: {name}"
-                rows.append(TrialRow("guide", what, *value, *control, k, score, key=key, variant=score))
+                rows.append(
+                    TrialRow(
+                        test="guide",
+                        what=what,
+                        value=value[0],
+                        interval=value[1],
+                        control=control[0],
+                        control_name=control[1],
+                        n=k,
+                        unit=score,
+                        key=key,
+                        variant=score,
+                    )
+                )
         return rows
 
     def to_dict(self) -> dict[str, Any]:

@@ -148,7 +148,15 @@ def permutation(
             progress(number + 1, len(cases))
     largest, change, level = np.stack(rows, 1)  # (N, P) each
     cost = cases.model.spent - before
-    return Permutation(places, largest, change, level, deleted, permutations, cost)
+    return Permutation(
+        places=places,
+        largest=largest,
+        change=change,
+        uniform=level,
+        deleted=deleted,
+        permutations=permutations,
+        cost=cost,
+    )
 
 
 def _places(layers: int) -> tuple[str, ...]:

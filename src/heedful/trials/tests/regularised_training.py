@@ -100,7 +100,19 @@ class RegularisedOutcome:
             extra |= {MORE: gap, AT_LEAST: around[0], AT_MOST: around[1]}
         control, unit = self._control(kind, name), UNITS.get(name, "")
         what, k = f"{name}, {kind}", len(self.seeds)
-        return TrialRow("training", what, value, reach, *control, k, unit, extra, key=name, variant=kind)
+        return TrialRow(
+            test="training",
+            what=what,
+            value=value,
+            interval=reach,
+            control=control[0],
+            control_name=control[1],
+            n=k,
+            unit=unit,
+            extra=extra,
+            key=name,
+            variant=kind,
+        )
 
     def _control(self, kind: str, name: str) -> tuple[float, str]:
         if name == ACCURACY:
@@ -200,7 +212,14 @@ def improve(
                 progress(number * len(seeds) + count, len(kinds) * len(seeds))
         after[kind] = {name: np.stack([own[name] for own in each]) for name in each[0]}
     before = {name: values[None] for name, values in measure(model, test, marked, measures).items()}
-    return RegularisedOutcome(before, after, weights, tuple(seeds), start, majority(train, test))
+    return RegularisedOutcome(
+        before=before,
+        after=after,
+        weights=weights,
+        seeds=tuple(seeds),
+        start=start,
+        majority=majority(train, test),
+    )
 
 
 def trained(

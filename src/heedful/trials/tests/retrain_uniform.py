@@ -122,7 +122,19 @@ class UniformRetraining:
                 (LOST, "lost without attention", lost, none, after),
             ):
                 rows.append(
-                    TrialRow("frozen", f"{score}, {name}", *value, *control, k, score, extra, key, score)
+                    TrialRow(
+                        test="frozen",
+                        what=f"{score}, {name}",
+                        value=value[0],
+                        interval=value[1],
+                        control=control[0],
+                        control_name=control[1],
+                        n=k,
+                        unit=score,
+                        extra=extra,
+                        key=key,
+                        variant=score,
+                    )
                 )
         return rows
 

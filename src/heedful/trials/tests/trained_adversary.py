@@ -129,16 +129,17 @@ class TrainedAdversary:
         n, at = point.moved.shape[1], f"{point.weight:g}"
         return [
             TrialRow(
-                "trained adversary",
-                f"{key} moved, lambda {at}",
-                *value,
-                control,
-                "two seeds",
-                n,
-                unit,
-                extra,
-                key,
-                at,
+                test="trained adversary",
+                what=f"{key} moved, lambda {at}",
+                value=value[0],
+                interval=value[1],
+                control=control,
+                control_name="two seeds",
+                n=n,
+                unit=unit,
+                extra=extra,
+                key=key,
+                variant=at,
             )
             for key, value, control, unit in (
                 (ATTENTION, moved, self.control_moved, "JSD, at most 0.693"),
@@ -197,7 +198,14 @@ def trained_adversary(
     scale = (math.nan, math.nan)
     if beside is not None:
         scale = beside.between(beside.among)[0], beside.between(beside.among_output)[0]
-    return TrainedAdversary(tuple(points), start, tuple(seeds), own, *scale)
+    return TrainedAdversary(
+        points=tuple(points),
+        start=start,
+        seeds=tuple(seeds),
+        own_right=own,
+        control_moved=scale[0],
+        control_output=scale[1],
+    )
 
 
 def _grown(

@@ -151,18 +151,18 @@ def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None 
     words = [[t for unit in case.x.units("word") for t in unit] for case in cases.cases]
     empty = without(cases, list(enumerate(words)))
     return UniformAttention(
-        places,
-        change,
-        agrees,
-        correct[:, :-1],
-        logp[:, :-1],
-        correct[:, -1],
-        logp[:, -1],
-        labels,
-        prediction,
-        empty,
-        shuffled,
-        cases.model.spent - before,
+        places=places,
+        change=change,
+        agrees=agrees,
+        correct=correct[:, :-1],
+        logp=logp[:, :-1],
+        own_correct=correct[:, -1],
+        own_logp=logp[:, -1],
+        labels=labels,
+        predictions=prediction,
+        empty=empty,
+        shuffled=shuffled,
+        cost=cases.model.spent - before,
     )
 
 
