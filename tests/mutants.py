@@ -586,8 +586,8 @@ MUTANTS = (
     Mutant(
         "anchors: judged by the rows that chose it",
         "explainers/anchors.py",
-        "rows, fresh = min(CHECK, sampler.left), Arm(arm.units)",
-        "rows, fresh = min(CHECK, sampler.left), arm",
+        "rows, fresh = min(CHECK_ROWS, sampler.left), Arm(arm.units)",
+        "rows, fresh = min(CHECK_ROWS, sampler.left), arm",
         "explainers/test_anchors.py",
     ),
     Mutant(

@@ -154,7 +154,7 @@ class TokenModel(TokenReader):
 
     def _prefix(self, ids: Sequence[int]) -> SharedPrefix | None:
         """What rows that begin like the text need not read again; see heedful.models.prefix_cache."""
-        if self.kind != "causal-lm" or len(ids) < 2 * passes.BLOCK:
+        if self.kind != "causal-lm" or len(ids) < 2 * passes.PREFIX_BLOCK_TOKENS:
             return None
         return SharedPrefix(ids, self.backend, self.meter) if self.backend.shares_prefixes else None
 

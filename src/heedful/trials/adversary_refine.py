@@ -29,12 +29,12 @@ PATH, FIRST, GROWTH = 8, 0.003, 3.0  # points of a path, eta of the first, and h
 CORRECTIONS = 2
 AIMS = 5  # directions from the model's own attention
 KEPT = 3  # candidates that go on
-STILL = 1e-9  # JSD of a candidate that has not moved
+UNMOVED_JSD = 1e-9  # JSD of a candidate that has not moved
 STEPS = 20  # of the climb, that one round stands for
 MARGIN = 0.5  # of epsilon, that a step may use along the axes; the rest is for what they miss
 LOCAL = 10.0  # epsilons that the answer moves where its axes are taken
-MORE, LESS = 1.5, 0.25  # what a round that helped, and one that did not, does to a candidate's reach
-MOST, LEAST = 1.8, 0.02  # reach at most, and that below which it is over
+REACH_GROWTH, REACH_DECAY = 1.5, 0.25  # factors after a round that helped, and one that did not
+MAX_REACH, MIN_REACH = 1.8, 0.02  # below the least, a candidate is over
 
 
 class Followed:
@@ -85,7 +85,9 @@ class Followed:
         goals = self.goals[None] if first else self.goals[: self.starts, None]
         p = self._shares(self.weights)[:, None].expand(-1, goals.shape[1], -1, -1)
         y = y[:, None].expand(-1, goals.shape[1], -1)
-        still = (self.distance < STILL)[:, None, None, None]  # at the model's own attention nothing leads up
+        still = (self.distance < UNMOVED_JSD)[
+            :, None, None, None
+        ]  # at the model's own attention nothing leads up
         path = []
         for number in range(PATH):
             g = self.linear.upwards(torch.where(still, goals, p))
@@ -122,7 +124,9 @@ class Followed:
     def judge(self) -> None:
         """Shorter steps for candidates that hardly moved."""
         helped = self.distance > 1.01 * self.begun
-        self.reach = torch.where(helped, (MORE * self.reach).clamp_max(MOST), LESS * self.reach)
+        self.reach = torch.where(
+            helped, (REACH_GROWTH * self.reach).clamp_max(MAX_REACH), REACH_DECAY * self.reach
+        )
 
     def _shares(self, weights: Tensor) -> Tensor:
         """(..., H, Q, T) -> (..., X, T)"""
@@ -149,7 +153,7 @@ def follow(
         layer.farthest(some)
     best.history.append(list(best.distance))
     for _ in range(max(1, round(search.steps / STEPS))):
-        if all(layer.layer.stuck or bool((layer.reach < LEAST).all()) for layer in layers):
+        if all(layer.layer.stuck or bool((layer.reach < MIN_REACH).all()) for layer in layers):
             break
         _round(problem, best, layers)
         best.history.append(list(best.distance))

@@ -46,7 +46,7 @@ from heedful.trials.tests.adversary import adversary
 from heedful.trials.tests.correlation import GRADIENTS, LEFT_OUT, correlation
 from heedful.trials.tests.seeds import majority
 from heedful.trials.training import (
-    GENTLE,
+    FINE_TUNE_LR_FACTOR,
     Loss,
     Passed,
     copied,
@@ -174,7 +174,7 @@ class RegularisedTraining:
         if self.config is not None:
             return self.config
         config = settings(model, None)
-        return replace(config, lr=config.lr * GENTLE) if self.start == "copy" else config
+        return replace(config, lr=config.lr * FINE_TUNE_LR_FACTOR) if self.start == "copy" else config
 
     def check(self, train: PaddedTexts) -> None:
         if unknown := [kind for kind in self.kinds if kind not in KINDS]:

@@ -44,8 +44,8 @@ from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.tests.seeds import TWO_SEEDS, Seeds, answers_apart, as_array, hits
 from heedful.trials.training import (
-    CHUNK,
-    GENTLE,
+    CHUNK_TEXTS,
+    FINE_TUNE_LR_FACTOR,
     Loss,
     Passed,
     answers,
@@ -85,7 +85,9 @@ class AdversaryTraining:
         config = settings(model, None)
         if self.start == "fresh":
             return config
-        return replace(config, lr=config.lr * GENTLE, steps=config.steps * 4 // 3, weight_decay=0.0)
+        return replace(
+            config, lr=config.lr * FINE_TUNE_LR_FACTOR, steps=config.steps * 4 // 3, weight_decay=0.0
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +241,9 @@ def _on_average(student: TokenModel, train: PaddedTexts, loss: Loss) -> float:
     """The loss on the first training texts."""
     sample = torch.arange(min(SAMPLE, len(train)))
     with torch.no_grad():
-        parts = [float(loss(run(student, train.pick(p)), p)) * len(p) for p in torch.split(sample, CHUNK)]
+        parts = [
+            float(loss(run(student, train.pick(p)), p)) * len(p) for p in torch.split(sample, CHUNK_TEXTS)
+        ]
     return sum(parts) / len(sample)
 
 
