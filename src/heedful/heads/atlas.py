@@ -214,7 +214,7 @@ def attention(
     model      what heedful.load returns, or anything it takes
     text       a string, a pair or chat messages
     target     whose gradients are taken: as for heedful.explain; None is the prediction
-    answer     generators: text (or token ids) the model is made to have written; None is what it writes,
+    answer     generators: forced continuation (text or token ids); None is what it writes,
                greedily, for an encoder-decoder, and nothing for a causal model
     gradients  take them too, where the model offers them: `aggregate("gradient")` and `readout` need them
     long       a text longer than the model reads: "error" or "truncate"

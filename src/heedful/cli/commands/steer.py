@@ -34,13 +34,13 @@ TEXTS = "Texts, one per line, on which maxima (for 5x) and the difference of mea
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
-PROMPTS = "More prompts, one a line, for --sweep: intervals are over prompts."
+PROMPTS = "More prompts, one per line, for --sweep: intervals are over prompts."
 Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
 TOWARDS = (
-    "Texts, one a line: steer by a difference of means, from --away to here; with --sweep, the baseline."
+    "Texts, one per line: steer by a difference of means, from --away to here; with --sweep, the baseline."
 )
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
-Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one a line.")]
+Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one per line.")]
 STRENGTH = "How many times the difference of means is added."
 Strength = Annotated[float, option(help=STRENGTH)]
 Site = Annotated[str | None, option(metavar="SITE", help="Where. Default: what the autoencoder says.")]
@@ -152,7 +152,7 @@ def _positions(given: str) -> Any:
 
 
 def _lines(path: Path | None) -> list[str]:
-    """Texts of a file, one a line; empty lines are left out."""
+    """Texts of a file, one per line; empty lines are left out."""
     if path is None:
         return []
     try:
