@@ -586,8 +586,8 @@ MUTANTS = (
     Mutant(
         "anchors: judged by the rows that chose it",
         "explainers/anchors.py",
-        "rows, fresh = min(CHECK, sampler.left), Arm(arm.units)",
-        "rows, fresh = min(CHECK, sampler.left), arm",
+        "rows, fresh = min(CHECK_ROWS, sampler.left), Arm(arm.units)",
+        "rows, fresh = min(CHECK_ROWS, sampler.left), arm",
         "explainers/test_anchors.py",
     ),
     Mutant(
@@ -1514,28 +1514,28 @@ MUTANTS = (
         "cli/test_attention_cli.py",
     ),
     Mutant(
-        "door: padding counts as allowed",
+        "attention hooks: padding counts as allowed",
         "models/attention_hooks.py",
         "shown > torch.finfo(shown.dtype).min / 2",
         "shown >= torch.finfo(shown.dtype).min",
         "models/test_attention_hooks.py",
     ),
     Mutant(
-        "door: shared values in the wrong order",
+        "attention hooks: shared values in the wrong order",
         "models/attention_hooks.py",
         "values = value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)",
         "values = value.repeat(1, weights.shape[1] // value.shape[1], 1, 1)",
         "models/test_attention_hooks.py",
     ),
     Mutant(
-        "door: outer edits lost",
+        "attention hooks: outer edits lost",
         "models/attention_hooks.py",
         "edits, calls = (*outer, edit), dict.fromkeys(sites, 0)",
         "edits, calls = (edit,), dict.fromkeys(sites, 0)",
         "models/test_attention_hooks.py",
     ),
     Mutant(
-        "door: shared layers all the first",
+        "attention hooks: shared layers all the first",
         "models/attention_hooks.py",
         "calls[id(module)] += 1",
         "pass",
@@ -1707,7 +1707,7 @@ MUTANTS = (
     Mutant(
         "sae: a latent that fires is revived as dead",
         "features/sae/architectures/topk.py",
-        "dead = (silent & (memory.crew.total(fired) == 0)).nonzero()[:, 0]",
+        "dead = (silent & (memory.workers.total(fired) == 0)).nonzero()[:, 0]",
         "dead = silent.nonzero()[:, 0]",
         "features/test_architectures.py",
     ),
@@ -1862,7 +1862,7 @@ MUTANTS = (
     Mutant(
         "pilot: every worker its own k",
         "features/sae/train.py",
-        "return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))",
+        "return replace(choice, k=int(workers.gather(torch.tensor([choice.k]))[0]))",
         "return choice",
         "features/test_pilot.py::test_workers_take_the_choice_of_the_first",
     ),
@@ -1920,17 +1920,17 @@ MUTANTS = (
     Mutant(
         "harvest: sums begin anew after a kill",
         "features/activations/harvest.py",
-        "state.squares += taken.squares",
-        "state.squares = taken.squares"
-        " + (state.squares if state.rows > self.before + len(taken.rows) else 0.0)",
+        "state.squares += harvested.squares",
+        "state.squares = harvested.squares"
+        " + (state.squares if state.rows > self.before + len(harvested.rows) else 0.0)",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(
         "harvest: the rest of a batch lost after a generation",
         "features/activations/harvest.py",
-        "        self.scatter.add(taken.rows)  # first: what it keeps on the way must "
+        "        self.scatter.add(harvested.rows)  # first: what it keeps on the way must "
         "not count this batch as done\n        state.batches += 1\n",
-        "        state.batches += 1\n        self.scatter.add(taken.rows)\n",
+        "        state.batches += 1\n        self.scatter.add(harvested.rows)\n",
         "test_fault_points.py::test_stopped_at_a_named_place[harvest]",
     ),
     Mutant(

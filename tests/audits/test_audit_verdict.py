@@ -14,7 +14,7 @@ import pytest
 from bench.verdicts.models import noise, planted, shortcut
 
 import heedful
-from heedful.audits.estimate import foretell
+from heedful.audits.estimate import estimate_audit
 from heedful.cli.main import main
 from heedful.core.attribution import Attribution
 from heedful.io.datasets import Columns, in_random_order, open_source
@@ -293,7 +293,7 @@ def test_the_cost_foretold_is_enough_for_the_texts_it_looked_at(tmp_path: Path) 
     texts = planted(4).texts(3, 0)
     methods = ["occlusion", "lime"]
     for more in ({}, {"until_decided": True}, {"operators": "all"}):
-        told = foretell(model, texts, methods=methods, metrics=FAMILIES, **{"operators": None, **more})
+        told = estimate_audit(model, texts, methods=methods, metrics=FAMILIES, **{"operators": None, **more})
         ran = heedful.audit(
             model,
             texts,

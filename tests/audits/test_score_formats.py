@@ -24,7 +24,7 @@ import heedful
 from heedful import HeedfulError
 from heedful.audits import score_formats as module
 from heedful.audits import scores_file
-from heedful.audits.score_alignment import unit_scores
+from heedful.audits.score_alignment import align_scores
 from heedful.audits.score_formats import Given, read_given
 from heedful.audits.scores_file import read_scores_file
 from heedful.modalities.text import TextInput
@@ -45,7 +45,7 @@ def encoded(text: str, name: str = "sentiment") -> TextInput:
 
 
 def laid(value: Any, text: str, unit: str = "word", name: str = "sentiment", **more: Any) -> list[float]:
-    return [round(float(v), 9) for v in unit_scores(read_given(value), encoded(text, name), unit, **more)]
+    return [round(float(v), 9) for v in align_scores(read_given(value), encoded(text, name), unit, **more)]
 
 
 def column(*values: float) -> tuple[tuple[float, ...], ...]:
@@ -190,7 +190,7 @@ def test_shap_of_a_function_with_one_output() -> None:
     text = "A good film, good"
     given = read_given(explained(lambda texts: counts(texts)[:, 1], [text]))
     assert given.outputs == ()
-    assert list(unit_scores(given, encoded(text), "word")) == pytest.approx([0, 2, 0.8, 0.2, 2])
+    assert list(align_scores(given, encoded(text), "word")) == pytest.approx([0, 2, 0.8, 0.2, 2])
 
 
 def test_shap_of_two_texts_is_refused() -> None:
@@ -242,7 +242,7 @@ def test_captum_of_the_embeddings_of_a_model() -> None:
     assert found.ndim == 3
     per_token = found[0].sum(-1).detach().double().numpy()
     content = [t for t, special in enumerate(x.special) if not special]
-    result = unit_scores(read_given(found), x, "word")
+    result = align_scores(read_given(found), x, "word")
     assert len(content) == len(result) < len(x)
     assert result == pytest.approx(per_token[content])
     assert np.abs(result).max() > 0
@@ -290,9 +290,9 @@ def test_inseq_is_laid_on_the_words_of_any_tokenizer(name: str) -> None:
     for step, scores in enumerate(zip(*STEPS, strict=True)):
         words = [scores[0] + scores[1], scores[2], sum(scores[4:8]), *scores[8:]]  # a lone space has no place
         for chosen in (step, given.outputs[step], given.outputs[step][1:]):
-            assert unit_scores(given, x, "word", chosen) == pytest.approx(words, rel=1e-4)
+            assert align_scores(given, x, "word", chosen) == pytest.approx(words, rel=1e-4)
         named = read_given(given, target=["the", "cat"][step])
-        assert unit_scores(named, x, "word") == pytest.approx(words, rel=1e-4)
+        assert align_scores(named, x, "word") == pytest.approx(words, rel=1e-4)
 
 
 @pytest.mark.parametrize("chosen", [None, 2, -1, True, "dog"])
@@ -301,14 +301,14 @@ def test_inseq_with_several_steps_asks_for_one(chosen: Any) -> None:
     with pytest.raises(
         HeedfulError, match=r"2 columns \(Ġthe\|Ġcat\).*Give only the column of what is explained"
     ):
-        unit_scores(given, encoded(PROMPT), "word", chosen)
+        align_scores(given, encoded(PROMPT), "word", chosen)
 
 
 def test_a_name_that_two_columns_have_is_refused() -> None:
     given = Given(((1.0, 2.0),), ("good",), outputs=("a", "a"))
     with pytest.raises(HeedfulError, match="'a' is several of them"):
-        unit_scores(given, encoded("good"), "word", "a")
-    assert list(unit_scores(given, encoded("good"), "word", 1)) == [2]
+        align_scores(given, encoded("good"), "word", "a")
+    assert list(align_scores(given, encoded("good"), "word", 1)) == [2]
 
 
 def test_inseq_of_primitives_with_one_step_needs_no_choice() -> None:
@@ -322,7 +322,7 @@ def test_inseq_of_primitives_with_one_step_needs_no_choice() -> None:
         5.786773e-06,
         6.982684e-05,
     ]
-    assert unit_scores(given, encoded(PROMPT), "word") == pytest.approx(expected, rel=1e-4)
+    assert align_scores(given, encoded(PROMPT), "word") == pytest.approx(expected, rel=1e-4)
 
 
 def test_inseq_of_an_encoder_decoder_in_half_precision() -> None:
@@ -330,7 +330,7 @@ def test_inseq_of_an_encoder_decoder_in_half_precision() -> None:
     assert given.pieces == ("▁the", "▁cat", "▁sat", "▁not", "</s>")
     assert given.outputs == ("▁bad", "</s>")
     expected = [1.357314e-04, 1.810247e-04, 2.602454e-04, 3.868996e-04]
-    assert unit_scores(given, encoded("the cat sat not"), "word", "bad") == pytest.approx(expected, rel=1e-3)
+    assert align_scores(given, encoded("the cat sat not"), "word", "bad") == pytest.approx(expected, rel=1e-3)
 
 
 def old_inseq(packed: Any, tokens: str = "ab") -> dict[str, Any]:
@@ -465,7 +465,7 @@ def test_an_empty_span_may_hold_no_score() -> None:
 
 def test_a_byte_of_a_character_gets_its_part() -> None:
     x = encoded("a 😀", "lm")
-    scores = unit_scores(read_given([(2, 3, 1.0)]), x, "token")
+    scores = align_scores(read_given([(2, 3, 1.0)]), x, "token")
     on = [t for t, span in enumerate(x.offsets) if span == (2, 3)]
     assert len(on) == 4
     assert [scores[t] for t in on] == [0.25] * 4
@@ -493,11 +493,11 @@ def test_random_cuts_conserve_the_total(text: str, name: str, unit: str, data: s
     held = [any(a < end and start < b for start, end in x.offsets) for a, b in spans]
     spans = [span for span, is_held in zip(spans, held, strict=True) if is_held]
     scores = data.draw(st.lists(st.floats(-100, 100), min_size=len(spans), max_size=len(spans)))
-    result = unit_scores(Given(column(*scores), spans=tuple(spans)), x, unit)
+    result = align_scores(Given(column(*scores), spans=tuple(spans)), x, unit)
     assert result.dtype == np.float64
     assert result.shape == (len(x.units(unit)),)
     assert result.sum() == pytest.approx(sum(scores), abs=1e-9)
-    positive = unit_scores(Given(column(*map(abs, scores)), spans=tuple(spans)), x, unit)
+    positive = align_scores(Given(column(*map(abs, scores)), spans=tuple(spans)), x, unit)
     assert (positive >= 0).all()
 
 
@@ -540,16 +540,16 @@ def test_our_own_tokens_keep_their_places() -> None:
     assert "[UNK]" in x.tokens
     scores = [float(t + 1) for t in range(len(x))]
     given = read_given(list(zip(x.tokens, scores, strict=True)))
-    assert list(unit_scores(given, x, "token")) == scores[1:-1]
-    assert list(unit_scores(given, x, "word")) == scores[1:-1]
+    assert list(align_scores(given, x, "token")) == scores[1:-1]
+    assert list(align_scores(given, x, "word")) == scores[1:-1]
 
 
 def test_byte_level_tokens_of_the_same_model() -> None:
     x = encoded("Café 😀 good", "lm")
     given = read_given([(token, float(t)) for t, token in enumerate(x.tokens)])
-    assert list(unit_scores(given, x, "token")) == list(range(len(x)))
+    assert list(align_scores(given, x, "token")) == list(range(len(x)))
     sums = [sum(positions) for positions in x.units("word")]
-    assert list(unit_scores(given, x, "word")) == sums
+    assert list(align_scores(given, x, "word")) == sums
 
 
 @pytest.mark.parametrize(
@@ -565,7 +565,7 @@ def test_byte_level_tokens_on_a_model_of_another_kind(text: str) -> None:
     expected = np.zeros(len(ours.word_spans))
     for score, word, span in zip(scores, theirs.words, theirs.offsets, strict=True):
         expected[word] += score if text[slice(*span)].strip() else 0  # white space has no place of its own
-    assert unit_scores(read_given(pieces), ours, "word") == pytest.approx(expected)
+    assert align_scores(read_given(pieces), ours, "word") == pytest.approx(expected)
 
 
 def test_sentencepiece_tokens_with_bytes() -> None:
@@ -608,7 +608,7 @@ def test_signs_that_look_like_marks_are_found_as_they_are() -> None:
 def test_words_left_out_are_passed_over_whole() -> None:
     text = "Cats has and a long list of wonderful, remarkable, extraordinary toys"
     words = ["Cats", "a", "long", "list", "wonderful", "remarkable", "extraordinary", "toys"]
-    result = unit_scores(read_given([(word, 1.0) for word in words]), encoded(text), "word")
+    result = align_scores(read_given([(word, 1.0) for word in words]), encoded(text), "word")
     by_word = {encoded(text).word_text(i): score for i, score in enumerate(result)}
     assert by_word["has"] == by_word["and"] == by_word["of"] == 0  # neither holds the "a" that is meant
     assert by_word["a"] == 1
@@ -669,7 +669,7 @@ def test_cuts_with_the_same_count_are_refused_and_shown() -> None:
     assert whole.tokens == ("[CLS]", "not", "good", ",", "film", "is", "[SEP]")
     cut = select(whole, [0, 1, 2, 3, 4, 6])  # "is" is cut off: four words of ours, four between spaces
     with pytest.raises(HeedfulError) as caught:
-        unit_scores(read_given([1.0, 2.0, 3.0, 4.0]), cut, "word")
+        align_scores(read_given([1.0, 2.0, 3.0, 4.0]), cut, "word")
     assert str(caught.value) == (
         "4 scores fit 4 words (not|good|,|film) as well as 4 words between spaces (not|good,|film|is)."
         " Give (start, end, score) for each piece."
@@ -678,14 +678,14 @@ def test_cuts_with_the_same_count_are_refused_and_shown() -> None:
     with pytest.raises(
         HeedfulError, match=re.escape("special ones ([CLS]|not|good|[SEP]) as well as 4 words")
     ):
-        unit_scores(read_given([1.0, 2.0, 3.0, 4.0]), shorter, "word")
-    assert list(unit_scores(read_given([(0, 3, 1.0), (4, 8, 2.0)]), shorter, "word")) == [1, 2]
+        align_scores(read_given([1.0, 2.0, 3.0, 4.0]), shorter, "word")
+    assert list(align_scores(read_given([(0, 3, 1.0), (4, 8, 2.0)]), shorter, "word")) == [1, 2]
 
 
 def test_scores_for_what_is_cut_off_are_refused() -> None:
     cut = select(encoded("not good film"), [0, 1, 4])
     with pytest.raises(HeedfulError, match=r"\(4, 8\) 'good' holds no word that the model reads"):
-        unit_scores(read_given([("not", 1.0), ("good", 2.0)]), cut, "word")
+        align_scores(read_given([("not", 1.0), ("good", 2.0)]), cut, "word")
 
 
 def test_names_for_one_cut_are_no_ambiguity() -> None:
@@ -742,7 +742,7 @@ def test_a_file_of_scores(tmp_path: Path) -> None:
     assert (set(file.by_row), set(file.by_text)) == ({0, 1, 2}, {"good film", ""})
     with pytest.raises(HeedfulError, match="row 1 has two scores of 'a'"):
         file.of(1, "good film")
-    assert list(unit_scores(file.of(1, "")["b"], encoded("good film"), "word")) == [1, 2]
+    assert list(align_scores(file.of(1, "")["b"], encoded("good film"), "word")) == [1, 2]
 
 
 GOOD = {"row": 0, "method": "a", "scores": [1.0]}

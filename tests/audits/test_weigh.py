@@ -17,8 +17,8 @@ import heedful
 from heedful import HeedfulError
 from heedful.audits import score_formats as reading
 from heedful.audits import weigh as weigh_module
-from heedful.audits.external_scores import Outside
-from heedful.audits.score_alignment import unit_scores
+from heedful.audits.external_scores import ExternalScores
+from heedful.audits.score_alignment import align_scores
 from heedful.audits.score_formats import Given
 from heedful.cli.main import main
 from heedful.modalities.operators import OPERATORS
@@ -234,7 +234,7 @@ def test_what_fitted_them_does_not_judge_them(model: Any, said: Any, operators: 
 )
 def test_operators_that_are_asked_to_judge(model: Any, said: Any, judges: list[str] | None) -> None:
     by = weigh_module._fitted(said, ["a", "b"], OPERATORS)
-    assert Outside(("a", "b"), lambda row, text: {}, fitted_by=by).judges(model) == judges
+    assert ExternalScores(("a", "b"), lambda row, text: {}, fitted_by=by).judges(model) == judges
 
 
 def test_when_everything_fitted_something_the_least_judges(model: Any) -> None:
@@ -544,11 +544,11 @@ def test_scores_of_another_label_are_refused() -> None:
     """The usual slice of shap, explanation[:, "positive"], keeps the name of its output."""
     x: Any = heedful.load("zoo:sentiment").encode("not a good film")
     given = Given(((1.0,), (2.0,), (3.0,), (4.0,)), outputs=("positive",))
-    assert unit_scores(given, x, "word", "positive").tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert align_scores(given, x, "word", "positive").tolist() == [1.0, 2.0, 3.0, 4.0]
     with pytest.raises(
         HeedfulError, match="the scores explain 'positive': what is judged here is 'negative'"
     ):
-        unit_scores(given, x, "word", "negative")
+        align_scores(given, x, "word", "negative")
 
 
 def test_a_row_that_is_no_text_is_an_error_of_that_row(

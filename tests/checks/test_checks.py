@@ -88,7 +88,7 @@ def hold(name: str, kind: str, model: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_promises_on_models_whose_answer_is_known(name: str) -> None:
-    checks.check_promises(registry.get(name))
+    checks.check_properties(registry.get(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -435,28 +435,28 @@ WRONG: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 @pytest.mark.parametrize("error", WRONG)
 def test_a_wrong_gradient_is_caught_by_finite_differences(error: str) -> None:
-    promise, read = WRONG[error]
+    property_name, read = WRONG[error]
 
     def wrong(model: Any, x: Any, target: Any) -> Any:
         trace = model.trace(x, target)
         return read(trace.grad_embeds, trace.embeds)
 
     with pytest.raises(AssertionError, match="of finite differences"):
-        properties.check_differences(replace(scored(wrong), needs=frozenset({"gradients"})), promise)
+        properties.check_differences(replace(scored(wrong), needs=frozenset({"gradients"})), property_name)
 
 
-@pytest.mark.parametrize("promise", properties.READINGS)
-def test_a_gradient_that_lacks_a_part_is_caught_on_any_model(promise: str, shared: Any) -> None:
+@pytest.mark.parametrize("property_name", properties.READINGS)
+def test_a_gradient_that_lacks_a_part_is_caught_on_any_model(property_name: str, shared: Any) -> None:
     """A tenth of the gradient of half of the coordinates is lost, as to a detached tensor."""
 
     def detached(model: Any, x: Any, target: Any) -> Any:
         trace = model.trace(x, target)
         grad = trace.grad_embeds.clone()
         grad[:, ::2] *= 0.9
-        return properties.READINGS[promise](grad.double(), trace.embeds.double())
+        return properties.READINGS[property_name](grad.double(), trace.embeds.double())
 
     with pytest.raises(AssertionError, match="is not the slope of"):
-        properties.check_slopes(scored(detached), shared("gpt2").model, promise)
+        properties.check_slopes(scored(detached), shared("gpt2").model, property_name)
 
 
 def test_a_promise_nobody_can_test_is_caught() -> None:
@@ -466,7 +466,7 @@ def test_a_promise_nobody_can_test_is_caught() -> None:
 
 def test_an_unknown_promise_is_refused() -> None:
     with pytest.raises(heedful.HeedfulError, match="promises faithful, which no check knows"):
-        checks.check_promises(cheat(constant, properties=frozenset({"faithful"})))
+        checks.check_properties(cheat(constant, properties=frozenset({"faithful"})))
 
 
 def test_everything_is_checked_by_name() -> None:

@@ -42,12 +42,14 @@ def test_what_words_did_alone_is_what_the_model_does(model: Any, seen: Compariso
     assert {"delete", seen["occlusion"].params["operator"]} <= set(found)
     for operator, removal in found.items():
         truth = model.values(x, target, whole, operator) - model.values(x, target, one_out, operator)
-        known = np.isfinite(removal.alone)
+        known = np.isfinite(removal.leave_one_out)
         assert known.any()
-        assert np.asarray(removal.alone)[known] == pytest.approx(truth[known], abs=1e-5)
+        assert np.asarray(removal.leave_one_out)[known] == pytest.approx(truth[known], abs=1e-5)
     mask = found[seen["occlusion"].params["operator"]]
-    assert np.isfinite(mask.alone).all(), "occlusion has removed every word"
-    assert list(mask.alone) == pytest.approx([word.score for word in seen["occlusion"].words()], abs=1e-9)
+    assert np.isfinite(mask.leave_one_out).all(), "occlusion has removed every word"
+    assert list(mask.leave_one_out) == pytest.approx(
+        [word.score for word in seen["occlusion"].words()], abs=1e-9
+    )
 
 
 def test_curves_are_deletions_in_the_method_s_own_order(model: Any, seen: Comparison) -> None:
@@ -84,7 +86,7 @@ def test_nothing_is_run_for_it(model: Any, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_word_that_was_never_removed_is_not_guessed(model: Any) -> None:
     found = heedful.explain(model, TEXT, ["grad-x-input"], evidence=True)
     (removal,) = found.internals.removals
-    unknown = [not math.isfinite(value) for value in removal.alone]
+    unknown = [not math.isfinite(value) for value in removal.leave_one_out]
     assert any(unknown)
     cells = re.findall(r'<td class="actual[^"]*"[^>]*>([^<]*)</td>', page(found))
     assert [cell == "–" for cell in cells] == unknown
@@ -92,13 +94,13 @@ def test_a_word_that_was_never_removed_is_not_guessed(model: Any) -> None:
 
 
 def test_where_it_looked_is_the_attention_of_that_layer(model: Any, seen: Comparison) -> None:
-    looked = seen.internals.looked
-    assert looked is not None
+    attention = seen.internals.attention
+    assert attention is not None
     last = [word.score for word in seen["attention-avg"].words()]
-    assert list(looked.weights[-1]) == pytest.approx(last, abs=1e-6)
-    assert [sum(layer) + special for layer, special in zip(looked.weights, looked.special, strict=True)] == [
-        pytest.approx(1.0, abs=1e-5)
-    ] * len(looked.weights)
+    assert list(attention.weights[-1]) == pytest.approx(last, abs=1e-6)
+    assert [
+        sum(layer) + special for layer, special in zip(attention.weights, attention.special, strict=True)
+    ] == [pytest.approx(1.0, abs=1e-5)] * len(attention.weights)
 
 
 def test_it_comes_back_from_disk(seen: Comparison, tmp_path: Path) -> None:
@@ -118,13 +120,13 @@ def test_claims_stand_beside_facts_with_their_rank_agreement(seen: Comparison) -
     table = re.search(r'<table class="sortable what-if">(.*?)</table>', source, re.DOTALL)
     assert table is not None
     last = re.findall(r"<td>([^<]*)</td>", table[1].split('class="gap last"')[1])
-    fullest = max(seen.internals.removals, key=lambda r: sum(map(math.isfinite, r.alone)))
+    fullest = max(seen.internals.removals, key=lambda r: sum(map(math.isfinite, r.leave_one_out)))
     assert last.count("τ") == 1
     shown = [cell for cell in last if re.match("[−\\d]", cell)]
     truth = []
     for method in ("occlusion", "grad-x-input", "attention-avg", "random"):
         claims = np.array([word.score for word in seen[method].words()])
-        facts = np.array(fullest.alone)
+        facts = np.array(fullest.leave_one_out)
         if not seen[method].signed:
             claims, facts = np.abs(claims), np.abs(facts)
         truth.append(stats.kendalltau(claims, facts).statistic)
@@ -144,12 +146,12 @@ def test_features_of_a_dictionary_stand_on_the_page(model: Any, seen: Comparison
     sae = SAE(Config("relu", 32, 40, source={"site": "blocks.1.resid"}), *weights)
     found = with_features(seen, model, sae)
     truth = explain_features(model, sae, seen.x, seen.target, 8)
-    assert found.internals.fired is not None
-    assert [f.feature for f in found.internals.fired.features] == [f.index for f in truth.features]
-    assert [f.effect for f in found.internals.fired.features] == [f.effect for f in truth.features]
+    assert found.internals.features is not None
+    assert [f.feature for f in found.internals.features.features] == [f.index for f in truth.features]
+    assert [f.effect for f in found.internals.features.features] == [f.effect for f in truth.features]
     assert f">{truth.features[0].index}</th>" in page(found).split("Which features fired")[1]
     whole = heedful.explain(model, TEXT, ["occlusion"], features=sae)
-    assert whole.internals.fired == found.internals.fired
+    assert whole.internals.features == found.internals.features
 
 
 def test_sparklines_of_the_terminal(seen: Comparison) -> None:

@@ -12,7 +12,14 @@ import torch
 
 import heedful
 from heedful import checks
-from heedful.comparisons.single_text import METRICS, draws_needed, operator_of, rows_of, said, standings
+from heedful.comparisons.single_text import (
+    METRICS,
+    draws_needed,
+    operator_of,
+    rows_of,
+    standings,
+    verdict_text,
+)
 from heedful.core import registry
 from heedful.core.evidence import Evidence
 from heedful.core.internals import Removal
@@ -37,29 +44,29 @@ def line(
 
 def test_the_words_follow_the_numbers() -> None:
     found = [line("a", 1.5), line("b", 0.5), line("c", 2.0), line("d", 9.0, circular=True)]
-    first, second, third, last = said(found, d=10).splitlines()
+    first, second, third, last = verdict_text(found, d=10).splitlines()
     assert first == "Of 20 random orders on this text, a and c beat all 20, b beat 15."
     assert second.startswith(
         "To test whether these 3 methods beat chance on one text takes --draws 59, about "
     )
     assert third == "The evidence removes words by delete."
     assert "heedful audit" in last
-    assert "b beat none" in said([line("b", -1.5)])
-    assert said([]).startswith("Nothing was weighed")
-    assert "pass evidence=True" in said([])
-    assert "No metric of the verdict" in said([line("a", 1.0, metric="monotonicity")])
+    assert "b beat none" in verdict_text([line("b", -1.5)])
+    assert verdict_text([]).startswith("Nothing was weighed")
+    assert "pass evidence=True" in verdict_text([])
+    assert "No metric of the verdict" in verdict_text([line("a", 1.0, metric="monotonicity")])
 
 
 def test_enough_orders_are_tested() -> None:
     many = [line("a", 1.5, orders=40), line("b", 0.5, orders=40)]
     assert [(one.method, one.beat, one.draws) for one in standings(many)] == [("a", 40, 40), ("b", 30, 40)]
     assert [one.p for one in standings(many)] == pytest.approx([2 / 41, 11 / 41])
-    told = said(many)
+    told = verdict_text(many)
     assert (
         "Better than random orders on this text: a (p = 0.049), corrected for 2 methods. Not shown: b."
         in told
     )
-    assert "No method is shown to be better" in said([line("b", 0.5, orders=40)])
+    assert "No method is shown to be better" in verdict_text([line("b", 0.5, orders=40)])
     assert all(np.isnan(one.p) for one in standings([line(name, 2.0, orders=40) for name in "abc"]))
     assert [draws_needed(methods) for methods in (1, 5, 16)] == [19, 99, 319]
 

@@ -74,7 +74,7 @@ def test_the_search_space_of_bert(shared: Any) -> None:
 
 
 def test_the_chosen_one_is_the_best_of_all(shared: Any) -> None:
-    """Deltas from one row pert a time, RFT by loops, all configurations tried."""
+    """Deltas from one row at a time, RFT by loops, all configurations tried."""
     model = shared("bert").model
     x = model.encode(TEXT)
     target = model.target(x)

@@ -51,7 +51,7 @@ def _loss(kind: str, params: Params, x: Tensor, memory: TrainingState | None = N
 
 
 def _by_formula(kind: str, p: Params, x: Tensor) -> Tensor:
-    """The losses as the papers write them, one row pert a time."""
+    """The losses as the papers write them, one row at a time."""
     centred = x - p["b_dec"] if kind in TIED else x
     z = centred @ p["enc"].T + p["b_enc"]
     if kind == "topk":

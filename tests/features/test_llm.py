@@ -15,7 +15,7 @@ import pytest
 
 from heedful.core.errors import HeedfulError
 from heedful.features.interpretation.interpret import interpret
-from heedful.features.interpretation.llm import KEY, URL, Endpoint, Rehearsal
+from heedful.features.interpretation.llm import KEY, URL, DryRunEndpoint, Endpoint
 from heedful.features.interpretation.prompts import LanguageModelInterpreter, marked, parsed, strengths
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.read_features import Quantile, Reading
@@ -271,7 +271,7 @@ def test_a_rehearsal_sends_nothing(server: Server, monkeypatch: pytest.MonkeyPat
         raise AssertionError("something was sent")
 
     monkeypatch.setattr("urllib.request.OpenerDirector.open", never)
-    chat = Rehearsal("tiny")
+    chat = DryRunEndpoint("tiny")
     mind = LanguageModelInterpreter(chat, "tiny")
     interpret([reading(0, "dog"), reading(1, "cat")], mind, mind, controls=("shuffled",), held=1)
     assert server.seen == []

@@ -75,7 +75,7 @@ def test_maxima_of_workers_and_of_pieces(monkeypatch: pytest.MonkeyPatch):
         mean = total = gather
 
     found = [
-        row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5, crew=One(rank))[0] for rank in range(3)
+        row_maxima(sae, InMemoryRows(x), 1000, batch=256, seed=5, workers=One(rank))[0] for rank in range(3)
     ]
     assert not any(torch.equal(part, alone) for part in found)
     assert torch.allclose(torch.stack(found).amax(0), alone, rtol=1e-5)

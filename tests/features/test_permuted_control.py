@@ -29,7 +29,7 @@ from heedful.features.interpretation.interpret import (
 from heedful.features.interpretation.permuted_control import PERMUTATIONS, TokenPlaces, flat, moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import correlation
-from heedful.features.reading.collect import Keeper
+from heedful.features.reading.collect import FeatureCollector
 from heedful.features.reading.examples import Context, Snippet
 
 WORDS = [f" {a}{b}" for a in "bdfgklmnpr" for b in ("ab", "eg", "in", "or", "us", "ty")]
@@ -62,10 +62,10 @@ def parts_of(kind: str, seed: int) -> ExampleSplit:
         ids = np.where(rng.random(shape) < 0.5, own, ids)
         fires = np.take_along_axis(on, runs[1], 1) & (rng.random(shape) < 0.8)
     values = np.where(fires, rng.uniform(0.5, 2, shape), 0).astype(np.float32)
-    keeper = Keeper([0], 4, 200, seed)
+    collector = FeatureCollector([0], 4, 200, seed)
     row = torch.from_numpy(ids)
-    keeper.add(0, Batch(row, torch.ones_like(row), torch.ones_like(row).bool()), values[:, :, None])
-    return split(keeper.reading(0, Reader(), 10, 2), held=3)
+    collector.add(0, Batch(row, torch.ones_like(row), torch.ones_like(row).bool()), values[:, :, None])
+    return split(collector.reading(0, Reader(), 10, 2), held=3)
 
 
 def marks_on_marks(snippets: Sequence[Snippet], rng: np.random.Generator) -> tuple[Snippet, ...]:

@@ -26,11 +26,11 @@ import json, sys, torch, heedful
 from heedful.features.sae import distributed
 torch.set_num_threads(1)
 x = torch.load(sys.argv[1] + "/x.pt", weights_only=True)
-with distributed.crew() as workers:
+with distributed.worker_group() as workers:
     for kind in sys.argv[3].split(","):
         told = []
         sae = heedful.train_sae(
-            x, kind=kind, out=f"{sys.argv[1]}/{kind}", crew=workers,
+            x, kind=kind, out=f"{sys.argv[1]}/{kind}", workers=workers,
             progress=lambda step: told.append(step.values),
             **json.loads(sys.argv[2]))
         with open(f"{sys.argv[1]}/{kind}-{workers.rank}.json", "w") as file:
@@ -75,7 +75,7 @@ def test_two_workers_of_torchrun_equal_one(tmp_path: Path):
 
 
 def test_alone_without_torchrun():
-    with distributed.crew() as workers:
+    with distributed.worker_group() as workers:
         assert (workers.rank, workers.world) == (0, 1)
 
 

@@ -16,7 +16,7 @@ import torch
 from tests.features.test_feature_attributions import SITE, WIDTH, output_of, random_sae
 from torch import Tensor
 
-from heedful.comparisons.internals import fired
+from heedful.comparisons.internals import active_features
 from heedful.features.reading.explain_features import explain_features
 from heedful.models.sites.access import site_names
 
@@ -64,7 +64,7 @@ def recorded(family: Any, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
 @pytest.mark.parametrize("name", list(NEXT))
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_edit_reaches_a_special_token(name: str, text: str, shared: Callable[[str], Any]) -> None:
-    """One row perlone is edited there: the one that says what the special tokens hold."""
+    """One row alone is edited there: the one that says what the special tokens hold."""
     family = shared(name)
     x = family.model.encode(text)
     special = np.array(x.special)
@@ -158,10 +158,10 @@ def test_what_is_left_out_is_said(name: str, shared: Callable[[str], Any]) -> No
     assert f"{100 * found.special.share:.0f} %" in note
     assert 0 < found.special.share < 1
     assert found.to_dict()["special tokens"] == {"share": found.special.share, "effect": found.special.effect}
-    assert found.attribution.notes == found.notes == fired(found).notes
+    assert found.attribution.notes == found.notes == active_features(found).notes
     assert found.attribution.special_mass == 0
     marks = {token for token, special in zip(found.x.tokens, found.x.special, strict=True) if special}
-    assert not marks & {word for one in fired(found).features for word in one.words}
+    assert not marks & {word for one in active_features(found).features for word in one.words}
 
 
 def test_where_the_answer_is_read_from_a_special_token_alone(shared: Callable[[str], Any]) -> None:

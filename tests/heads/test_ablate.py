@@ -15,7 +15,7 @@ from heedful.core.errors import HeedfulError
 from heedful.heads.ablation import ablate
 from heedful.heads.ablation.ablate import Head
 from heedful.heads.capture import answer_ids
-from heedful.models.attention_hooks import Seen, Site
+from heedful.models.attention_hooks import AttentionState, Site
 from heedful.models.backend import Inputs
 from heedful.models.contexts import attention_of
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
@@ -145,7 +145,7 @@ def test_means_are_over_all_tokens_of_all_texts(shared: Any) -> None:
         family = shared(name)
         seen: dict[Site, list[torch.Tensor]] = {}
 
-        def look(now: Seen, seen: dict[Site, list[torch.Tensor]] = seen) -> Seen:
+        def look(now: AttentionState, seen: dict[Site, list[torch.Tensor]] = seen) -> AttentionState:
             seen.setdefault(now.site, []).append(now.heads[0].transpose(0, 1))  # (Q, H, d)
             return now
 

@@ -22,9 +22,9 @@ from heedful.trials import training
 from heedful.trials.adversary_search import Search
 from heedful.trials.examples import Cases
 from heedful.trials.tests.adversary import COLUMNS, Adversary
-from heedful.trials.tests.guided_classifier import Guided, TokenWise, led
+from heedful.trials.tests.guided_classifier import Guided, TokenWise, train_guided
 from heedful.trials.tests.permutation import Permutation
-from heedful.trials.tests.retrain_uniform import Frozen, Judged
+from heedful.trials.tests.retrain_uniform import Judged, UniformRetraining
 from heedful.trials.tests.seeds import Seeds
 from heedful.trials.tests.trained_adversary import LambdaPoint, TrainedAdversary
 
@@ -147,7 +147,7 @@ def judged(accuracy: float, seeds: int = 4) -> Judged:
 def test_claims_of_uniform_attention(flat: float, expected: bool) -> None:
     free, uniform, most = judged(0.8), judged(flat), Judged(np.zeros((1, 400), int), TRUTH, 2)
     run = LabRun()
-    second.tell_uniform(run, Frozen((0, 1, 2, 3), (), free, uniform, most, free, uniform), 0.06)
+    second.tell_uniform(run, UniformRetraining((0, 1, 2, 3), (), free, uniform, most, free, uniform), 0.06)
     assert held(run) == [expected]
 
 
@@ -243,5 +243,5 @@ def test_a_guided_network_keeps_the_vectors_it_is_given() -> None:
     here = stage(0, 60, 40, 3)
     config = TrainConfig(steps=3, batch=8, progress=False)
     before = here.vectors.clone()
-    assert len(led(here.one, here.train, here.test, None, 0, config, here.vectors)) == 40
+    assert len(train_guided(here.one, here.train, here.test, None, 0, config, here.vectors)) == 40
     assert torch.equal(here.vectors, before)

@@ -22,7 +22,7 @@ TEXT = "the cat sat on the mat"
 
 
 def scripted(runs: list[list[float]], errors: list[list[float]] | None = None, **more: Any) -> MetricInput:
-    """A method that gives one row perfter the other, whatever it is asked."""
+    """A method that gives one row after the other, whatever it is asked."""
     model = checks.linear_model()
     x = model.encode(" ".join(["cat"] * len(runs[0])))
     target = model.target(x)

@@ -11,7 +11,7 @@ import torch
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.models.attention_hooks import Seen, Site, uniform
+from heedful.models.attention_hooks import AttentionState, Site, uniform
 from heedful.models.backend import Inputs
 from heedful.models.contexts import attention_of
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
@@ -38,7 +38,7 @@ def one_row(inputs: Inputs) -> Inputs:
     )
 
 
-def run(family: Any, inputs: Inputs, edit: Callable[[Seen], Seen]) -> torch.Tensor:
+def run(family: Any, inputs: Inputs, edit: Callable[[AttentionState], AttentionState]) -> torch.Tensor:
     with family.model.attending(edit), torch.inference_mode():
         return family.model.backend.forward(inputs)  # type: ignore[no-any-return]
 
@@ -47,7 +47,7 @@ def test_shows_the_maps_that_transformers_shows(family: Any) -> None:
     inputs = one_row(batch(family))
     seen: dict[Site, torch.Tensor] = {}
 
-    def look(now: Seen) -> Seen:
+    def look(now: AttentionState) -> AttentionState:
         seen[now.site] = now.weights
         return now
 
@@ -81,7 +81,7 @@ def test_allowed_keys_are_those_with_weight(family: Any) -> None:
     inputs = one_row(batch(family)) if family.model.backend.one_row_at_a_time else batch(family)
     flat: list[torch.Tensor] = []
 
-    def look(seen: Seen) -> Seen:
+    def look(seen: AttentionState) -> AttentionState:
         allowed = seen.allowed.expand_as(seen.weights)
         real = allowed.any(-1)
         assert torch.equal(allowed[real], seen.weights[real] > 0)
@@ -99,7 +99,7 @@ def test_a_head_put_to_zero_is_a_projection_without_its_columns(shared: Any) -> 
     family = shared("bert")
     inputs = one_row(batch(family))
 
-    def silence(seen: Seen) -> Seen:
+    def silence(seen: AttentionState) -> AttentionState:
         if seen.site != Site("self", 1):
             return seen
         heads = seen.heads.clone()
@@ -124,7 +124,7 @@ def test_grouped_values_go_to_their_heads(shared: Any) -> None:
     """Llama shares values between heads: each head's output is its weights times its own group's values."""
     family = shared("llama")
 
-    def look(seen: Seen) -> Seen:
+    def look(seen: AttentionState) -> AttentionState:
         torch.testing.assert_close(seen.weights @ seen.values, seen.heads)
         assert torch.equal(seen.values[:, 0], seen.values[:, 1])
         assert not torch.allclose(seen.values[:, 1], seen.values[:, 2])

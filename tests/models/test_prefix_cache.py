@@ -89,7 +89,7 @@ def test_what_is_shared() -> None:
     ids = tuple(range(100, 164))
     prefix = Prefix(ids)
     prefix.used = True
-    assert passes.BLOCK == 16
+    assert passes.PREFIX_BLOCK_TOKENS == 16
     assert prefix.of(InputRow(ids)) == 48  # never the last token: it is asked
     assert prefix.of(InputRow(ids[:48])) == 32
     assert prefix.of(InputRow(ids[:20] + ids[21:])) == 16

@@ -115,7 +115,7 @@ def features() -> Any:
     from heedful.features.interpretation.interpret import Explanation, Interpretation, Scores
     from heedful.features.interpretation.scores import AgreementScore
     from heedful.features.reading.collect import Quantile, Reading
-    from heedful.features.reading.effects import Effects, FeatureMean, Pushed
+    from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
     from heedful.features.reading.examples import Context, Snippet
     from heedful.features.reading.feature_pages import FeaturePages, Page
     from heedful.features.reading.read_features import Readings
@@ -125,8 +125,8 @@ def features() -> Any:
     scores = Scores(*[AgreementScore(0.7, 0.6, 0.8)] * 3)
     said = Interpretation(3, Explanation(EVIL, EVIL), scores, {"shuffled": scores}, (20, 30), (EVIL,))
     effect = FeatureMean(0.1, (0.0, 0.2), 0.05, (0.0, 0.1), 12)
-    pushed = (Pushed(EVIL, 0.5, 0.1), Pushed(" ", -0.2, float("nan")))
-    effects = Effects("token", pushed, pushed, effect, (EVIL,))
+    logit_effects = (LogitEffect(EVIL, 0.5, 0.1), LogitEffect(" ", -0.2, float("nan")))
+    effects = Effects("token", logit_effects, logit_effects, effect, (EVIL,))
 
     def one(number: int, fired: int) -> Any:
         counts = (fired, 0, 3) if fired else ()

@@ -16,7 +16,7 @@ import torch
 
 import heedful
 from heedful.nn.one_layer import OneLayerClassifier, OneLayerConfig
-from heedful.trials.adversary_search import Ground, Search
+from heedful.trials.adversary_search import Search, SearchProblem
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import prepare
 from heedful.trials.free_weights import Movable
@@ -67,7 +67,7 @@ class Drawn:
     """A case: one layer of one model and one text, and how far the answer may move."""
 
     name: str
-    ground: Ground
+    problem: SearchProblem
     epsilon: float
 
 
@@ -107,9 +107,9 @@ def distance(layer: Movable, weights: np.ndarray) -> np.ndarray:
     return np.asarray((each.mean(-2) * layer.importance.double().numpy()).sum(-1))
 
 
-def line_search(ground: Ground, epsilon: float, passes: int, rng: np.random.Generator) -> float:
+def line_search(problem: SearchProblem, epsilon: float, passes: int, rng: np.random.Generator) -> float:
     """The largest JSD it finds in one layer with so many passes."""
-    (layer,) = ground.layers
+    (layer,) = problem.layers
     own, best = layer.own.double().numpy(), 0.0
     lines = passes // (BISECTIONS + 1)
     for start in range(0, lines, 64):
@@ -119,7 +119,7 @@ def line_search(ground: Ground, epsilon: float, passes: int, rng: np.random.Gene
         for _ in range(BISECTIONS + 1):
             weights = own + tried[:, None, None, None] * (ends - own)
             with torch.no_grad():
-                change = ground.changes([torch.from_numpy(weights)])[0].numpy()
+                change = problem.changes([torch.from_numpy(weights)])[0].numpy()
             fits = change <= epsilon
             low, high = np.where(fits, tried, low), np.where(fits, high, tried)
             tried = (low + high) / 2
@@ -139,7 +139,7 @@ def drawn(seed: int, families: Any, tokenizers: Any) -> Drawn:
     layers, answer = _layers(cases, case, about)
     layer = layers[int(rng.integers(len(layers)))]
     name = f"{kind} layer {layer.layer}, {len(case.x)} tokens, epsilon {epsilon:.1e}"
-    return Drawn(name, Ground(cases, case, about.stack, [layer], answer), epsilon)
+    return Drawn(name, SearchProblem(cases, case, about.stack, [layer], answer), epsilon)
 
 
 def _model(kind: str, seed: int, families: Any, tokenizers: Any) -> Any:
@@ -166,14 +166,14 @@ def _model(kind: str, seed: int, families: Any, tokenizers: Any) -> Any:
 
 def compare(case: Drawn, seed: int, **search: Any) -> tuple[float, float, int]:
     """(JSD of the search, JSD of the line search at as many passes, passes)."""
-    model = case.ground.cases.model
+    model = case.problem.cases.model
     before = model.spent
-    best, _, _ = searched(case.ground, Search(case.epsilon, **search), torch.Generator().manual_seed(seed))
+    best, _, _ = searched(case.problem, Search(case.epsilon, **search), torch.Generator().manual_seed(seed))
     cost = model.spent - before
     passes = cost.forwards + cost.backwards
-    (layer,) = case.ground.layers
+    (layer,) = case.problem.layers
     weights = best.weights[0].double()[None]
     with torch.no_grad():
-        assert float(case.ground.changes([weights])[0][0]) <= case.epsilon * (1 + 1e-6)
+        assert float(case.problem.changes([weights])[0][0]) <= case.epsilon * (1 + 1e-6)
     ours = float(distance(layer, weights.numpy())[0])
-    return ours, line_search(case.ground, case.epsilon, passes, np.random.default_rng(seed)), passes
+    return ours, line_search(case.problem, case.epsilon, passes, np.random.default_rng(seed)), passes

@@ -12,7 +12,7 @@ import torch
 from heedful.core.cost import Cost
 from heedful.models.contexts import attention_of
 from heedful.stats.divergence import LN2, jsd
-from heedful.trials.adversary_search import BestCandidates, Ground, Search
+from heedful.trials.adversary_search import BestCandidates, Search, SearchProblem
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import prepare
 from heedful.trials.tests.adversary import Adversary, _layers, adversary, searched
@@ -95,7 +95,7 @@ def test_three_words_against_all_of_the_simplex(by_hand: Any, values: Any, score
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
     best, chance, _ = searched(
-        Ground(toy.cases, case, said.stack, layers, answer), Search(), torch.Generator().manual_seed(0)
+        SearchProblem(toy.cases, case, said.stack, layers, answer), Search(), torch.Generator().manual_seed(0)
     )
     assert best.distance[0] >= 0.97 * expected
     assert chance.distance[0] <= best.distance[0]
@@ -118,7 +118,7 @@ def test_what_rounding_let_pass_is_drawn_back(by_hand: Any) -> None:
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
     for share in (0.05, 1.0):  # a little too far, and much too far for small steps back
-        best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+        best = BestCandidates(SearchProblem(toy.cases, case, said.stack, layers, answer), EPSILON)
         far = layers[0].farthest()
         best.weights[0] = layers[0].own + share * (far - layers[0].own)
         with torch.no_grad():
@@ -172,7 +172,7 @@ def test_patience_waits_for_a_feasible_candidate(by_hand: Any) -> None:
     case = toy.cases.cases[0]
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
-    best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    best = BestCandidates(SearchProblem(toy.cases, case, said.stack, layers, answer), EPSILON)
     same, far = layers[0].own[None], layers[0].farthest()[None]
     for _ in range(30):
         best.offer([far], [torch.tensor([0.5])])  # never keeps the answer
@@ -210,7 +210,7 @@ def test_late_is_the_last_quarter_of_the_steps(by_hand: Any) -> None:
     case = toy.cases.cases[0]
     said = shown(toy.cases, case)
     layers, answer = _layers(toy.cases, case, said)
-    best = BestCandidates(Ground(toy.cases, case, said.stack, layers, answer), EPSILON)
+    best = BestCandidates(SearchProblem(toy.cases, case, said.stack, layers, answer), EPSILON)
     best.history = [[0.1], [0.2], [0.3], [0.3], [0.3], [0.3], [0.35], [0.4]]
     best.distance = [0.4]
     assert best.late() == pytest.approx([0.25])  # 0.3 after six of eight steps

@@ -10,7 +10,7 @@ import torch
 
 from heedful.nn.train import TrainConfig
 from heedful.trials.batches import PaddedTexts, rows
-from heedful.trials.tests.guided_classifier import TokenWise, guide, led, shuffled, weights_of
+from heedful.trials.tests.guided_classifier import TokenWise, guide, shuffled, train_guided, weights_of
 from heedful.trials.training import fresh
 
 WORDS = ["cat", "dog"]
@@ -36,7 +36,7 @@ def test_a_guide_that_points_at_the_word_is_perfect(small: Any) -> None:
     truth = test.labels.numpy()
 
     def accuracy(weights: Any) -> float:
-        return float((led(model, train, test, weights, 0, BUDGET) == truth).mean())
+        return float((train_guided(model, train, test, weights, 0, BUDGET) == truth).mean())
 
     assert accuracy((pointing(train), pointing(test))) == 1.0
     even = [data.mask / data.mask.sum(1, keepdim=True) for data in (train, test)]

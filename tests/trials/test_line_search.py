@@ -11,7 +11,7 @@ from tests.conftest import FAMILIES
 from tests.trials.line_search import compare, distance, drawn, line_search, targets
 
 from heedful.stats.divergence import jsd
-from heedful.trials.adversary_search import Ground
+from heedful.trials.adversary_search import SearchProblem
 from heedful.trials.attention_scores import shown
 from heedful.trials.tests.adversary import _layers
 
@@ -39,9 +39,9 @@ def test_the_rival_finds_the_optimum_of_two_words(by_hand: Any) -> None:
     weights[:, words] = shares * mass
     fits = np.abs(toy.answer(weights) - toy.answer(toy.weights)) <= 0.01
     expected = jsd(np.broadcast_to(toy.weights[words] / mass, shares.shape), shares)[fits].max()
-    ground = Ground(toy.cases, case, about.stack, layers, answer)
+    problem = SearchProblem(toy.cases, case, about.stack, layers, answer)
     before = toy.cases.model.spent
-    found = line_search(ground, 0.01, 130, np.random.default_rng(5))
+    found = line_search(problem, 0.01, 130, np.random.default_rng(5))
     assert (toy.cases.model.spent - before).forwards == 130
     assert found == pytest.approx(expected, rel=5e-3)  # 12 bisections of a line; weights in float32
     own = layers[0].own.double()

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from heedful.audits.external_scores import Outside, check_usable, from_file
+from heedful.audits.external_scores import ExternalScores, check_usable, from_file
 from heedful.audits.result import Audit, collect, contents
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resolve_settings
-from heedful.audits.shard import Shard, weigh_shard, weigh_shard_far
-from heedful.audits.stopping import Deciding
+from heedful.audits.shard import Shard, weigh_shard, weigh_shard_remotely
+from heedful.audits.stopping import EarlyStopping
 from heedful.core import registry
 from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
@@ -84,18 +84,18 @@ def audit(
 
     source = open_source(texts, labels, rationales, columns, limit)
     _check_engine(engine, source, until_decided)
-    outside = None if scores is None else from_file(Path(scores))
+    external = None if scores is None else from_file(Path(scores))
     loaded = load_model(model)
-    if outside is not None and operators is None:
-        operators = outside.judges(loaded)
+    if external is not None and operators is None:
+        operators = external.judges(loaded)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
-    more = {"shard": shard, "params": params or {}, "given": outside.methods if outside else ()}
+    more = {"shard": shard, "params": params or {}, "given": external.methods if external else ()}
     settings = resolve_settings(loaded, methods, metrics, operators, **common, **more)
     _check_rationales(settings, source)
-    if outside is not None and source.again:
-        check_usable(outside, loaded, in_random_order(source, seed), settings)
-    work = AuditWork(loaded, source, settings, outside, command)
-    return run_audit(work, out, Where(engine, model, ray.Cluster(address, workers)), progress)
+    if external is not None and source.again:
+        check_usable(external, loaded, in_random_order(source, seed), settings)
+    work = AuditWork(loaded, source, settings, external, command)
+    return run_audit(work, out, Execution(engine, model, ray.Cluster(address, workers)), progress)
 
 
 def _check_engine(engine: str, source: Source, until_decided: bool) -> None:
@@ -122,12 +122,12 @@ class AuditWork:
     model: Model
     source: Source
     settings: AuditSettings
-    outside: Outside | None = None  # scores from elsewhere
+    external: ExternalScores | None = None  # scores from elsewhere
     command: str | None = None  # what was typed for it
 
 
 @dataclass(frozen=True)
-class Where:
+class Execution:
     """Which engine does it; `model` is what a worker of the cluster loads."""
 
     engine: str = "local"
@@ -135,15 +135,17 @@ class Where:
     cluster: ray.Cluster = field(default_factory=ray.Cluster)
 
 
-def run_audit(work: AuditWork, out: str | Path | None, where: Where, progress: Report | None = None) -> Audit:
+def run_audit(
+    work: AuditWork, out: str | Path | None, execution: Execution, progress: Report | None = None
+) -> Audit:
     """Cut the rows into shards, have them done, and sum up. Without `out` nothing is kept."""
     if out is not None:
-        return _run_in(RunFolder(Path(out)), work, where, progress)
+        return _run_in(RunFolder(Path(out)), work, execution, progress)
     with TemporaryDirectory() as folder:
-        return replace(_run_in(RunFolder(Path(folder)), work, where, progress), folder=None)
+        return replace(_run_in(RunFolder(Path(folder)), work, execution, progress), folder=None)
 
 
-def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Report | None) -> Audit:
+def _run_in(run: RunFolder, work: AuditWork, execution: Execution, progress: Report | None) -> Audit:
     rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
@@ -151,15 +153,15 @@ def _run_in(run: RunFolder, work: AuditWork, where: Where, progress: Report | No
     with run.opened(_made(work, settings)):
         row_counter = _RowCounter(progress, work.source.count())
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
-        whole = chain(first, rows) if work.outside is None else map(work.outside.beside, chain(first, rows))
+        whole = chain(first, rows) if work.external is None else map(work.external.attach, chain(first, rows))
         todo = _todo(shards(whole, settings.shard), settings, run, row_counter)
-        if where.engine == "local":
+        if execution.engine == "local":
             for shard in todo:
                 run.put(shard.number, weigh_shard(work.model, shard, settings, row_counter.more))
         else:
-            judged = partial(weigh_shard_far, settings=settings)
+            judged = partial(weigh_shard_remotely, settings=settings)
             facts = work.model.facts()
-            for number, count, files in ray.results(judged, where.model, facts, todo, where.cluster):
+            for number, count, files in ray.results(judged, execution.model, facts, todo, execution.cluster):
                 run.put(number, files)
                 row_counter.more(count)
         row_counter.check(run)
@@ -200,7 +202,7 @@ def _made(work: AuditWork, settings: AuditSettings) -> dict[str, Any]:
         "name": work.model.name,
         "settings": settings.to_dict(),
         "model": facts,
-        "source": work.source.facts() | (work.outside.facts() if work.outside else {}),
+        "source": work.source.facts() | (work.external.facts() if work.external else {}),
         "versions": software,
         **({"command": work.command} if work.command else {}),
     }
@@ -234,19 +236,19 @@ def shards(rows: Iterable[DataRow], size: int) -> Iterator[Shard]:
 
 
 def _todo(
-    every: Iterable[Shard], settings: AuditSettings, run: RunFolder, told: _RowCounter
+    every: Iterable[Shard], settings: AuditSettings, run: RunFolder, row_counter: _RowCounter
 ) -> Iterator[Shard]:
     """Shards that are not done yet; none after the verdict is settled, where that is asked for."""
-    deciding = Deciding(settings, told.total) if settings.until_decided else None
+    stopping = EarlyStopping(settings, row_counter.total) if settings.until_decided else None
     for shard in every:
-        told.shards += 1
+        row_counter.shards += 1
         if run.has(shard):
-            told.before(len(shard.rows))
+            row_counter.before(len(shard.rows))
         else:
             yield shard
-        if deciding is not None:
-            deciding.add(run, shard.number)
-            if deciding.done:
+        if stopping is not None:
+            stopping.add(run, shard.number)
+            if stopping.done:
                 return
 
 

@@ -33,7 +33,7 @@ PLANNED_TEXTS = 8  # texts that are planned
 
 
 @dataclass(frozen=True)
-class Foretold(NotebookRepr):
+class AuditEstimate(NotebookRepr):
     """Of an audit that has not begun; `str()` says it in words."""
 
     texts: int | None  # None: only reading would tell
@@ -89,18 +89,18 @@ class Foretold(NotebookRepr):
         return dict(to_jsonable({**vars(self), **shows, "said": str(self)}))
 
 
-def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:
+def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate:
     """Takes the arguments of heedful.audit that its cost depends on."""
     from heedful.models.load import load
 
-    source = open_source(texts, None, None, asked.pop("columns", None), asked.pop("limit", None))
-    scores = asked.pop("scores", None)
-    outside = from_file(scores) if scores else None
+    source = open_source(texts, None, None, options.pop("columns", None), options.pop("limit", None))
+    scores = options.pop("scores", None)
+    external = from_file(scores) if scores else None
     loaded = load(model)
-    operators = asked.pop("operators") or (outside.judges(loaded) if outside else None)
-    given = outside.methods if outside else ()
+    operators = options.pop("operators") or (external.judges(loaded) if external else None)
+    given = external.methods if external else ()
     settings = resolve_settings(
-        loaded, asked.pop("methods"), asked.pop("metrics"), operators, given=given, **asked
+        loaded, options.pop("methods"), options.pop("metrics"), operators, given=given, **options
     )
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
@@ -108,7 +108,7 @@ def foretell(model: Loadable, texts: Any, **asked: Any) -> Foretold:
     if not tried:
         raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
     inputs, seconds = np.mean(tried, axis=0)
-    return Foretold(
+    return AuditEstimate(
         texts=source.count(),
         methods=(*settings.methods, *settings.given),
         rows_per_text=round(float(inputs)),

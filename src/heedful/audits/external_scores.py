@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.score_alignment import unit_scores
+from heedful.audits.score_alignment import align_scores
 from heedful.audits.score_formats import Given
 from heedful.audits.scores_file import read_scores_file
 from heedful.audits.settings import AuditSettings
@@ -26,7 +26,7 @@ NONE = "there are no scores for row {}"
 
 
 @dataclass(frozen=True)
-class Outside:
+class ExternalScores:
     """Where the scores of a row are found; a reason stands in place of scores that cannot be read."""
 
     methods: tuple[str, ...]
@@ -42,7 +42,7 @@ class Outside:
         free = [name for name in model.operators if name not in used]
         return None if not used & set(model.operators) else free or list(model.operators)
 
-    def beside(self, row: DataRow) -> DataRow:
+    def attach(self, row: DataRow) -> DataRow:
         if row.broken or row.copy_of is not None or not isinstance(row.text, str):
             return row
         try:
@@ -56,7 +56,7 @@ class Outside:
         return {"scores": self.digest} if self.digest else {}
 
 
-def from_file(path: Path) -> Outside:
+def from_file(path: Path) -> ExternalScores:
     """Of `heedful audit --scores`."""
     scores_file = read_scores_file(path)
     by: dict[str, tuple[str, ...] | None] = dict.fromkeys(scores_file.methods, ())
@@ -64,18 +64,20 @@ def from_file(path: Path) -> Outside:
         for name, one in given.items():
             known = by[name]
             by[name] = None if known is None or one.fitted_by is None else (*known, *one.fitted_by)
-    return Outside(scores_file.methods, scores_file.of, scores_file.digest, by)
+    return ExternalScores(scores_file.methods, scores_file.of, scores_file.digest, by)
 
 
-def check_usable(outside: Outside, model: Model, rows: Iterable[DataRow], settings: AuditSettings) -> None:
+def check_usable(
+    external: ExternalScores, model: Model, rows: Iterable[DataRow], settings: AuditSettings
+) -> None:
     """Refuse a method whose scores fit none of the texts, before any work; most often one text is read."""
-    left, first, count = list(outside.methods), dict[str, str](), 0
+    left, first, count = list(external.methods), dict[str, str](), 0
     for row in rows:
         x, target = (None, None) if row.broken or row.copy_of is not None else _read(model, row, settings)
         if x is None or target is None:
             continue  # of no use to any method; the audit tells why
         count += 1
-        for name, given in outside.beside(row).given.items():
+        for name, given in external.attach(row).given.items():
             if name not in left:
                 continue
             if why := _refusal(given, model, x, target, settings.unit):
@@ -106,7 +108,7 @@ def _refusal(given: Any, model: Model, x: Input, target: Target, unit: str) -> s
         return given
     try:
         target = target if given.target is None else model.target(x, given.target)
-        _laid(given, x, target, unit, model.labels)
+        _target_scores(given, x, target, unit, model.labels)
     except HeedfulError as error:
         return str(error)
     return ""
@@ -157,7 +159,7 @@ def _attribution(
     method: str, given: Given, comparison: Comparison, unit: str, labels: Sequence[str]
 ) -> Attribution:
     x, target = comparison.x, comparison.target
-    values = _laid(given, x, target, unit, labels)
+    values = _target_scores(given, x, target, unit, labels)
     return Attribution(
         x,
         target,
@@ -168,9 +170,9 @@ def _attribution(
     )
 
 
-def _laid(given: Given, x: Input, target: Target, unit: str, labels: Sequence[str]) -> Floats:
+def _target_scores(given: Given, x: Input, target: Target, unit: str, labels: Sequence[str]) -> Floats:
     """Of scores with a column per output, that of the target."""
     if given.outputs:
-        return unit_scores(given, text_of(x), unit, target.label)
+        return align_scores(given, text_of(x), unit, target.label)
     known = bool(labels) and len(given.scores[0]) == len(labels)
-    return unit_scores(given, text_of(x), unit, target.index if known else None)
+    return align_scores(given, text_of(x), unit, target.index if known else None)

@@ -1,6 +1,6 @@
 """Scores laid on our units: through characters, words and tokens, or by their number.
 
-    unit_scores         Given -> one score per unit
+    align_scores        Given -> one score per unit
 
 What has no certain place in the text is refused: a score on the wrong word would be weighed all the same.
 """
@@ -22,7 +22,9 @@ from heedful.core.errors import HeedfulError
 from heedful.modalities.text import TextInput
 from heedful.modalities.text_spans import split_words, trim
 
-Laid = list[tuple[Cut, list[int]]]  # pieces of a text: characters, and our tokens (none: cut by others)
+AlignedPieces = list[
+    tuple[Cut, list[int]]
+]  # pieces of a text: characters, and our tokens (none: cut by others)
 
 PLACES = "Give (start, end, score) for each piece"
 SPECIAL = frozenset(["[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>", "<bos>", "<eos>", "<|endoftext|>"])
@@ -30,7 +32,7 @@ MAX_UNCOVERED_SHARE = 1 / 4  # most of the visible characters that may have no s
 SHOWN_PIECES = 6  # pieces of a cut that an error shows
 
 
-def unit_scores(given: Given, x: TextInput, unit: str, column: int | str | None = None) -> Floats:
+def align_scores(given: Given, x: TextInput, unit: str, column: int | str | None = None) -> Floats:
     """One score per unit of `x.units(unit)`. Of several columns, `column` or the target names the one."""
     values = [row[_column(given, column)] for row in given.scores]
     if given.spans:
@@ -110,7 +112,7 @@ def _owners(x: TextInput, unit: str) -> list[list[int]]:
     return owners
 
 
-def _lay(values: Sequence[float], cut: Laid, x: TextInput, unit: str) -> Floats:
+def _align_pieces(values: Sequence[float], cut: AlignedPieces, x: TextInput, unit: str) -> Floats:
     """Tokens of one unit go to it as they are, special tokens nowhere; all others are spread."""
     home = {t: number for number, positions in enumerate(x.units(unit)) for t in positions}
     result, rest = np.zeros(len(x.units(unit))), []
@@ -123,7 +125,7 @@ def _lay(values: Sequence[float], cut: Laid, x: TextInput, unit: str) -> Floats:
     return result + _spread([value for value, _ in rest], [span for _, span in rest], x, unit)
 
 
-def _cuts(x: TextInput, unit: str) -> dict[str, Laid]:
+def _cuts(x: TextInput, unit: str) -> dict[str, AlignedPieces]:
     every: dict[str, Sequence[list[int]]] = {f"{name}s": x.units(name) for name in (unit, "word", "token")}
     every["tokens with the special ones"] = [[t] for t in range(len(x))]
     cuts = {name: [(_extent(x, group), group) for group in groups] for name, groups in every.items()}
@@ -136,12 +138,12 @@ def _extent(x: TextInput, positions: Sequence[int]) -> Cut:
 
 
 def _by_count(values: Sequence[float], x: TextInput, unit: str) -> Floats:
-    cuts: dict[tuple[Cut, ...], tuple[str, Laid]] = {}  # the same spans under two names are one cut
+    cuts: dict[tuple[Cut, ...], tuple[str, AlignedPieces]] = {}  # the same spans under two names are one cut
     for name, cut in _cuts(x, unit).items():
         cuts.setdefault(tuple(span for span, _ in cut), (name, cut))
     fitting = [cut for spans, (_, cut) in cuts.items() if len(spans) == len(values)]
     if len(fitting) == 1:
-        return _lay(values, fitting[0], x, unit)
+        return _align_pieces(values, fitting[0], x, unit)
     shown = [
         f"{len(cut)} {name} ({_joined(_text_of(x, *piece) for piece in cut)})"
         for name, cut in cuts.values()
@@ -167,7 +169,7 @@ def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, uni
     content = [t for (t,) in x.units("token")]
     kept = [i for i, piece in enumerate(pieces) if piece not in special]
     if [pieces[i] for i in kept] == [x.tokens[t] for t in content]:
-        return _lay([values[i] for i in kept], [(x.offsets[t], [t]) for t in content], x, unit)
+        return _align_pieces([values[i] for i in kept], [(x.offsets[t], [t]) for t in content], x, unit)
     furthest = 0
     for fold, forms in _readings(pieces):
         result = _search(x.text, fold(x.text), pieces, forms, special)

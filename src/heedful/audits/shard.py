@@ -85,7 +85,9 @@ def weigh_shard(
     return files | {"shard.json": json_bytes(facts)}
 
 
-def weigh_shard_far(model: Model, shard: Shard, settings: AuditSettings) -> tuple[int, int, dict[str, bytes]]:
+def weigh_shard_remotely(
+    model: Model, shard: Shard, settings: AuditSettings
+) -> tuple[int, int, dict[str, bytes]]:
     """The same with its number and how many rows it has: what a worker sends back."""
     return shard.number, len(shard.rows), weigh_shard(model, shard, settings)
 

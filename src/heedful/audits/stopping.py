@@ -24,7 +24,7 @@ from heedful.stats.best_comparison import ALPHA, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 
 
-class Deciding:
+class EarlyStopping:
     """The texts so far, and whether they are enough."""
 
     def __init__(self, settings: AuditSettings, total: int | None) -> None:

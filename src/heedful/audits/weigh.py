@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.api import AuditWork, Where, run_audit
-from heedful.audits.external_scores import Outside, check_usable
+from heedful.audits.api import AuditWork, Execution, run_audit
+from heedful.audits.external_scores import ExternalScores, check_usable
 from heedful.audits.result import Audit
 from heedful.audits.score_formats import fitting_operators, read_given
 from heedful.audits.scores_file import checked_name
@@ -92,14 +92,14 @@ def weigh(
     loaded = load(model)
     by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
     source = open_source(list(texts), labels)
-    outside = Outside(names, _looked_up(scores, by), fitted_by=by)
+    external = ExternalScores(names, _looked_up(scores, by), fitted_by=by)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     more = {"shard": SHARD_TEXTS, "target": target, "given": names}
-    judges = operators or outside.judges(loaded)
+    judges = operators or external.judges(loaded)
     settings = resolve_settings(loaded, methods or [], metrics, judges, **common, **more)
-    check_usable(outside, loaded, in_random_order(source, seed), settings)
-    work = AuditWork(loaded, source, settings, outside)
-    return run_audit(work, out, Where(), progress)
+    check_usable(external, loaded, in_random_order(source, seed), settings)
+    work = AuditWork(loaded, source, settings, external)
+    return run_audit(work, out, Execution(), progress)
 
 
 def _checked(scores: Any, texts: Any) -> tuple[str, ...]:

@@ -6,8 +6,8 @@
 and for metrics: `check_metric("my-metric")` (heedful.checks.metrics).
 
 Each check is a function that raises AssertionError with a sentence. What holds for every explainer (EVERY) is
-checked on the model given; what a method *promises* (see `registry.explainer`) on small models whose right
-answer is known (heedful.checks.known_models), and on the model given where the promise speaks of any model.
+checked on the model given; the properties of a method (see `registry.explainer`) on small models whose right
+answer is known (heedful.checks.known_models), and on the model given where the property holds for any model.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ EVERY: tuple[Check, ...] = (
     conventions.check_remembered,
     conventions.check_chunks,
 )
-# promise -> check, on each of the models of heedful.checks.known_models that has what the method needs
+# property -> check, on each of the models of heedful.checks.known_models that has what the method needs
 KNOWN: dict[str, Callable[[Explainer], None]] = {
     "linear": properties.check_linear,
     "unused": properties.check_unused,
     "symmetric": properties.check_symmetric,
-    **{name: partial(properties.check_differences, promise=name) for name in properties.READINGS},
+    **{name: partial(properties.check_differences, property_name=name) for name in properties.READINGS},
 }
-# promise -> check, on the model given
+# property -> check, on the model given
 ANY: dict[str, Check] = {
     "complete": properties.check_complete,
-    **{name: partial(properties.check_slopes, promise=name) for name in properties.READINGS},
+    **{name: partial(properties.check_slopes, property_name=name) for name in properties.READINGS},
 }
 
 
@@ -55,24 +55,24 @@ def check_explainer(name: str, model: Model | None = None) -> None:
     if why := chosen.lacks(entry.needs):
         raise HeedfulError(f"{name} cannot be checked on {chosen.name}", why, "Give a model it supports")
     check_on(entry, chosen)
-    check_promises(entry)
+    check_properties(entry)
 
 
 def check_on(entry: Explainer, model: Model) -> None:
-    """The conventions, and the promises that speak of any model, on this one."""
-    for check in (*EVERY, *(ANY[promise] for promise in sorted(entry.properties) if promise in ANY)):
+    """The conventions, and the properties that hold for any model, on this one."""
+    for check in (*EVERY, *(ANY[name] for name in sorted(entry.properties) if name in ANY)):
         check(entry, model)
 
 
-def check_promises(entry: Explainer) -> None:
-    """The promises, on models whose answer is known."""
+def check_properties(entry: Explainer) -> None:
+    """The properties, on models whose answer is known."""
     if unknown := entry.properties - KNOWN.keys() - ANY.keys():
         raise HeedfulError(
             f"{entry.name} promises {', '.join(sorted(unknown))}, which no check knows",
             fix=f"Promises are: {', '.join(sorted(KNOWN.keys() | ANY.keys()))}",
         )
-    for promise in sorted(entry.properties & KNOWN.keys()):
-        KNOWN[promise](entry)
+    for name in sorted(entry.properties & KNOWN.keys()):
+        KNOWN[name](entry)
 
 
 __all__ = [
@@ -82,7 +82,7 @@ __all__ = [
     "check_explainer",
     "check_metric",
     "check_on",
-    "check_promises",
+    "check_properties",
     "explained",
     "linear_model",
 ]

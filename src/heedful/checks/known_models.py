@@ -66,7 +66,7 @@ class SumOfWords(nn.Module):
 
 
 def linear_model() -> Model:
-    """The bag of weighted words behind heedful's door; unknown words weigh nothing."""
+    """The bag of weighted words as a heedful model; unknown words weigh nothing."""
     tokenizer = _tokenizer(FRAME[:2], framed=False)
     return load(SumOfWords([0.0, 0.0, *WEIGHTS.values()]).double(), tokenizer=tokenizer, labels=LABELS)
 

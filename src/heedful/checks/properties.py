@@ -114,14 +114,14 @@ def check_complete(entry: Explainer, model: Model) -> None:
     assert gap <= allowed, f"{entry.name}: scores sum to {attribution.total:.6g}, not {rise:.6g}"
 
 
-def check_differences(entry: Explainer, promise: str) -> None:
+def check_differences(entry: Explainer, property_name: str) -> None:
     """Every partial derivative by central differences in float64, read as promised, gives the scores."""
     model = _able(entry, reader_model(), textbook_model())
     x, target = question(model)
     embeds = model.lookup(x, target)
     basis = torch.eye(embeds.numel(), dtype=embeds.dtype).reshape(-1, *embeds.shape)
     grad = _slopes(model, x, target, basis, 1e-5).reshape(embeds.shape)
-    wanted = READINGS[promise](grad, embeds).numpy()
+    wanted = READINGS[property_name](grad, embeds).numpy()
     result = answered(entry, model, x, target).scores
     # step 1e-5: f''' h^2 and rounding / h are both near 1e-10
     np.testing.assert_allclose(
@@ -129,17 +129,17 @@ def check_differences(entry: Explainer, promise: str) -> None:
         wanted,
         rtol=0,
         atol=1e-7 * np.abs(wanted).max(),
-        err_msg=f"{entry.name} is not the {promise} of finite differences",
+        err_msg=f"{entry.name} is not the {property_name} of finite differences",
     )
 
 
-def check_slopes(entry: Explainer, model: Model, promise: str) -> None:
+def check_slopes(entry: Explainer, model: Model, property_name: str) -> None:
     """On any model: the slope along each token's direction is its score. The directions of the norms are
     those of the model's own gradient, so this alone would not see a gradient that lacks a part."""
     x, target = question(model)
     embeds = model.lookup(x, target)
     _, (grad,) = model.gradients(x, target, embeds[None])
-    along = DIRECTIONS[promise](grad, embeds)
+    along = DIRECTIONS[property_name](grad, embeds)
     each = torch.eye(len(x), dtype=along.dtype)[:, :, None] * along  # (T, T, d): one token moves
     longest = float(along.norm(dim=-1).max()) or 1.0
     step = 0.01 * float(embeds.norm(dim=-1).mean()) / longest
@@ -153,7 +153,7 @@ def check_slopes(entry: Explainer, model: Model, promise: str) -> None:
         wanted,
         rtol=0,
         atol=share * float((grad.norm(dim=-1) * along.norm(dim=-1)).max()),
-        err_msg=f"{entry.name} is not the slope of {model.name} ({promise})",
+        err_msg=f"{entry.name} is not the slope of {model.name} ({property_name})",
     )
 
 

@@ -224,7 +224,7 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
     from heedful.core import registry
 
     with progress_bar(f"loading {model}"):
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         support = registry.support(loaded)
     facts = {**loaded.facts(), "capabilities": sorted(loaded.capabilities)}
     methods = [{"method": s.method, "ok": s.ok, "why": s.why} for s in support]

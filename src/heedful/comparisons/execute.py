@@ -132,7 +132,7 @@ def execute(
             run.methods()
             run.weigh()
     except KeyboardInterrupt:
-        if not keep_partial or not run.done.keys() - {CONTROL} or _twice():
+        if not keep_partial or not run.done.keys() - {CONTROL} or interrupted_twice():
             raise
         run.stop()
     comparison = run.comparison()
@@ -285,7 +285,7 @@ def _joined_notes(parts: list[Attribution]) -> tuple[str, ...]:
     return (*every, *own)
 
 
-def _twice() -> bool:
+def interrupted_twice() -> bool:
     """Whether an interruption came so soon after another that everything is meant, a loop around us too."""
     global _interrupted_at
     before, _interrupted_at = _interrupted_at, time.monotonic()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from heedful.comparisons.execute import _twice, explain
+from heedful.comparisons.execute import explain, interrupted_twice
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
@@ -64,7 +64,7 @@ def explain_each(
             step = explain(StepModel(shared, k), piece, wanted, target, unit, seed, budget, **common)
             comparisons.append(replace(step, settings={**step.settings, "prompt_tokens": len(x)}))
     except KeyboardInterrupt:
-        if not keep_partial or not comparisons or _twice():
+        if not keep_partial or not comparisons or interrupted_twice():
             raise
         at = f"interrupted at token {len(comparisons) + 1} of {len(pieces)}"
         warnings.warn(f"{at}: those before it are in the result", stacklevel=2)

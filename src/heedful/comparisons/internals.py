@@ -62,10 +62,10 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
     removals = []
     for operator in sorted(session.model.operators, key=lambda name: name != first):
         ends = _known(session, explained, operator, [np.ones(d, bool)])
-        alone = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
-        if np.isfinite(alone).any():
+        leave_one_out = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
+        if np.isfinite(leave_one_out).any():
             curves, band = _curves(session, explained, operator, d)
-            removals.append(Removal(operator, tuple(alone.tolist()), curves, band))
+            removals.append(Removal(operator, tuple(leave_one_out.tolist()), curves, band))
     return removals
 
 
@@ -130,24 +130,26 @@ def with_features(comparison: Comparison, model: Model, sae: SAE, k: int = 8) ->
     feature_explanation = explain_features(
         token_model(model, "a dictionary of features"), sae, comparison.x, comparison.target, k, seed=seed
     )
-    return replace(comparison, internals=replace(comparison.internals, fired=fired(feature_explanation)))
+    return replace(
+        comparison, internals=replace(comparison.internals, features=active_features(feature_explanation))
+    )
 
 
-def fired(found: FeatureExplanation) -> ActiveFeatures:
+def active_features(explanation: FeatureExplanation) -> ActiveFeatures:
     """In plain numbers, without the dictionary."""
-    firings = [
-        FeatureEffect(f.index, f.effect, f.estimate, f.strength, _words(found.x, f.activations))
-        for f in found.features
+    effects = [
+        FeatureEffect(f.index, f.effect, f.estimate, f.strength, _words(explanation.x, f.activations))
+        for f in explanation.features
     ]
     return ActiveFeatures(
-        found.site,
-        tuple(firings),
-        found.active,
-        found.together,
-        found.everything,
-        found.band,
-        tuple(f.effect for f in found.control),
-        found.notes,
+        site=explanation.site,
+        features=tuple(effects),
+        active=explanation.active,
+        together=explanation.together,
+        everything=explanation.everything,
+        band=explanation.band,
+        control=tuple(f.effect for f in explanation.control),
+        notes=explanation.notes,
     )
 
 

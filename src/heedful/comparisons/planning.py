@@ -198,19 +198,19 @@ def plan(
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
     made = Plan(
-        model,
-        x,
-        pieces,
-        wanted,
-        chosen,
-        skipped,
-        own,
-        methods is not None,
-        prediction,
-        settings,
-        a_row,
-        took,
-        metrics if len(pieces) == 1 else (),
+        model=model,
+        x=x,
+        pieces=pieces,
+        target=wanted,
+        chosen=chosen,
+        skipped=skipped,
+        own=own,
+        named=methods is not None,
+        prediction=prediction,
+        settings=settings,
+        seconds_per_row=a_row,
+        seconds_taken=took,
+        metrics=metrics if len(pieces) == 1 else (),
     )
     if not timed or made.seconds <= LONG or budget is not None:
         return made

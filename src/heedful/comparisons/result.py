@@ -40,12 +40,12 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
     @property
     def verdict(self) -> str:
         """What the evidence of this one text allows to say, in words."""
-        from heedful.comparisons.single_text import said
+        from heedful.comparisons.single_text import verdict_text
         from heedful.metrics import sensitivity_warning
 
         little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")))
         units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
-        return said(self.evidence, self.attributions, little, units)
+        return verdict_text(self.evidence, self.attributions, little, units)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:

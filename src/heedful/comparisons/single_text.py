@@ -34,7 +34,7 @@ LAST = "One text ranks no methods against each other: heedful audit compares the
 
 
 @dataclass(frozen=True)
-class Standing:
+class MethodStanding:
     """One method beside the random orders of one text."""
 
     method: str
@@ -91,7 +91,7 @@ def weighed(
     return tuple(summarise([scores]))
 
 
-def standings(evidence: Sequence[Evidence]) -> list[Standing]:
+def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
     """One per method that is judged by a removal not its own, those that beat most first."""
     import numpy as np
 
@@ -115,13 +115,13 @@ def standings(evidence: Sequence[Evidence]) -> list[Standing]:
     p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in results.values()]))
     enough = {draws_needed(len(results)) <= draws for _, _, draws in results.values()} == {True}
     shown = [
-        Standing(method, beat, draws, float(value) if enough else math.nan)
+        MethodStanding(method, beat, draws, float(value) if enough else math.nan)
         for (method, (beat, _, draws)), value in zip(results.items(), p, strict=True)
     ]
     return sorted(shown, key=lambda one: -one.beat)
 
 
-def said(
+def verdict_text(
     evidence: Sequence[Evidence], items: Sequence[Attribution] = (), little: str = "", d: int = 0
 ) -> str:
     """In words, the answer first.
@@ -133,41 +133,43 @@ def said(
     if not evidence:
         how = "pass evidence=True to heedful.explain"
         return f"Nothing was weighed, so nothing can be said about which method to use: {how}."
-    result = standings(evidence)
+    methods = standings(evidence)
     lines = (
-        [_counts(result), _tested(result, d)] if result else ["No metric of the verdict was measured here."]
+        [_counts(methods), _tested(methods, d)]
+        if methods
+        else ["No metric of the verdict was measured here."]
     )
     lines += [_removed(evidence, items), little]
     return "\n".join([*filter(None, lines), LAST])
 
 
-def _counts(found: Sequence[Standing]) -> str:
+def _counts(methods: Sequence[MethodStanding]) -> str:
     """occlusion and lime beat all 20, grad-l2 beat 17"""
     groups: dict[int, list[str]] = {}
-    for one in found:
+    for one in methods:
         groups.setdefault(one.beat, []).append(one.method)
-    draws = found[0].draws
-    said = [
+    draws = methods[0].draws
+    parts = [
         f"{listed(names)} beat {f'all {draws}' if beat == draws else beat or 'none'}"
         for beat, names in groups.items()
     ]
-    return f"Of {draws} random orders on this text, {', '.join(said)}."
+    return f"Of {draws} random orders on this text, {', '.join(parts)}."
 
 
-def _tested(found: Sequence[Standing], d: int) -> str:
+def _tested(methods: Sequence[MethodStanding], d: int) -> str:
     """Who is better than random here, where that was tested; else what a test would cost."""
-    if math.isnan(found[0].p):
-        more = draws_needed(len(found))
-        rows = f", about {(more - found[0].draws) * _default_rows(d):,} more model inputs" if d else ""
-        them = "this method" if len(found) == 1 else f"these {len(found)} methods"
+    if math.isnan(methods[0].p):
+        more = draws_needed(len(methods))
+        rows = f", about {(more - methods[0].draws) * _default_rows(d):,} more model inputs" if d else ""
+        them = "this method" if len(methods) == 1 else f"these {len(methods)} methods"
         return f"To test whether {them} beat chance on one text takes --draws {more}{rows}."
-    better = [one for one in found if one.p <= ALPHA]
+    better = [one for one in methods if one.p <= ALPHA]
     if not better:
         return "No method is shown to be better than a random order on this text (p > 0.05, Holm)."
     names = listed([f"{one.method} (p = {one.p:.2g})" for one in better])
-    rest = [one.method for one in found if one.p > ALPHA]
+    rest = [one.method for one in methods if one.p > ALPHA]
     less = f" Not shown: {', '.join(rest)}." if rest else ""
-    return f"Better than random orders on this text: {names}, corrected for {len(found)} methods.{less}"
+    return f"Better than random orders on this text: {names}, corrected for {len(methods)} methods.{less}"
 
 
 def _default_rows(d: int) -> int:
@@ -187,9 +189,9 @@ def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:
     if not here:
         return ""
     same = [name for operators, names in own.items() if here in operators for name in names]
-    said = [f"{listed(names)} by {listed(list(ops))}" for ops, names in own.items() if here not in ops]
+    fitted = [f"{listed(names)} by {listed(list(ops))}" for ops, names in own.items() if here not in ops]
     by = f"The evidence removes words by {here}"
-    by += f"; fitted: {'; '.join(said)}" if said else ""
+    by += f"; fitted: {'; '.join(fitted)}" if fitted else ""
     if same:
         are = "was" if len(same) == 1 else "were"
         return f"{by}. {listed(same)} {are} fitted by {here} too, so not judged here."

@@ -13,7 +13,7 @@ class Removal:
     """What the model did when units were really removed by one operator; nan where that row was never run."""
 
     operator: str
-    alone: tuple[float, ...]  # f(x) - f(x less the unit), a unit each
+    leave_one_out: tuple[float, ...]  # f(x) - f(x less the unit), a unit each
     curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # (share gone, f)
     band: tuple[tuple[float, float, float], ...] = ()  # of random orders: (share gone, least f, most f)
 
@@ -57,5 +57,5 @@ class Internals(NotebookRepr):
     """What a run saw besides scores; see heedful.comparisons.internals."""
 
     removals: tuple[Removal, ...] = ()
-    looked: AttentionSummary | None = None
-    fired: ActiveFeatures | None = None
+    attention: AttentionSummary | None = None
+    features: ActiveFeatures | None = None

@@ -37,9 +37,9 @@ from heedful.engine.question import Question
 
 EPSILON = 0.15  # how near in precision two candidates may be and still be told apart no further
 SLACK = 0.05  # an anchor is accepted when its lower bound is above threshold - SLACK
-BATCH = 32
-LEAST = 2  # samples: one to choose by, one to judge by
-CHECK = 200  # rows that judge the rule: 200 that all hold show a precision of 0.985
+BATCH_ROWS = 32
+MIN_SAMPLES = 2  # samples: one to choose by, one to judge by
+CHECK_ROWS = 200  # rows that judge the rule: 200 that all hold show a precision of 0.985
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Sampler:
     most: int
     asked: int = field(default=0)
 
-    def draw(self, arm: Arm, rows: int = BATCH) -> None:
+    def draw(self, arm: Arm, rows: int = BATCH_ROWS) -> None:
         rows = min(rows, self.left)
         if rows:
             keep = self.rng.random((rows, self.count)) < 0.5
@@ -118,7 +118,7 @@ class AnchorPrecision:
     cite="Ribeiro, Singh & Guestrin 2018",
     signed=False,
     expensive=True,
-    rows=lambda x, target, p: (1 + LEAST, 1 + p["samples"]),
+    rows=lambda x, target, p: (1 + MIN_SAMPLES, 1 + p["samples"]),
 )
 def anchors(
     q: Question,
@@ -133,10 +133,10 @@ def anchors(
     Limitations: The anchor holds for texts with words replaced or removed as the sampler does; for other
     texts nothing was tried. An anchor of the whole text says only that the prediction is fragile.
     """
-    if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= LEAST):
+    if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= MIN_SAMPLES):
         raise HeedfulError(
             "anchors need 0 < delta < 1, 0 < threshold <= 1, a beam of at least 1",
-            f"and at least {LEAST} samples",
+            f"and at least {MIN_SAMPLES} samples",
         )
     margin, units = _margin(q), q.x.units(q.unit)
     rows = affordable(q.left, samples)
@@ -144,7 +144,7 @@ def anchors(
         len(units),
         lambda keep: q.values(keep, margin) > 0,
         np.random.default_rng(q.seed),
-        rows - min(CHECK, max(1, rows // 4)),
+        rows - min(CHECK_ROWS, max(1, rows // 4)),
     )
     if not sampler.holds(np.ones((1, len(units)), dtype=bool))[0]:
         raise HeedfulError(
@@ -168,7 +168,7 @@ def anchors(
 
 def affordable(left: int | None, samples: int) -> int:
     """Samples that the budget still allows beside the text; too small a budget is for the run to tell."""
-    return samples if left is None or left < 1 + LEAST else min(samples, left - 1)
+    return samples if left is None or left < 1 + MIN_SAMPLES else min(samples, left - 1)
 
 
 def _rule(units: Units, arm: Arm) -> str:
@@ -181,7 +181,7 @@ def judge(sampler: Sampler, arm: Arm, delta: float) -> AnchorPrecision:
     from scipy.stats import beta
 
     rest = sampler.count - len(arm.units)
-    rows, fresh = min(CHECK, sampler.left), Arm(arm.units)
+    rows, fresh = min(CHECK_ROWS, sampler.left), Arm(arm.units)
     if rest < 31 and 2**rest <= rows:
         keep = np.ones((2**rest, sampler.count), dtype=bool)
         outside = [u for u in range(sampler.count) if u not in arm.units]
@@ -212,7 +212,7 @@ def _margin(q: Question) -> Target:
 def find(sampler: Sampler, threshold: float, delta: float, beam: int) -> Arm:
     """The shortest anchor that seems to reach the threshold; else the one most surely precise."""
     empty = Arm(())
-    sampler.draw(empty, min(BATCH, max(1, sampler.left // 4)))
+    sampler.draw(empty, min(BATCH_ROWS, max(1, sampler.left // 4)))
     level = log(1 / (delta / (1 + (beam - 1) * sampler.count)))
     if _verify(sampler, empty, threshold, level):
         return empty
@@ -244,7 +244,7 @@ def _verify(sampler: Sampler, arm: Arm, threshold: float, level: float) -> bool:
             return True
         if arm.mean < threshold and high < threshold:
             return False
-        sampler.draw(arm, min(BATCH, sampler.left - reserve))
+        sampler.draw(arm, min(BATCH_ROWS, sampler.left - reserve))
     return False
 
 
@@ -252,7 +252,7 @@ def top_arms(sampler: Sampler, arms: list[Arm], size: int, delta: float) -> list
     """KL-LUCB: sample the weakest of the top and the strongest of the rest until they are EPSILON apart.
     Ties would take all rows there are, so a round ends when half of what was left is spent."""
     reserve = sampler.left // 2
-    look = max(1, min(BATCH // 4, sampler.left // (2 * len(arms))))
+    look = max(1, min(BATCH_ROWS // 4, sampler.left // (2 * len(arms))))
     for arm in arms:
         sampler.draw(arm, look)
     for turn in range(1, sampler.most):

@@ -20,18 +20,17 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-from heedful.core.model import Loadable
+from heedful.core.model import Loadable, Model
 from heedful.core.result import Result, reports
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import Maps, Weights
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import json_text
-from heedful.modalities.text import TextInput
+from heedful.modalities.text import TextInput, text_of
 
 if TYPE_CHECKING:
     from heedful.heads.kinds import HeadKind
-    from heedful.models.adapter import TokenModel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,7 +214,7 @@ def attention(
     model      what heedful.load returns, or anything it takes
     text       a string, a pair or chat messages
     target     whose gradients are taken: as for heedful.explain; None is the prediction
-    answer     generators: text (or token ids) the model is made to have written; None is what it writes,
+    answer     generators: forced continuation (text or token ids); None is what it writes,
                greedily, for an encoder-decoder, and nothing for a causal model
     gradients  take them too, where the model offers them: `aggregate("gradient")` and `readout` need them
     long       a text longer than the model reads: "error" or "truncate"
@@ -227,25 +226,24 @@ def attention(
         raise HeedfulError(
             "an atlas shows one pass", "windows are several", "Use long='truncate', or give a shorter text"
         )
-    door: Any = load(model)
-    x = encoded(door, text, long)
-    result = captured(door, x, target, answer, gradients)
-    predicted = [] if door.kind == "encoder" else [list(pair) for pair in door.predict(x)]
-    facts = door.facts() | {"prediction": predicted}
+    loaded = load(model)
+    x = encoded(loaded, text, long)
+    result = captured(loaded, x, target, answer, gradients)
+    predicted = [] if loaded.kind == "encoder" else [list(pair) for pair in loaded.predict(x)]
+    facts = loaded.facts() | {"prediction": predicted}
     notes = (*result.notes, *_short(len(result.x.word_spans)))
     return Atlas(result.x, result.stacks, facts, result.target, result.readout, notes=notes)
 
 
-def encoded(model: TokenModel, text: Any, long: str) -> TextInput:
+def encoded(model: Model, text: Any, long: str) -> TextInput:
     """The text as the model reads it; of one that is too long, without the advice to read it in windows."""
     from heedful.modalities.encode import TooLong
 
     try:
-        x: TextInput = model.encode(text, long)
+        return text_of(model.encode(text, long))
     except TooLong as error:
         fix = "Shorten it, or say long='truncate' (--long truncate)"
         raise HeedfulError(error.what, error.why, fix) from None
-    return x
 
 
 def _short(words: int) -> tuple[str, ...]:

@@ -34,10 +34,6 @@ from heedful.models.token_reader import GENERATORS
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 # how far a row may be from a sum of one before the reader is told; bfloat16 stays below
 MAX_ROW_SUM_ERROR = 1e-3
 

@@ -3,7 +3,7 @@
     read      JSON lines: `text`, `label`, and `rationale` (or `spans`)
     spans_of  what people marked -> spans of characters: one 0 or 1 per word, or [start, end] characters
     passages  a text too long to read or to explain, in pieces of whole sentences, the marks moved along
-    by_unit   spans of characters -> one bool per word, token or sentence of an TextInput
+    by_unit   spans of characters -> one bool per word, token or sentence of a TextInput
     marks_of  both: what people marked -> one bool per unit
 
 Marks are kept as spans of characters: datasets split words in one way, models in another. Marks with nothing

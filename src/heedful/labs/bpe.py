@@ -33,7 +33,6 @@ from heedful.stats.intervals import mean_of
 
 TEXTBOOK = "low login"
 SIMPLE = "snow snow snowman snowball ball ball football foot foot board board keyboard key key man man"
-COMPOUNDS = ("snowboard", "footman", "keyman")  # none of them is there
 MIN_PAIR_COUNT = 3  # times a pair stands there, or it is not joined: whole compounds stand there once
 BYTES = 256
 

@@ -31,7 +31,7 @@ from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
 from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
-from heedful.trials.tests.retrain_uniform import SCORES, Frozen, frozen, judge
+from heedful.trials.tests.retrain_uniform import SCORES, UniformRetraining, frozen, judge
 from heedful.trials.tests.seeds import Seeds, seeds
 from heedful.trials.tests.trained_adversary import (
     LIMIT,
@@ -136,7 +136,7 @@ def _say(run: LabRun, what: str) -> Any:
 # --- is attention needed? ----------------------------------------------------------------------------------
 
 
-def tell_uniform(run: LabRun, flat: Frozen, little: float) -> None:
+def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.say(
         """First, a BiLSTM trained with attention and one trained without: every state weighs the same. If the
         second is as good, the task needs no attention, and a map of it cannot say how it must be done."""
@@ -189,7 +189,7 @@ def chosen(moved: TrainedAdversary, kept: float) -> LambdaPoint:
 
 
 def tell_adversary(
-    run: LabRun, here: AttentionSetup, flat: Frozen, apart: Seeds, moved: TrainedAdversary
+    run: LabRun, here: AttentionSetup, flat: UniformRetraining, apart: Seeds, moved: TrainedAdversary
 ) -> None:
     run.say(
         """Next, a second BiLSTM is trained to answer like the first and to look elsewhere: the more lambda
@@ -360,7 +360,7 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
         claim_one_layer(run, moved, size.little)
 
 
-def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[Frozen, TrainedAdversary]:
+def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[UniformRetraining, TrainedAdversary]:
     """Trained again on these few sentences, with vectors of its own, it is far below zoo:one-layer itself;
     so adversaries start from its weights."""
     config = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)

@@ -226,7 +226,7 @@ def scored(
 
 
 def drawn(run: LabRun, name: str, found: Roar) -> None:
-    """Accuracy as words go, a line a method."""
+    """Accuracy as words go, one line per method."""
     lines = []
     for curve in found.curves:
         points = [(0.0, found.whole), *zip(found.shares, curve.accuracy, strict=True)]

@@ -54,14 +54,14 @@ def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     """
     item = subject.item
     base = item.base
-    if base is None and (item.method == CONTROL or "complete" in _promises(item.method)):
+    if base is None and (item.method == CONTROL or "complete" in _properties(item.method)):
         base = float(subject.session.values(item.x, item.target, _all_out(subject))[0])
     if base is None or not np.isfinite(item.output):
         return float("nan")
     return incompleteness(np.array(item.total), item.output - base)
 
 
-def _promises(method: str) -> frozenset[str]:
+def _properties(method: str) -> frozenset[str]:
     known = registry.explainers()
     return known[method].properties if method in known else frozenset()
 
@@ -138,7 +138,7 @@ class Saturated(nn.Module):
 
 
 def saturated_model() -> Model:
-    """The case behind heedful's door; its text is "two"."""
+    """The case as a heedful model; its text is "two"."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

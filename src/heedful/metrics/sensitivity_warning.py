@@ -23,7 +23,7 @@ MIN_CHANGE, MIN_CHANGE_SHARE = 0.01, 0.001
 def of_one_text(removals: Sequence[Removal], kind: str) -> str:
     """A sentence where little moved, or ""."""
     output = next((p[0][1] for r in removals for p in r.curves.values() if p[0][0] == 0), math.nan)
-    moves = [value for removal in removals for value in removal.alone]
+    moves = [value for removal in removals for value in removal.leave_one_out]
     for removal in removals:
         moves += [value - output for points in removal.curves.values() for _, value in points]
         moves += [value - output for _, *ends in removal.band for value in ends]

@@ -30,14 +30,14 @@ from heedful.models.attention_hooks import Edit
 from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
 from heedful.models.batch import pick
 from heedful.models.contrast_pass import joined
-from heedful.models.prefix_cache import Begun, after
+from heedful.models.prefix_cache import SharedPrefix, after
 from heedful.models.token_reader import GENERATORS, TokenReader
 from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import value_maps
 
 
 class TokenModel(TokenReader):
-    """A transformer as heedful.core.model.Model."""
+    """A transformer as a heedful model; see heedful.core.model.Model."""
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -152,13 +152,13 @@ class TokenModel(TokenReader):
         self.meter.forwards += len(inputs)
         return values
 
-    def _prefix(self, ids: Sequence[int]) -> Begun | None:
+    def _prefix(self, ids: Sequence[int]) -> SharedPrefix | None:
         """What rows that begin like the text need not read again; see heedful.models.prefix_cache."""
-        if self.kind != "causal-lm" or len(ids) < 2 * passes.BLOCK:
+        if self.kind != "causal-lm" or len(ids) < 2 * passes.PREFIX_BLOCK_TOKENS:
             return None
-        return Begun(ids, self.backend, self.meter) if self.backend.shares_prefixes else None
+        return SharedPrefix(ids, self.backend, self.meter) if self.backend.shares_prefixes else None
 
-    def _run(self, chunk: list[InputRow], target: Target, prefix: Begun | None = None) -> Floats:
+    def _run(self, chunk: list[InputRow], target: Target, prefix: SharedPrefix | None = None) -> Floats:
         """Counted as it is run, so that the count is right after an interruption, too."""
         logits = None
         if prefix is not None and (shared := prefix.of(chunk[0])):
@@ -172,7 +172,7 @@ class TokenModel(TokenReader):
             return target.score(logits).double().cpu().numpy()
 
     def _continued_logits(
-        self, chunk: list[InputRow], target: Target, prefix: Begun, shared: int
+        self, chunk: list[InputRow], target: Target, prefix: SharedPrefix, shared: int
     ) -> Tensor | None:
         """The logits the target reads, the first `shared` tokens read before; None if they hold a NaN."""
         inputs, places = after(*self.batch(chunk, target), shared)

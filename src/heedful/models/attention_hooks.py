@@ -1,4 +1,4 @@
-"""The door to attention: every head's weights and output, read or changed while the model runs.
+"""Attention hooks: every head's weights and output, read or changed while the model runs.
 
     head output (B, H, Q, d) = weights (B, H, Q, T) @ values (B, H, T, d), before the output projection
 
@@ -40,7 +40,7 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class AttentionState:
     """One layer's attention in a running pass; tensors are part of the graph, where there is one."""
 
     site: Site
@@ -49,23 +49,23 @@ class Seen:
     heads: Tensor  # (B, H, Q, d)
     allowed: Tensor  # (B or 1, H or 1, Q or 1, T) bool: keys a query may look at
 
-    def reweighed(self, weights: Tensor) -> Seen:
+    def reweighed(self, weights: Tensor) -> AttentionState:
         """The same values mixed by other weights, by which a trace can differentiate."""
         if torch.is_grad_enabled() and not weights.requires_grad:
             weights = weights.detach().requires_grad_(True)
         return replace(self, weights=weights, heads=weights.to(self.values.dtype) @ self.values)
 
 
-Edit = Callable[[Seen], Seen]
+Edit = Callable[[AttentionState], AttentionState]
 Sites = Mapping[int, Sequence[Site]]  # id of an attention module -> its places, in the order of its calls
 
 _numbers = count()
 _chains: dict[str, tuple[Edit, ...]] = {}  # implementation name -> the edits it makes, the outermost first
 
 
-def uniform(seen: Seen) -> Tensor:
+def uniform(state: AttentionState) -> Tensor:
     """(B, H, Q, T): uniform attention."""
-    allowed = seen.allowed.expand_as(seen.weights).to(seen.weights.dtype)
+    allowed = state.allowed.expand_as(state.weights).to(state.weights.dtype)
     return allowed / allowed.sum(-1, keepdim=True).clamp_min(1)
 
 
@@ -85,12 +85,12 @@ def attending(model: nn.Module, sites: Sites, edit: Edit) -> Iterator[None]:
         value: Tensor = args[2]  # after query and key; several heads may share one
         values = value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)
         mask = kwargs.get("attention_mask", args[3] if len(args) > 3 else None)
-        first = observed = Seen(site, weights, values, mixed.transpose(1, 2), _allowed(mask, weights))
+        first = state = AttentionState(site, weights, values, mixed.transpose(1, 2), _allowed(mask, weights))
         for change in edits:
-            observed = change(observed)
-        if observed is first:
+            state = change(state)
+        if state is first:
             return mixed, weights
-        return observed.heads.transpose(1, 2).contiguous(), observed.weights
+        return state.heads.transpose(1, 2).contiguous(), state.weights
 
     with _registered(attend, edits) as name, set_attention(model, name):
         yield

@@ -1,4 +1,4 @@
-"""transformers models as a backend, through four doors only: `input_ids`, `attention_mask`, the
+"""transformers models as a backend, through four entry points only: `input_ids`, `attention_mask`, the
 attention-implementation switch, and forward hooks. No list of model classes: what a model can do is probed.
 
 Embeddings are read and replaced by a hook on the model's own input-embedding module, so models that take no

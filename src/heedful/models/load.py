@@ -1,4 +1,4 @@
-"""`load`: anything a user may have, as a Model."""
+"""`load`: anything a user may have, as a heedful model."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     copy = copied(model)      the module, deep-copied: no tensor is shared
     copy.module               to be changed in place
-    copy.model()              heedful's door around it, as it is now: what a door remembers of a module
+    copy.model()              the heedful model around it, as it is now: what one remembers of a module
                               (its mean embedding, what it can do) is asked anew
 
 A module of the user's own comes with functions that read it (`embed`, `forward`). They are led to the copy:
@@ -65,17 +65,17 @@ def copied(model: Model) -> Copy:
     module = deepcopy(model.module, memo)
     shared = {p.data_ptr() for p in model.module.parameters()} & {p.data_ptr() for p in module.parameters()}
     assert not shared, "a copy must share no weight with the user's model"
-    door = partial(_door, model.backend, model.tokenizer, module, memo)
-    if isinstance(model.backend, TorchBackend) and _reads(door(), model.module):
+    wrapped = partial(_wrapped, model.backend, model.tokenizer, module, memo)
+    if isinstance(model.backend, TorchBackend) and _reads(wrapped(), model.module):
         raise HeedfulError(
             f"{model.name} cannot be copied",
             "its functions read the module by a name that cannot be led elsewhere",
             "Let embed and forward be methods of the module, or close over it",
         )
-    return Copy(module, door)
+    return Copy(module, wrapped)
 
 
-def _door(
+def _wrapped(
     backend: HFBackend | TorchBackend, tokenizer: Any, module: nn.Module, memo: dict[int, Any]
 ) -> TokenModel:
     if isinstance(backend, HFBackend):

@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
     from heedful.models.attention_hooks import Edit
 
-BLOCK, SAVED = 16, 0.25  # tokens that rows share by, and the share of all tokens that must be saved by it
-
-
+PREFIX_BLOCK_TOKENS = 16  # a shared beginning is cut to whole blocks
+MIN_SAVED_TOKEN_SHARE = 0.25  # of all tokens: a shared beginning that saves less is not used
 CHUNK_TOKENS = 2048  # fits a small machine; larger gains nothing on a CPU
-
-
-ENOUGH, RAGGED = 512, 0.85  # a chunk of so many tokens ends where rows get so much shorter than its first
+MIN_CHUNK_TOKENS = 512  # a chunk of so many ends where rows get shorter than MIN_LENGTH_RATIO of its first
+MIN_LENGTH_RATIO = 0.85
 
 
 class BudgetSpentError(HeedfulError):
@@ -64,7 +62,7 @@ class Prefix:
         That pass is a model input, too: where the budget has none to spare, rows are run whole."""
         self.used = True
         saved = sum(map(self.of, rows))
-        pays = saved > SAVED * sum(map(len, rows)) + len(self.ids)
+        pays = saved > MIN_SAVED_TOKEN_SHARE * sum(map(len, rows)) + len(self.ids)
         self.used = pays and (allowed is None or len(rows) < allowed)
 
     def of(self, row: InputRow) -> int:
@@ -72,7 +70,7 @@ class Prefix:
             return 0
         most = min(len(row) - 1, len(self.ids), *row.hidden[:1], *row.blank[:1])  # the last token is asked
         same = next((t for t in range(most) if row.ids[t] != self.ids[t]), most)
-        return max(same, 0) // BLOCK * BLOCK
+        return max(same, 0) // PREFIX_BLOCK_TOKENS * PREFIX_BLOCK_TOKENS
 
 
 def chunks(
@@ -87,7 +85,7 @@ def chunks(
         width = max(len(out[-1][0]) - shared[row], 1) if out else 0
         alike = bool(out) and shared[out[-1][0]] == shared[row]
         count = len(out[-1]) if out else 0
-        ragged = count * width >= ENOUGH and len(row) - shared[row] < RAGGED * width
+        ragged = count * width >= MIN_CHUNK_TOKENS and len(row) - shared[row] < MIN_LENGTH_RATIO * width
         fits = (count + 1) * width <= tokens and (most is None or count < most)
         if alike and fits and not ragged:
             out[-1].append(row)

@@ -22,7 +22,7 @@ from heedful.models.backend import Inputs
 from heedful.models.passes import Prefix
 
 
-class Begun(Prefix):
+class SharedPrefix(Prefix):
     """The beginning of a text, read when the first row asks for it."""
 
     def __init__(self, ids: Sequence[int], backend: Any, meter: Meter) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
-from heedful.models.attention_hooks import Edit, Seen, Site
+from heedful.models.attention_hooks import AttentionState, Edit, Site
 from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import first_broken_layer, hooked, untouched
 from heedful.models.guided_relu import GuidedRelu
@@ -160,7 +160,9 @@ class TorchBackend(Backend):
             allowed = torch.ones(1, e.shape[1]) if mask is None else mask
             values = torch.einsum("kod,btd->bkto", value, e)
             allowed = allowed.bool()[:, None, None].to(e.device)
-            observed = edit(Seen(Site("self", 0), alpha[:, :, None], values, mixed[:, :, None], allowed))
+            observed = edit(
+                AttentionState(Site("self", 0), alpha[:, :, None], values, mixed[:, :, None], allowed)
+            )
             return observed.weights[:, :, 0], observed.heads[:, :, 0]
 
         with hooked(self.module.mix, change):

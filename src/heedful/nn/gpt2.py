@@ -126,8 +126,15 @@ class GPT2(nn.Module):
                 raise HeedfulError(
                     f"this GPT-2 has {field}={value!r}", f"nn.GPT2 computes with {known[0]!r} only"
                 )
-        sizes = (c.vocab_size, c.n_positions, c.n_layer, c.n_head, c.n_embd)
-        config = GPT2Config(*sizes, c.resid_pdrop, ACTIVATION[c.activation_function])
+        config = GPT2Config(
+            vocab_size=c.vocab_size,
+            context=c.n_positions,
+            layers=c.n_layer,
+            heads=c.n_head,
+            width=c.n_embd,
+            dropout=c.resid_pdrop,
+            activation=ACTIVATION[c.activation_function],
+        )
         ours = cls(config).to(model.dtype)
         ours.load_state_dict(_ours_of(model.state_dict(), config.layers))
         return ours.eval()

@@ -260,7 +260,7 @@ class Transformer(nn.Module):
             halves=True,
         )
         ours = cls(config)
-        ours.to(model.dtype).load_state_dict(_ours_of(model.state_dict(), c.encoder_layers))
+        ours.to(model.dtype).load_state_dict(_ours_of(model.state_dict()))
         return ours.eval()
 
 
@@ -292,7 +292,7 @@ EXPECTED = {  # settings of Marian that this file computes with
 }
 
 
-def _ours_of(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+def _ours_of(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     ours = {"token.weight": theirs["model.shared.weight"], "bias": theirs["final_logits_bias"][0]}
     for side in ("encoder", "decoder"):
         start = f"model.{side}.layers."

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.core.phrases import listed
-from heedful.heads.ablation.ablate_text import Prediction, Without
+from heedful.heads.ablation.ablate_text import AblationResult, Prediction
 from heedful.heads.ablation.importance_results import Importance, Unit
 from heedful.heads.ablation.pruning import Pruning
 from heedful.reports.columns import visible
@@ -18,7 +18,7 @@ from heedful.stats.intervals import Interval
 MAX_HEADS = 10  # heads shown of a kind
 
 
-def show_without(found: Without, out: Console) -> None:
+def show_without(found: AblationResult, out: Console) -> None:
     """Before the maps of the ablated model: what it says without them."""
     many = f"{len(found.heads)} of {found.of} heads"
     named = ", ".join(found.heads[:8]) + (", ..." if len(found.heads) > 8 else "")

@@ -28,7 +28,7 @@ from heedful.reports.audit_summary import (
     verdict_rows,
 )
 from heedful.reports.columns import visible
-from heedful.reports.printed import printed
+from heedful.reports.terminal_text import terminal_text
 
 GAP = 2  # between columns
 
@@ -118,4 +118,4 @@ def show(audit: Audit, console: Console) -> None:
 
 
 def as_text(audit: Audit, width: int = 110) -> str:
-    return printed(lambda console: show(audit, console), width)
+    return terminal_text(lambda console: show(audit, console), width)

@@ -43,7 +43,7 @@ def own(one: Page, size: int) -> str:
 
 
 def lines(snippets: Sequence[Snippet], greatest: float) -> str:
-    """Examples, one a line; `greatest` is the activation of the deepest colour."""
+    """Examples, one per line; `greatest` is the activation of the deepest colour."""
     items = "".join(
         f'<li><span class="strength">{short(s.value)}</span>'
         f'<span class="tokens" dir="auto">{"".join(_tokens(s, greatest))}</span></li>'

@@ -8,7 +8,7 @@ from collections.abc import Container
 from heedful.core.numbers import short, signed, span, with_interval
 from heedful.features.interpretation.interpret import Interpretation, Scores, together
 from heedful.features.interpretation.scores import AgreementScore
-from heedful.features.reading.effects import Effects, FeatureMean, Pushed
+from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
 from heedful.features.reading.feature_pages import FeaturePages, Page
 from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
@@ -184,8 +184,8 @@ def _pushes(found: Effects, size: int) -> str:
     greatest = max(abs(p.change) for p in (*found.promoted, *found.suppressed))
     sides = [("raises", found.promoted, "pos"), ("lowers", found.suppressed, "neg")]
     lists = "".join(
-        f'<div><p class="head">{name}</p><ul>{"".join(_push(p, kind, greatest) for p in pushed)}</ul></div>'
-        for name, pushed, kind in sides
+        f'<div><p class="head">{name}</p><ul>{"".join(_effect(e, kind, greatest) for e in some)}</ul></div>'
+        for name, some, kind in sides
     )
     what = "next tokens" if found.outputs == "token" else "labels"
     lead = (
@@ -195,11 +195,11 @@ def _pushes(found: Effects, size: int) -> str:
     return _box("What it does to the answer", lead, f'<div class="pushes">{lists}</div>', size)
 
 
-def _push(pushed: Pushed, kind: str, greatest: float) -> str:
-    error = f" <small>± {pushed.error:.2g}</small>" if math.isfinite(pushed.error) else ""
-    shade = f"{kind} l{level(pushed.change / greatest)}"
-    number = f"<span>{signed(pushed.change)}{error}</span>"
-    return f'<li class="{shade}"><bdi>{_spaced(pushed.name)}</bdi>{number}</li>'
+def _effect(effect: LogitEffect, kind: str, greatest: float) -> str:
+    error = f" <small>± {effect.error:.2g}</small>" if math.isfinite(effect.error) else ""
+    shade = f"{kind} l{level(effect.change / greatest)}"
+    number = f"<span>{signed(effect.change)}{error}</span>"
+    return f'<li class="{shade}"><bdi>{_spaced(effect.name)}</bdi>{number}</li>'
 
 
 def _ablation(one: Page, size: int) -> str:

@@ -49,8 +49,8 @@ def what_if(comparison: Comparison, size: int) -> str:
         return ""
     cols, unit = columns(comparison), ranked_unit(comparison)
     kept = strongest(cols, MAX_WORDS)
-    top = max(abs(v) for r in removals for v in r.alone if math.isfinite(v)) or 1.0
-    facts = [dict(enumerate(removal.alone)) for removal in removals]
+    top = max(abs(v) for r in removals for v in r.leave_one_out if math.isfinite(v)) or 1.0
+    facts = [dict(enumerate(removal.leave_one_out)) for removal in removals]
     rows = []
     for index in kept:
         name = esc(cols[0].words[index].text.strip() or "␣")
@@ -106,11 +106,11 @@ def _tau(col: Column, known: Mapping[int, float]) -> float:
 
 def attention(comparison: Comparison, size: int) -> str:
     """Words by layers; the last row is what special tokens get."""
-    looked = comparison.internals.looked
-    if looked is None:
+    summary = comparison.internals.attention
+    if summary is None:
         return ""
     unit, cols = ranked_unit(comparison), columns(comparison)
-    weights = np.array(looked.weights)  # (L, units)
+    weights = np.array(summary.weights)  # (L, units)
     order = np.argsort(-weights.mean(0), kind="stable")[:MAX_WORDS]
     top = float(weights.max()) or 1.0
     rows = [
@@ -120,21 +120,21 @@ def attention(comparison: Comparison, size: int) -> str:
         + "</tr>"
         for i in sorted(order.tolist())
     ]
-    if any(looked.special):
-        cells = "".join(f"<td>{100 * share:.0f} %</td>" for share in looked.special)
+    if any(summary.special):
+        cells = "".join(f"<td>{100 * share:.0f} %</td>" for share in summary.special)
         rows.append(f'<tr class="gap last"><th scope="row">special tokens</th>{cells}</tr>')
-    heads = [unit, *(f"layer {number}" for number in range(len(looked.weights)))]
+    heads = [unit, *(f"layer {number}" for number in range(len(summary.weights)))]
     shown = table(heads, rows, "Attention by word and layer", "sortable")
-    return part("attention", "Where the model looked", _looked_lead(comparison, looked), shown, size)
+    return part("attention", "Where the model looked", _attention_lead(comparison, summary), shown, size)
 
 
-def _looked_lead(comparison: Comparison, looked: AttentionSummary) -> str:
-    place = "from what is written to the text" if looked.cross else "from where the answer is read"
+def _attention_lead(comparison: Comparison, summary: AttentionSummary) -> str:
+    place = "from what is written to the text" if summary.cross else "from where the answer is read"
     lead = (
         f"Attention {place}, mean over the heads of a layer. It says where the model looked, not what that "
         "did to the answer: an attention map alone is not evidence for a reason."
     )
-    count = len(looked.weights[0])
+    count = len(summary.weights[0])
     if count > MAX_WORDS:
         lead += f" Shown are the {MAX_WORDS} most looked at of {count} {ranked_unit(comparison)}s."
     return f"{lead} Every head is on the page of <code>heedful attention</code>."
@@ -146,18 +146,18 @@ def _weight(value: float, top: float) -> str:
 
 def features(comparison: Comparison, size: int) -> str:
     """The strongest features of a dictionary, and what the answer does without each."""
-    fired = comparison.internals.fired
-    if fired is None:
+    active = comparison.internals.features
+    if active is None:
         return ""
-    top = max((abs(one.effect) for one in fired.features), default=0.0) or 1.0
-    rows = [_feature(one, top) for one in fired.features]
+    top = max((abs(one.effect) for one in active.features), default=0.0) or 1.0
+    rows = [_feature(one, top) for one in active.features]
     heads = ["feature", "effect<small>measured</small>", "effect<small>estimated</small>", "strength"]
     shown = table([*heads, "strongest on"], rows, "Features of this text")
-    lines = "".join(f"<li>{esc(line)}</li>" for line in _told(fired))
+    lines = "".join(f"<li>{esc(line)}</li>" for line in _feature_sentences(active))
     body = f'{shown}<ul class="sentences">{lines}</ul>'
     lead = (
-        f"The {len(fired.features)} strongest of {fired.active:,} features of a dictionary at "
-        f"{esc(fired.site)} that are active on this text. Effect: how far the explained number falls when "
+        f"The {len(active.features)} strongest of {active.active:,} features of a dictionary at "
+        f"{esc(active.site)} that are active on this text. Effect: how far the explained number falls when "
         "the feature is set to zero on the tokens of the text; estimated: gradient times activation."
     )
     return part("features", "Which features fired", lead, body, size)
@@ -173,15 +173,15 @@ def _feature(one: FeatureEffect, top: float) -> str:
     )
 
 
-def _told(fired: ActiveFeatures) -> Iterator[str]:
-    low, high = fired.band
+def _feature_sentences(active: ActiveFeatures) -> Iterator[str]:
+    low, high = active.band
     yield (
-        f"Removed together they change the explained number by {fixed_signed(fired.together)}; "
-        f"all features, by {fixed_signed(fired.everything)}."
+        f"Removed together they change the explained number by {fixed_signed(active.together)}; "
+        f"all features, by {fixed_signed(active.everything)}."
     )
     if math.isfinite(low):
         yield f"As many random active features, removed together: {span(low, high, fixed_signed)} (95 %)."
-    if fired.control:
-        mean = sum(map(abs, fired.control)) / len(fired.control)
-        yield f"One random active feature alone: {mean:.3f}, mean size of {len(fired.control)}."
-    yield from fired.notes
+    if active.control:
+        mean = sum(map(abs, active.control)) / len(active.control)
+        yield f"One random active feature alone: {mean:.3f}, mean size of {len(active.control)}."
+    yield from active.notes

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Table
 from heedful.reports.columns import visible
-from heedful.reports.printed import printed
+from heedful.reports.terminal_text import terminal_text
 
 HELD, FAILED = "✓", "✗"
 
@@ -121,4 +121,4 @@ def show(report: LabReport, console: Console) -> None:
 
 
 def as_text(report: LabReport, width: int = 110) -> str:
-    return printed(lambda console: show(report, console), width)
+    return terminal_text(lambda console: show(report, console), width)

@@ -132,7 +132,7 @@ def _changed(comparison: Comparison) -> dict[str, Any]:
 def _sae(comparison: Comparison) -> str | None:
     """The dictionary whose features are on the page, where it came from a folder or the zoo."""
     named = comparison.settings.get("features")
-    return named if comparison.internals.fired is not None and isinstance(named, str) else None
+    return named if comparison.internals.features is not None and isinstance(named, str) else None
 
 
 def _metrics(comparison: Comparison) -> list[str]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from heedful.core.numbers import short, span
 from heedful.core.phrases import listed
 from heedful.reports.columns import visible
-from heedful.reports.printed import printed
+from heedful.reports.terminal_text import terminal_text
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, by_test
 
@@ -69,4 +69,4 @@ def show(trial: Trial, console: Console) -> None:
 
 
 def as_text(trial: Trial, width: int = 110) -> str:
-    return printed(lambda console: show(trial, console), width)
+    return terminal_text(lambda console: show(trial, console), width)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heedful.trials.adversary_search import BestCandidates, Ground, Search, starts
+from heedful.trials.adversary_search import BestCandidates, Search, SearchProblem, starts
 from heedful.trials.adversary_steps import Linear
 from heedful.trials.free_weights import Movable
 
@@ -29,21 +29,23 @@ PATH, FIRST, GROWTH = 8, 0.003, 3.0  # points of a path, eta of the first, and h
 CORRECTIONS = 2
 AIMS = 5  # directions from the model's own attention
 KEPT = 3  # candidates that go on
-STILL = 1e-9  # JSD of a candidate that has not moved
+UNMOVED_JSD = 1e-9  # JSD of a candidate that has not moved
 STEPS = 20  # of the climb, that one round stands for
 MARGIN = 0.5  # of epsilon, that a step may use along the axes; the rest is for what they miss
 LOCAL = 10.0  # epsilons that the answer moves where its axes are taken
-MORE, LESS = 1.5, 0.25  # what a round that helped, and one that did not, does to a candidate's reach
-MOST, LEAST = 1.8, 0.02  # reach at most, and that below which it is over
+REACH_GROWTH, REACH_DECAY = 1.5, 0.25  # factors after a round that helped, and one that did not
+MAX_REACH, MIN_REACH = 1.8, 0.02  # below the least, a candidate is over
 
 
 class Followed:
     """One layer: the candidates a round begins from, and the path of each."""
 
-    def __init__(self, ground: Ground, layer: Movable, drawn: Tensor, aims: Tensor, epsilon: float) -> None:
+    def __init__(
+        self, problem: SearchProblem, layer: Movable, drawn: Tensor, aims: Tensor, epsilon: float
+    ) -> None:
         """`drawn` (R, C) are answers to small random moves of this layer's weights; aims (k, H, Q, T)."""
         self.layer, self.epsilon = layer, epsilon
-        y, change = ground.residuals(drawn).cpu(), ground.cases.apart(drawn, ground.answer).cpu()
+        y, change = problem.residuals(drawn).cpu(), problem.cases.apart(drawn, problem.answer).cpu()
         ratios = (y.norm(dim=-1) / change)[change > 0]
         self.slack = MARGIN * epsilon * (float(ratios.median()) if len(ratios) else 1.0)  # in units of y
         _, sizes, rows = torch.linalg.svd(y, full_matrices=False)
@@ -63,9 +65,9 @@ class Followed:
         weights = torch.cat([self.weights, more.double()])
         self.begin(weights[self.layer.apart(weights, self.layer.own).argsort(descending=True)[:KEPT]])
 
-    def project(self, ground: Ground, answers: Tensor) -> Tensor:
+    def project(self, problem: SearchProblem, answers: Tensor) -> Tensor:
         """(n, C) -> (n, m): y."""
-        y: Tensor = ground.residuals(answers) @ self.axes.T.to(answers)
+        y: Tensor = problem.residuals(answers) @ self.axes.T.to(answers)
         return y
 
     def set_out(self, jacobian: Tensor, y: Tensor, first: bool) -> None:
@@ -83,7 +85,9 @@ class Followed:
         goals = self.goals[None] if first else self.goals[: self.starts, None]
         p = self._shares(self.weights)[:, None].expand(-1, goals.shape[1], -1, -1)
         y = y[:, None].expand(-1, goals.shape[1], -1)
-        still = (self.distance < STILL)[:, None, None, None]  # at the model's own attention nothing leads up
+        still = (self.distance < UNMOVED_JSD)[
+            :, None, None, None
+        ]  # at the model's own attention nothing leads up
         path = []
         for number in range(PATH):
             g = self.linear.upwards(torch.where(still, goals, p))
@@ -120,7 +124,9 @@ class Followed:
     def judge(self) -> None:
         """Shorter steps for candidates that hardly moved."""
         helped = self.distance > 1.01 * self.begun
-        self.reach = torch.where(helped, (MORE * self.reach).clamp_max(MOST), LESS * self.reach)
+        self.reach = torch.where(
+            helped, (REACH_GROWTH * self.reach).clamp_max(MAX_REACH), REACH_DECAY * self.reach
+        )
 
     def _shares(self, weights: Tensor) -> Tensor:
         """(..., H, Q, T) -> (..., X, T)"""
@@ -128,7 +134,7 @@ class Followed:
 
 
 def follow(
-    ground: Ground,
+    problem: SearchProblem,
     best: BestCandidates,
     search: Search,
     ends: Sequence[Tensor],
@@ -137,57 +143,61 @@ def follow(
 ) -> None:
     """Offer `best` what is found from the model's own attention and from feasible weights `ends` (n, H, Q, T)
     of each layer; `drawn` are random weights of each (R, H, Q, T), and how far they move the answer (R,)."""
-    small = _small_moves(ground, search, drawn)
+    small = _small_moves(problem, search, drawn)
     layers = []
-    for movable, answers in zip(ground.layers, small, strict=True):
+    for movable, answers in zip(problem.layers, small, strict=True):
         aims = torch.cat([movable.farthest()[None], movable.weights(starts(movable, AIMS - 1, rng))])
-        layers.append(Followed(ground, movable, answers, aims, search.epsilon))
-    _round(ground, best, layers, first=True)
+        layers.append(Followed(problem, movable, answers, aims, search.epsilon))
+    _round(problem, best, layers, first=True)
     for layer, some in zip(layers, ends, strict=True):
         layer.farthest(some)
     best.history.append(list(best.distance))
     for _ in range(max(1, round(search.steps / STEPS))):
-        if all(layer.layer.stuck or bool((layer.reach < LEAST).all()) for layer in layers):
+        if all(layer.layer.stuck or bool((layer.reach < MIN_REACH).all()) for layer in layers):
             break
-        _round(ground, best, layers)
+        _round(problem, best, layers)
         best.history.append(list(best.distance))
 
 
-def _small_moves(ground: Ground, search: Search, drawn: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+def _small_moves(
+    problem: SearchProblem, search: Search, drawn: Sequence[tuple[Tensor, Tensor]]
+) -> list[Tensor]:
     """(R, C) of each layer: answers part of the way to random weights, where they move by a few epsilons."""
     parts = []
-    for layer, (weights, changes) in zip(ground.layers, drawn, strict=True):
+    for layer, (weights, changes) in zip(problem.layers, drawn, strict=True):
         share = (LOCAL * search.epsilon / changes.clamp_min(1e-30)).clamp_max(1.0)
         parts.append(layer.own + share[:, None, None, None] * (weights - layer.own))
-    return ground.answers(parts)
+    return problem.answers(parts)
 
 
-def _round(ground: Ground, best: BestCandidates, layers: Sequence[Followed], first: bool = False) -> None:
+def _round(
+    problem: SearchProblem, best: BestCandidates, layers: Sequence[Followed], first: bool = False
+) -> None:
     """A path from every candidate; in the first round, from one candidate to every aim."""
-    for layer, (jacobian, y) in zip(layers, _jacobians(ground, layers), strict=True):
+    for layer, (jacobian, y) in zip(layers, _jacobians(problem, layers), strict=True):
         layer.set_out(jacobian, y, first)
     for left in reversed(range(CORRECTIONS + 1)):
         candidates = [layer.candidates() for layer in layers]
-        answers = ground.answers(candidates)
-        changes = [ground.cases.apart(some, ground.answer).cpu() for some in answers]
+        answers = problem.answers(candidates)
+        changes = [problem.cases.apart(some, problem.answer).cpu() for some in answers]
         best.offer(candidates, changes)
         for layer, some, moved, reached in zip(layers, candidates, changes, answers, strict=True):
             layer.keep(some, moved)
             if left:
-                layer.correct(layer.project(ground, reached).cpu())
+                layer.correct(layer.project(problem, reached).cpu())
     for layer in layers:
         layer.judge()
 
 
-def _jacobians(ground: Ground, layers: Sequence[Followed]) -> list[tuple[Tensor, Tensor]]:
+def _jacobians(problem: SearchProblem, layers: Sequence[Followed]) -> list[tuple[Tensor, Tensor]]:
     """Of each layer, J (n, m, H, Q, T) at its candidates, by their weights, and y (n, m)."""
     axes = max(len(layer.axes) for layer in layers)
     with torch.inference_mode(False), torch.enable_grad():
         leaves = [layer.weights.detach().clone().requires_grad_() for layer in layers]
-        answers = ground.answers(leaves)  # counts one backward each
-        ys = [layer.project(ground, some) for layer, some in zip(layers, answers, strict=True)]
+        answers = problem.answers(leaves)  # counts one backward each
+        ys = [layer.project(problem, some) for layer, some in zip(layers, answers, strict=True)]
         rows = []
-        with ground.cases.model.meter.counted(backwards=(axes - 1) * sum(map(len, leaves))):
+        with problem.cases.model.meter.counted(backwards=(axes - 1) * sum(map(len, leaves))):
             for axis in range(axes):
                 total = torch.stack([y[:, min(axis, y.shape[1] - 1)].sum() for y in ys]).sum()
                 rows.append(torch.autograd.grad(total, leaves, retain_graph=axis < axes - 1))

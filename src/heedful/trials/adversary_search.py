@@ -19,13 +19,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from heedful.models.attention_hooks import Seen
+from heedful.models.attention_hooks import AttentionState
 from heedful.trials.examples import Cases, Example
 from heedful.trials.forward import Change, ask
 from heedful.trials.free_weights import Movable
 
 NOISE = 3.0  # standard deviation of the starts
-DEARER, CHEAPER, PRICES = 1.1, 0.9, (1e-3, 1e3)  # what a step does to a candidate's price, and its limits
+PRICE_GROWTH, PRICE_DECAY, PRICE_RANGE = (
+    1.1,
+    0.9,
+    (1e-3, 1e3),
+)  # what a step does to a candidate's price, and its limits
 RARE = 1e-3  # added to probabilities below strain's line: rare answers do not count for more than that
 END = 0.05  # of the rate, at the last step
 BISECTIONS = 10
@@ -44,7 +48,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class SearchProblem:
     """One text and the layers that are searched together."""
 
     cases: Cases
@@ -80,7 +84,7 @@ class Ground:
         firsts = {f.layer: sum(counts[:i]) for i, f in enumerate(self.layers)}
         those = {f.layer: some for f, some in zip(self.layers, candidates, strict=True)}
 
-        def change(state: Seen, here: slice) -> Seen:
+        def change(state: AttentionState, here: slice) -> AttentionState:
             layer = state.site.layer
             if state.site.stack != self.stack or layer not in those:
                 return state
@@ -102,12 +106,12 @@ class Ground:
 class BestCandidates:
     """The best feasible candidate of each layer so far; at first the model's own attention."""
 
-    def __init__(self, ground: Ground, epsilon: float) -> None:
-        self.ground, self.epsilon = ground, epsilon
-        self.weights = [layer.own for layer in ground.layers]
-        self.distance = [0.0] * len(ground.layers)
-        self.change = [0.0] * len(ground.layers)
-        self.rested = [0] * len(ground.layers)  # offers of something feasible since the last better one
+    def __init__(self, problem: SearchProblem, epsilon: float) -> None:
+        self.problem, self.epsilon = problem, epsilon
+        self.weights = [layer.own for layer in problem.layers]
+        self.distance = [0.0] * len(problem.layers)
+        self.change = [0.0] * len(problem.layers)
+        self.rested = [0] * len(problem.layers)  # offers of something feasible since the last better one
         self.history: list[list[float]] = []  # distances after each round of heedful.trials.adversary_refine
 
     def take(self, other: BestCandidates) -> None:
@@ -115,7 +119,7 @@ class BestCandidates:
         self.weights, self.distance = list(other.weights), list(other.distance)
 
     def offer(self, candidates: Sequence[Tensor], changes: Sequence[Tensor]) -> None:
-        for i, (layer, some, moved) in enumerate(zip(self.ground.layers, candidates, changes, strict=True)):
+        for i, (layer, some, moved) in enumerate(zip(self.problem.layers, candidates, changes, strict=True)):
             apart = layer.apart(some, layer.own).masked_fill(moved > self.epsilon, -1.0)
             top = int(apart.argmax())
             farther = float(apart[top]) - self.distance[i]
@@ -128,7 +132,7 @@ class BestCandidates:
 
     def over(self, patience: int) -> bool:
         """No layer that can move has become better for so long, with candidates that kept the answer."""
-        pairs = zip(self.ground.layers, self.rested, strict=True)
+        pairs = zip(self.problem.layers, self.rested, strict=True)
         return all(layer.stuck or rested >= patience for layer, rested in pairs)
 
     def late(self) -> list[float]:
@@ -139,8 +143,8 @@ class BestCandidates:
 
     def verify(self) -> None:
         """Run what was found by itself; rounding may have let it pass, then it goes back a little."""
-        for i, layer in enumerate(self.ground.layers):
-            alone = replace(self.ground, layers=[layer])
+        for i, layer in enumerate(self.problem.layers):
+            alone = replace(self.problem, layers=[layer])
             for _ in range(100):
                 self.change[i] = float(alone.changes([self.weights[i][None]])[0][0])
                 if self.change[i] <= self.epsilon:
@@ -156,30 +160,29 @@ def starts(layer: Movable, count: int, rng: torch.Generator) -> Tensor:
     return NOISE * torch.randn(count, *layer.own.shape, generator=rng)
 
 
-def climb(ground: Ground, best: BestCandidates, search: Search, rng: torch.Generator) -> list[Tensor]:
-    """From every random start; returns the last candidates of each layer, (K, H, Q, T)."""
-    return _ascend(ground, best, search, [starts(layer, search.starts, rng) for layer in ground.layers])
+def ascend(
+    problem: SearchProblem, best: BestCandidates, search: Search, rng: torch.Generator
+) -> list[Tensor]:
+    """Adam on log-weights from every random start, until the steps or the patience end.
 
-
-def _ascend(ground: Ground, best: BestCandidates, search: Search, begin: Sequence[Tensor]) -> list[Tensor]:
-    """Adam on log-weights (n, H, Q, T) of each layer, until the steps or the patience end."""
-    logs = [some.clone().requires_grad_() for some in begin]
+    Returns the last candidates of each layer, (K, H, Q, T)."""
+    logs = [starts(layer, search.starts, rng).requires_grad_() for layer in problem.layers]
     optimiser = torch.optim.Adam(logs, lr=search.rate, betas=(0.9, 0.99))
     prices = [torch.ones(len(some), dtype=torch.float64) for some in logs]
     best.rested = [0] * len(logs)
     scale = max(search.epsilon, 1e-6) ** 2
     candidates: list[Tensor] = []
     for step in range(search.steps):
-        candidates = [layer.weights(some) for layer, some in zip(ground.layers, logs, strict=True)]
-        changes, strains = ground.pulled(candidates)
+        candidates = [layer.weights(some) for layer, some in zip(problem.layers, logs, strict=True)]
+        changes, strains = problem.pulled(candidates)
         with torch.no_grad():
             best.offer(candidates, changes)
         if best.over(search.patience):
             break
         loss = torch.zeros((), dtype=torch.float64)
-        for i, (layer, some, moved) in enumerate(zip(ground.layers, candidates, changes, strict=True)):
-            dearer = torch.where(moved.detach() > search.epsilon, DEARER, CHEAPER)
-            prices[i] = (prices[i] * dearer).clamp(*PRICES)
+        for i, (layer, some, moved) in enumerate(zip(problem.layers, candidates, changes, strict=True)):
+            factor = torch.where(moved.detach() > search.epsilon, PRICE_GROWTH, PRICE_DECAY)
+            prices[i] = (prices[i] * factor).clamp(*PRICE_RANGE)
             loss = loss + (prices[i] * strains[i]).sum() / scale - _spread(layer, some)
         for some, grad in zip(logs, torch.autograd.grad(loss, logs), strict=True):
             some.grad = grad
@@ -197,7 +200,7 @@ def _spread(layer: Movable, some: Tensor) -> Tensor:
     return far + layer.apart(some[first], some[second]).mean()
 
 
-def drawn_back(ground: Ground, candidates: Sequence[Tensor], epsilon: float) -> list[Tensor]:
+def project_back(problem: SearchProblem, candidates: Sequence[Tensor], epsilon: float) -> list[Tensor]:
     """Each candidate moved towards the model's own attention, where nothing changes, until it is feasible.
 
     JSD grows all along the way out, so the farthest feasible point is looked for, by bisection: a feasible
@@ -207,17 +210,17 @@ def drawn_back(ground: Ground, candidates: Sequence[Tensor], epsilon: float) -> 
     far = [torch.ones_like(step) for step in near]
     tried = far
     for _ in range(BISECTIONS):
-        changes = ground.changes(_between(ground, candidates, tried))
+        changes = problem.changes(_between(problem, candidates, tried))
         for i, moved in enumerate(changes):
             fits = (moved <= epsilon)[:, None, None, None]
             near[i] = torch.where(fits, tried[i], near[i])
             far[i] = torch.where(fits, far[i], tried[i])
         tried = [(low + high) / 2 for low, high in zip(near, far, strict=True)]
-    return _between(ground, candidates, near)
+    return _between(problem, candidates, near)
 
 
-def _between(ground: Ground, candidates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Tensor]:
+def _between(problem: SearchProblem, candidates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Tensor]:
     return [
         layer.own + step * (some - layer.own)
-        for layer, some, step in zip(ground.layers, candidates, steps, strict=True)
+        for layer, some, step in zip(problem.layers, candidates, steps, strict=True)
     ]

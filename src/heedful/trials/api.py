@@ -49,11 +49,11 @@ def trial(
     model      what heedful.load returns, or anything it takes
     texts      to try it on; labels are names or indices
     train      (texts, labels) or (texts, labels, rationales) to train on: allows the tests that train
-    tests      names, default all that can be held
+    tests      names, default all tests that can run
     improve    terms to train with, measured before and after: sharper, flatter, diverse, rationales
     settings   `TrialSettings`; its fields can be given by name, too: permutations=20, seed=1
     """
-    loaded: Any = load(model)
+    loaded = load(model)
     terms, settings = _terms(improve), _settings(settings, more)
     wanted, skipped = _chosen(tests, train is not None, bool(terms))
     cases = prepare(loaded, texts, labels, long=long, progress=counting(progress, "reading texts"))

@@ -119,7 +119,15 @@ def joined(some: PaddedTexts, others: PaddedTexts) -> PaddedTexts:
 
     labels = torch.cat([some.labels, others.labels])
     ids, mask, special = both("ids", some.pad), both("mask"), both("special")
-    return PaddedTexts(ids, mask, special, labels, both("types"), both("marks"), some.pad)
+    return PaddedTexts(
+        ids=ids,
+        mask=mask,
+        special=special,
+        labels=labels,
+        types=both("types"),
+        marks=both("marks"),
+        pad=some.pad,
+    )
 
 
 def _padded(ids: Any, special: Any, labels: Sequence[Any], model: TokenModel, types: Any) -> PaddedTexts:
@@ -131,5 +139,11 @@ def _padded(ids: Any, special: Any, labels: Sequence[Any], model: TokenModel, ty
     mask = filled([[1] * len(row) for row in ids], 0)
     kinds = None if types is None else filled(types, 0)
     return PaddedTexts(
-        filled(ids, pad), mask, filled(special, 0).bool(), torch.tensor(list(labels)), kinds, None, pad
+        ids=filled(ids, pad),
+        mask=mask,
+        special=filled(special, 0).bool(),
+        labels=torch.tensor(list(labels)),
+        types=kinds,
+        marks=None,
+        pad=pad,
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.core.progress import Progress
 from heedful.io.labels import is_missing, label_index
 from heedful.modalities.text import TextInput
@@ -69,7 +70,7 @@ def largest_change(changes: Floats) -> float:
 
 
 def prepare(
-    model: TokenModel,
+    model: Model,
     texts: Iterable[Any],
     labels: Sequence[Any] | None = None,
     *,
@@ -77,6 +78,8 @@ def prepare(
     progress: Progress | None = None,
 ) -> Cases:
     """Read every text once; what cannot be read is skipped and told. Labels are names or indices."""
+    from heedful.models.adapter import token_model
+
     if model.kind not in KINDS:
         raise HeedfulError(
             f"a model of the kind {model.kind} cannot be put on trial",
@@ -85,6 +88,7 @@ def prepare(
         )
     if why := model.lacks(["attentions", "edits"]):
         raise HeedfulError(f"{model.name} cannot be put on trial", why)
+    model = token_model(model, "a trial")
     if isinstance(texts, str):
         raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
     texts = list(texts)

@@ -15,11 +15,13 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.target import Target
 from heedful.modalities.operators import InputRow, RowRequest, delete
-from heedful.models.attention_hooks import Edit, Seen
+from heedful.models.attention_hooks import AttentionState, Edit
 from heedful.models.passes import CHUNK_TOKENS, Pass, passes, ragged
 from heedful.trials.examples import Cases, Example
 
-Change = Callable[[Seen, slice], Seen]  # what a layer shows, which of the copies -> what it shall show
+Change = Callable[
+    [AttentionState, slice], AttentionState
+]  # what a layer shows, which of the copies -> what it shall show
 TOKENS = CHUNK_TOKENS
 
 
@@ -39,7 +41,7 @@ def row_of(case: Example) -> InputRow:
 
 
 def copies_a_pass(cases: Cases, case: Example) -> int:
-    """A model that cannot tell padding from text takes one row pert a time."""
+    """A model that cannot tell padding from text takes one row at a time."""
     return cases.model.rows_that_fit(len(case.x), TOKENS)
 
 

@@ -103,7 +103,9 @@ def trial_test(
     def register(function: Run) -> Run:
         if name in _tests and _tests[name].run.__module__ != function.__module__:
             raise ValueError(f"two tests of the trial are called {name!r}")
-        facts = TrialFacts(name, title, frozenset(needs), cite, order, default)
+        facts = TrialFacts(
+            name=name, title=title, needs=frozenset(needs), cite=cite, order=order, default=default
+        )
         _tests[name] = TrialTest(declare(facts), function, words, chart)
         return function
 

@@ -15,7 +15,7 @@ from heedful.trials.examples import Cases
 from heedful.trials.facts import TERMS, TRAINING_TEXTS
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.registry import trial_tests
-from heedful.trials.training import GENTLE, check, settings
+from heedful.trials.training import FINE_TUNE_LR_FACTOR, check, settings
 
 if TYPE_CHECKING:
     pass
@@ -102,4 +102,4 @@ class TrialSuite:
     @property
     def gentle_config(self) -> TrainConfig:
         """For models that start from the user's weights."""
-        return replace(self.config, lr=self.config.lr * GENTLE)
+        return replace(self.config, lr=self.config.lr * FINE_TUNE_LR_FACTOR)

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.models.adapter import TokenModel
-from heedful.models.attention_hooks import Seen, uniform
+from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.models.backend import Inputs
 from heedful.models.contexts import untouched
 from heedful.models.model_copies import with_module
@@ -39,11 +39,13 @@ from heedful.nn.train import fit as minimise
 from heedful.retraining.retrain import like
 from heedful.trials.batches import PaddedTexts
 
-SMALL = 0.1  # of a first token table drawn N(0, 1), which a few thousand texts would learn by heart
-LARGEST = 20_000_000  # parameters: what a core trains in minutes
-MOSTLY = 0.99  # of the answer read at one place
-CHUNK = 64  # texts in a pass without a graph
-GENTLE = 1 / 3  # of the learning rate, where training starts from the user's weights
+TOKEN_EMBEDDING_SCALE = (
+    0.1  # of a first token table drawn N(0, 1), which a few thousand texts would learn by heart
+)
+MAX_PARAMETERS = 20_000_000  # parameters: what a core trains in minutes
+MIN_READOUT_SHARE = 0.99  # of the answer read at one place
+CHUNK_TEXTS = 64  # texts in a pass without a graph
+FINE_TUNE_LR_FACTOR = 1 / 3  # of the learning rate, where training starts from the user's weights
 ONE_LAYER = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)
 DEEPER = TrainConfig(steps=400, batch=32, lr=7e-4, warmup=60, weight_decay=0.05, progress=False)
 
@@ -91,10 +93,10 @@ def check(model: TokenModel) -> None:
     if model.rows_at_once == 1:
         raise HeedfulError(what, "it cannot tell padding from text", "Give its tokenizer a padding token")
     size = sum(p.numel() for p in model.module.parameters())
-    if size > LARGEST:
+    if size > MAX_PARAMETERS:
         raise HeedfulError(
             what,
-            f"it has {size:,} parameters, and more than {LARGEST:,} take hours on a processor",
+            f"it has {size:,} parameters, and more than {MAX_PARAMETERS:,} take hours on a processor",
             "Leave the trained tests out, or try a smaller model of the same kind",
         )
 
@@ -105,7 +107,7 @@ def fresh(model: TokenModel, seed: int) -> TokenModel:
     module = like(model.module)(seed)
     if isinstance(module, OneLayerClassifier):
         with torch.no_grad():
-            module.token.weight.mul_(SMALL)
+            module.token.weight.mul_(TOKEN_EMBEDDING_SCALE)
     return with_module(model, module.eval().requires_grad_(True))
 
 
@@ -134,7 +136,7 @@ def run(model: TokenModel, inputs: Inputs, frozen: bool = False, look: bool = Tr
         return Passed(out.logits, (out.attention[:, :, None],), mask)
     by_layer: dict[int, Tensor] = {}
 
-    def watch(state: Seen) -> Seen:
+    def watch(state: AttentionState) -> AttentionState:
         state = state.reweighed(uniform(state)) if frozen else state
         if state.site.stack == "self":
             by_layer[state.site.layer] = state.weights
@@ -156,7 +158,7 @@ def _flat_mixing(module: Mixes) -> AbstractContextManager[Any]:
 
 def maps(model: TokenModel, data: PaddedTexts, frozen: bool = False, look: bool = True) -> Iterator[Passed]:
     """Passes without a graph or dropout, over all texts in order."""
-    for part in torch.split(torch.arange(len(data)), CHUNK):
+    for part in torch.split(torch.arange(len(data)), CHUNK_TEXTS):
         with untouched(model.module), torch.no_grad():
             passed = run(model, data.pick(part), frozen, look)
         yield passed
@@ -178,7 +180,7 @@ def place_of(model: TokenModel, data: PaddedTexts) -> str:
         (grad,) = torch.autograd.grad(output.logits[0, 0], output.last_hidden)
     share = grad[0].norm(dim=-1) / grad[0].norm(dim=-1).sum()
     place = {0: "first", len(share) - 1: "last"}.get(int(share.argmax()), "all")
-    return place if float(share.max()) > MOSTLY else "all"
+    return place if float(share.max()) > MIN_READOUT_SHARE else "all"
 
 
 def read(passed: Passed, place: str) -> Tensor:
@@ -203,7 +205,7 @@ def apart(some: Passed, other: Passed, by: Callable[[Tensor, Tensor], Tensor]) -
 
 
 def fit(
-    student: Any,
+    student: TokenModel,
     data: PaddedTexts,
     config: TrainConfig,
     seed: int,

@@ -51,7 +51,7 @@ Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
 REMOVE = "--ablate: what stands for a head's output: 0, its mean over the text, or even attention."
 Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
 Weights = Annotated[bool, option("--weights", help="All maps too, in --json and --csv.")]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a head; with --weights, a weight.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per head; with --weights, one per weight.")]
 Long = Annotated[Literal["error", "truncate"], option(help="A text longer than the model reads.")]
 
 
@@ -104,7 +104,7 @@ def attention(
     import heedful
 
     with progress_bar(f"loading {model}", quiet):
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         wanted = how == "gradient" or target is not None
         gone, removed = heads_ablation.removing(loaded, results, ablate, remove, long, answer)
         with removed:

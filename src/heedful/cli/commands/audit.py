@@ -156,9 +156,9 @@ def _source(model: str, engine: str, allow_pickle: bool) -> Any:
 
 
 def _foretold(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
-    from heedful.audits.estimate import foretell
+    from heedful.audits.estimate import estimate_audit
 
-    return foretell(source, file, **chosen)
+    return estimate_audit(source, file, **chosen)
 
 
 def _audited(source: Any, file: Path, chosen: dict[str, Any]) -> Any:

@@ -69,11 +69,12 @@ def measure(
     from heedful.features.activations.eval_windows import corpus
     from heedful.features.measures.quality import measure as run
     from heedful.features.measures.quality import noise
+    from heedful.models.load import load_token_model
 
     saes = [heedful.SAE.load(folder) for folder in (sae, *(reseed or []))]
     file = texts_for(texts, sae)
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = load_token_model(model, "a measure of features", allow_pickle=allow_pickle)
         windows_read = corpus(
             loaded, file, context=context, rows=rows, text_column=text_column, label_column=label_column
         )

@@ -47,7 +47,7 @@ def probe(
     counts = _counts(k)
     loaded_sae = heedful.SAE.load(sae)
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         say(Step("reading texts"))
         result = run(
             loaded_sae,

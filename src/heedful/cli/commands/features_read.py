@@ -214,12 +214,12 @@ def _mind(llm: bool, name: str | None, dry_run: bool, cache: Path) -> tuple[Any,
         if name or dry_run:
             raise HeedfulError("--llm-model and --dry-run are for --llm", fix="Add --llm, or drop them")
         return Rules(), None
-    from heedful.features.interpretation.llm import Endpoint, Rehearsal
+    from heedful.features.interpretation.llm import DryRunEndpoint, Endpoint
     from heedful.features.interpretation.prompts import LanguageModelInterpreter
 
     if not name:
         raise HeedfulError("no language model is named", fix="Add --llm-model NAME")
-    chat = Rehearsal(name) if dry_run else Endpoint(name, cache=cache)
+    chat = DryRunEndpoint(name) if dry_run else Endpoint(name, cache=cache)
     return LanguageModelInterpreter(chat, name), chat
 
 

@@ -87,7 +87,7 @@ def train(
     import torch
 
     from heedful.features.activations.store import ActivationStore as Store
-    from heedful.features.sae.distributed import crew
+    from heedful.features.sae.distributed import worker_group
     from heedful.features.sae.train import train_sae
 
     store: Any = Store.load(acts)
@@ -97,7 +97,7 @@ def train(
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     results: list[dict[str, Any]] = []
     started = time.monotonic()
-    with crew() as workers, _live(quiet or workers.rank > 0) as say:
+    with worker_group() as workers, _live(quiet or workers.rank > 0) as say:
 
         def progress(step: Step) -> None:
             results.append(dict(step.values))
@@ -118,7 +118,7 @@ def train(
             keep=keep,
             progress=progress,
             look=_looking(store, look, model, seed) if workers.rank == 0 else None,
-            crew=workers,
+            workers=workers,
             tell=chose,
             **given,
         )
@@ -153,7 +153,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
     if texts is None:
         return None
     from heedful.features.activations.windows import open_texts
-    from heedful.features.sae.preview import looking
+    from heedful.features.sae.preview import preview_callback
     from heedful.models.load import load_token_model
 
     open_texts(texts, "text")  # a file that is not there is told before any step
@@ -171,7 +171,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
 
             print_stderr(f"  {visible(one)}")
 
-    return looking(model, texts, facts["site"], tell, seed=seed)
+    return preview_callback(model, texts, facts["site"], tell, seed=seed)
 
 
 def _by_k(choice: Any) -> str:

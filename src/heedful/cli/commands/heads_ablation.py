@@ -21,7 +21,8 @@ from heedful.cli.console import (
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
-    from heedful.heads.ablation.ablate_text import Without
+    from heedful.core.model import Model
+    from heedful.heads.ablation.ablate_text import AblationResult
     from heedful.models.adapter import TokenModel
 
 LABELS = "Column of what they are, or of the answers. Default: the model's own answers."
@@ -172,8 +173,8 @@ def read(
 
 
 def removing(
-    model: TokenModel, text: Any, heads: str | None, how: str, long: str, answer: str | None = None
-) -> tuple[Without | None, AbstractContextManager[None]]:
+    loaded: Model, text: Any, heads: str | None, how: str, long: str, answer: str | None = None
+) -> tuple[AblationResult | None, AbstractContextManager[None]]:
     """For `heedful attention --ablate`: what one text loses, and the block in which it is looked at.
 
     A forced answer is what an encoder-decoder is measured on; a causal model reads it behind the text.
@@ -184,7 +185,9 @@ def removing(
     from heedful.heads.ablation.ablate_text import OWN_MEANS, own_means, without
     from heedful.heads.atlas import encoded
     from heedful.heads.capture import answer_ids
+    from heedful.models.adapter import token_model
 
+    model = token_model(loaded, "removing heads")
     x = encoded(model, text, long)
     if answer is not None and model.kind == "causal-lm":
         x = model.extended(x, answer_ids(model, answer))
@@ -196,7 +199,7 @@ def removing(
     return result, ablated(model, heads, how, means=means)
 
 
-def show(found: Without | None) -> None:
+def show(found: AblationResult | None) -> None:
     """Above the maps of the model without these heads."""
     if found is not None:
         from heedful.reports.ablation_terminal import show_without

@@ -34,13 +34,13 @@ TEXTS = "Texts, one per line, on which maxima (for 5x) and the difference of mea
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
-PROMPTS = "More prompts, one a line, for --sweep: intervals are over prompts."
+PROMPTS = "More prompts, one per line, for --sweep: intervals are over prompts."
 Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
 TOWARDS = (
-    "Texts, one a line: steer by a difference of means, from --away to here; with --sweep, the baseline."
+    "Texts, one per line: steer by a difference of means, from --away to here; with --sweep, the baseline."
 )
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
-Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one a line.")]
+Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one per line.")]
 STRENGTH = "How many times the difference of means is added."
 Strength = Annotated[float, option(help=STRENGTH)]
 Site = Annotated[str | None, option(metavar="SITE", help="Where. Default: what the autoencoder says.")]
@@ -109,12 +109,9 @@ def steer(
     }
     _check(wish)
     silence_libraries()
-    import heedful
 
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
-        if "generate" not in loaded.capabilities:
-            raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+        loaded = _loaded(model, allow_pickle)
         result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         result = _told(loaded, wish, result)
     if html:
@@ -155,7 +152,7 @@ def _positions(given: str) -> Any:
 
 
 def _lines(path: Path | None) -> list[str]:
-    """Texts of a file, one a line; empty lines are left out."""
+    """Texts of a file, one per line; empty lines are left out."""
     if path is None:
         return []
     try:
@@ -168,6 +165,17 @@ def _lines(path: Path | None) -> list[str]:
     if not results:
         raise HeedfulError(f"{path} holds no text")
     return results
+
+
+def _loaded(model: str, allow_pickle: bool) -> TokenModel:
+    """A model that writes text, or an error."""
+    import heedful
+    from heedful.models.adapter import token_model
+
+    loaded = heedful.load(model, allow_pickle=allow_pickle)
+    if "generate" not in loaded.capabilities:
+        raise HeedfulError(f"{model} cannot write text", f"it is a {loaded.kind}", "Try --model zoo:lm")
+    return token_model(loaded, "steering")
 
 
 def _check(wish: dict[str, Any]) -> None:

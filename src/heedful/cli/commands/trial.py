@@ -24,7 +24,7 @@ from heedful.cli.console import (
 from heedful.cli.typed_command import typed
 
 option = typer.Option
-TESTS = "Repeat it, or separate by commas. Default: all that can be held."
+TESTS = "Repeat it, or separate by commas. Default: all tests that can run."
 Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
 TRAIN = "Texts with labels to train on, same columns: allows the tests that train models of this kind."
 Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
@@ -40,7 +40,7 @@ Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
 IMPROVE = "Train on with a term on the heads, before and after: sharper, flatter, diverse, rationales."
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
 Save = Annotated[Path | None, option("--save", metavar="FOLDER", help="Keep it, for heedful report.")]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: a line a number.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per number.")]
 
 
 class TrialCommand(typer.core.TyperCommand):
@@ -108,7 +108,7 @@ def trial(
     learnt = None if train is None else read_texts(train, marked, train_limit)
     names, terms = (_names(some) for some in (test, improve))
     with progress_bar(f"loading {model}", quiet) as say:
-        loaded: Any = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle)
         result = heedful.trial(
             loaded,
             given.texts,

@@ -43,7 +43,7 @@ class HarvestSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class HarvestedBatch:
     """The wanted positions of a batch, and their sums."""
 
     rows: Array  # (n, d) in the dtype of the store
@@ -51,7 +51,7 @@ class Taken:
     squares: float
 
 
-def take(model: TokenModel, batch: Batch, settings: HarvestSettings) -> Taken:
+def take(model: TokenModel, batch: Batch, settings: HarvestSettings) -> HarvestedBatch:
     """By a pass that ends at the site."""
     with torch.inference_mode():
         result = read(model, model.padded(batch.ids, batch.mask), [settings.site])[settings.site]
@@ -61,7 +61,7 @@ def take(model: TokenModel, batch: Batch, settings: HarvestSettings) -> Taken:
         squares = float(torch.linalg.vector_norm(rows.float(), dtype=torch.float64)) ** 2
         if not math.isfinite(squares):
             _refuse(settings, model.name)
-        return Taken(rows.numpy(), rows.sum(0, dtype=torch.float64).numpy(), squares)
+        return HarvestedBatch(rows.numpy(), rows.sum(0, dtype=torch.float64).numpy(), squares)
 
 
 def _refuse(settings: HarvestSettings, name: str) -> None:

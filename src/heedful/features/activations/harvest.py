@@ -28,7 +28,7 @@ from heedful.core.model import Loadable
 from heedful.core.progress import Report, Step
 from heedful.engine.ray import Cluster
 from heedful.features.activations import store_writer as place
-from heedful.features.activations.extract import HarvestSettings, Taken, take
+from heedful.features.activations.extract import HarvestedBatch, HarvestSettings, take
 from heedful.features.activations.shuffle import Scatter, Shape
 from heedful.features.activations.shuffle import shard_rows as usual_rows
 from heedful.features.activations.store import FORMAT, KIND, ActivationStore
@@ -121,7 +121,7 @@ def harvest(
 @contextmanager
 def _passes(
     model: Loadable, loaded: TokenModel, settings: HarvestSettings, engine: str, cluster: Cluster
-) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
+) -> Iterator[Callable[[Iterator[Batch]], Iterable[HarvestedBatch]]]:
     """Who runs the model."""
     if engine == "local":
         yield lambda todo: (take(loaded, batch, settings) for batch in todo)
@@ -186,11 +186,11 @@ class HarvestWork:
         self.cells = self.padding = 0
         self.lines = texts.source.count() if progress is not None else None
 
-    def run(self, model: TokenModel, passes: Callable[[Iterator[Batch]], Iterable[Taken]]) -> None:
+    def run(self, model: TokenModel, passes: Callable[[Iterator[Batch]], Iterable[HarvestedBatch]]) -> None:
         """`passes` gives what was taken from each batch, in their order."""
         try:
-            for taken in passes(self._todo(model)):
-                self._add(taken)
+            for harvested in passes(self._todo(model)):
+                self._add(harvested)
         finally:
             self.scatter.stop()
 
@@ -224,13 +224,13 @@ class HarvestWork:
                 fix="Name another folder, or remove this one",
             )
 
-    def _add(self, taken: Taken) -> None:
+    def _add(self, harvested: HarvestedBatch) -> None:
         state = self.scatter.state
-        self.scatter.add(taken.rows)  # first: what it keeps on the way must not count this batch as done
+        self.scatter.add(harvested.rows)  # first: what it keeps on the way must not count this batch as done
         state.batches += 1
         state.digest = self.asked.popleft()
-        state.total = (np.array(state.total or 0.0) + taken.total).tolist()
-        state.squares += taken.squares
+        state.total = (np.array(state.total or 0.0) + harvested.total).tolist()
+        state.squares += harvested.squares
         if time.monotonic() - self.kept >= MAX_LOST_SECONDS:
             self.scatter.keep()
             self.kept = time.monotonic()

@@ -19,7 +19,7 @@ from heedful.engine.ray import Cluster
 from heedful.io.files import RESUME_HINT
 
 if TYPE_CHECKING:
-    from heedful.features.activations.extract import HarvestSettings, Taken
+    from heedful.features.activations.extract import HarvestedBatch, HarvestSettings
     from heedful.features.activations.windows import Batch
     from heedful.models.adapter import TokenModel
 
@@ -39,7 +39,7 @@ class HarvestWorker:
         if self.model.facts()["fingerprint"] != facts["fingerprint"]:
             raise HeedfulError("a worker found another model under this name")
 
-    def take(self, batch: Batch) -> Taken:
+    def take(self, batch: Batch) -> HarvestedBatch:
         from heedful.features.activations.extract import take
 
         return take(self.model, batch, self.settings)
@@ -48,7 +48,7 @@ class HarvestWorker:
 @contextmanager
 def passes(
     model: TokenModel, facts: Mapping[str, Any], settings: HarvestSettings, cluster: Cluster
-) -> Iterator[Callable[[Iterator[Batch]], Iterable[Taken]]]:
+) -> Iterator[Callable[[Iterator[Batch]], Iterable[HarvestedBatch]]]:
     """`model` is what `heedful.load` takes, `facts` those of the model as loaded here."""
     source = str(Path(model).resolve()) if isinstance(model, str | Path) and Path(model).exists() else model
     with cluster_of._connected(cluster) as count:
@@ -75,7 +75,7 @@ def _check(workers: int, cpus: int) -> None:
         )
 
 
-def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[Taken]:
+def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[HarvestedBatch]:
     import ray
 
     waiting: deque[Any] = deque()

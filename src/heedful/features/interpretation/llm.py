@@ -142,12 +142,12 @@ class Endpoint:
         if key := os.environ.get(KEY):
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
-        with urllib.request.build_opener(_Here).open(request, timeout=self.timeout) as answer:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=self.timeout) as answer:
             result: bytes = answer.read(MAX_ANSWER_BYTES)
         return result
 
 
-class _Here(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """The key is for the host that was named."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
@@ -197,7 +197,7 @@ def _asked(header: str | None) -> float:
 
 
 @dataclass
-class Rehearsal:
+class DryRunEndpoint:
     """Stands in for an endpoint: keeps what would be sent, sends nothing."""
 
     model: str = ""

@@ -74,7 +74,7 @@ class Reading:
         }
 
 
-class Keeper:
+class FeatureCollector:
     """Counts, and the examples that are kept, of each wanted feature."""
 
     def __init__(self, wanted: Sequence[int], top: int, sample: int, seed: int) -> None:
@@ -96,20 +96,20 @@ class Keeper:
         keys = np.random.default_rng((self.seed, self.turn)).random(rows.shape)
         self.turn += 1
         places = np.argwhere(keep)  # (n, 2)
-        observed = _Seen(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
+        codes = _BatchCodes(number, batch.ids.numpy(), batch.mask.numpy().sum(1), values)
         for at in range(len(self.wanted)):
-            self._strongest(at, observed)
+            self._strongest(at, codes)
             for best, where in ((self.sample[at], rows[:, at] > 0), (self.silent[at], rows[:, at] <= 0)):
                 for i in np.flatnonzero(where & (-keys[:, at] > best.least)):
                     row, place = places[i].tolist()
-                    best.offer(-float(keys[i, at]), partial(observed.raw, row, place, at))
+                    best.offer(-float(keys[i, at]), partial(codes.raw, row, place, at))
 
-    def _strongest(self, at: int, seen: _Seen) -> None:
+    def _strongest(self, at: int, codes: _BatchCodes) -> None:
         """One candidate a window, so that the examples are of different ones."""
-        strongest = seen.values[:, :, at].max(1)  # (B,)
+        strongest = codes.values[:, :, at].max(1)  # (B,)
         for row in np.flatnonzero(strongest > max(0.0, self.top[at].least)).tolist():
-            place = int(seen.values[row, :, at].argmax())
-            self.top[at].offer(float(strongest[row]), partial(seen.raw, row, place, at, True))
+            place = int(codes.values[row, :, at].argmax())
+            self.top[at].offer(float(strongest[row]), partial(codes.raw, row, place, at, True))
 
     def reading(self, at: int, model: TokenModel, quantiles: int, a_quantile: int) -> Reading:
         made = {
@@ -162,7 +162,7 @@ class _Raw:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _BatchCodes:
     """A batch, out of which snippets are cut."""
 
     number: int

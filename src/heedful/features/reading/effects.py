@@ -37,7 +37,7 @@ KINDS = {"causal-lm": "token", "classifier": "label"}
 
 
 @dataclass(frozen=True)
-class Pushed:
+class LogitEffect:
     """An output whose logit moves."""
 
     name: str
@@ -61,8 +61,8 @@ class Effects:
     """What the feature does; `outputs` says of what."""
 
     outputs: str  # "token", "label", or "" where the model has no such answer
-    promoted: tuple[Pushed, ...] = ()
-    suppressed: tuple[Pushed, ...] = ()
+    promoted: tuple[LogitEffect, ...] = ()
+    suppressed: tuple[LogitEffect, ...] = ()
     ablation: FeatureMean | None = None
     notes: tuple[str, ...] = ()
 
@@ -121,13 +121,15 @@ def _moved(model: TokenModel, sae: Any, site: str, feature: int, top: Snippet) -
     return slope - slope.mean()
 
 
-def _extremes(model: TokenModel, moved: Tensor, k: int) -> tuple[tuple[Pushed, ...], tuple[Pushed, ...]]:
+def _extremes(
+    model: TokenModel, moved: Tensor, k: int
+) -> tuple[tuple[LogitEffect, ...], tuple[LogitEffect, ...]]:
     mean = moved.mean(0)
     error = moved.std(0) / len(moved) ** 0.5 if len(moved) > 1 else torch.full_like(mean, torch.nan)
 
-    def named(index: int) -> Pushed:
+    def named(index: int) -> LogitEffect:
         name = model.spelled(index) if model.kind == "causal-lm" else model.labels[index]
-        return Pushed(str(name), float(mean[index]), float(error[index]))
+        return LogitEffect(str(name), float(mean[index]), float(error[index]))
 
     most, least = mean.topk(k).indices.tolist(), (-mean).topk(k).indices.tolist()
     return tuple(named(i) for i in most if mean[i] > 0), tuple(named(i) for i in least if mean[i] < 0)

@@ -38,7 +38,7 @@ from heedful.features.activations.windows import (
     open_texts,
     windows,
 )
-from heedful.features.reading.collect import Keeper, Quantile, Reading, Values, cut_in
+from heedful.features.reading.collect import FeatureCollector, Quantile, Reading, Values, cut_in
 from heedful.features.reading.select import FiringRates, among, parse
 from heedful.features.sae.maxima import MAX_CODES
 from heedful.models.adapter import TokenModel
@@ -147,13 +147,13 @@ class Kept:
 
     def of(self, passes: Passes, wanted: Sequence[int], tokenizer: Any) -> tuple[Reading, ...]:
         """What the wanted features fired on."""
-        keep = Keeper(wanted, self.examples, self.quantiles * SAMPLED_FIRINGS, self.seed)
+        collector = FeatureCollector(wanted, self.examples, self.quantiles * SAMPLED_FIRINGS, self.seed)
         for number, batch, values in passes:
-            keep.add(number, batch, values)
-        if not keep.tokens:
+            collector.add(number, batch, values)
+        if not collector.tokens:
             raise HeedfulError("there are no texts", fix="Give at least one that is not empty")
         every = range(len(wanted))
-        return tuple(keep.reading(at, tokenizer, self.quantiles, self.a_quantile) for at in every)
+        return tuple(collector.reading(at, tokenizer, self.quantiles, self.a_quantile) for at in every)
 
 
 def site_of(sae: Any, model: TokenModel, site: str | None) -> str:

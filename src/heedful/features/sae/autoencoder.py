@@ -158,8 +158,7 @@ def _of(opened: Opened) -> SAE:
         if name not in tensors or tuple(tensors[name].shape) != shape:
             result = tuple(tensors[name].shape) if name in tensors else "nothing"
             raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {result}")
-    weights = (tensors["W_enc"], tensors["b_enc"], tensors["W_dec"], tensors["b_dec"])
-    return SAE(config, *weights, tensors.get("threshold"))
+    return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=tensors.get("threshold"))
 
 
 def _config(facts: Mapping[str, Any], place: Path) -> Config:

@@ -57,7 +57,7 @@ class TrainingState:
 
     silent: Tensor  # (F,) int64: rows since each latent last fired
     threshold: Tensor  # () running mean of the smallest kept activation; below 0: none yet
-    crew: WorkerGroup = field(default_factory=SingleWorker)
+    workers: WorkerGroup = field(default_factory=SingleWorker)
 
     @classmethod
     def new(cls, settings: TrainSettings, dtype: torch.dtype = torch.float32) -> TrainingState:
@@ -121,5 +121,5 @@ def renormalise_(dec: Tensor) -> None:
 
 def note_fired(memory: TrainingState, fired: Tensor, rows: int) -> None:
     """Silence grows by the rows of the step, over all workers, and ends when a latent fires."""
-    counts = memory.crew.total(fired)
-    memory.silent.add_(rows * memory.crew.world).masked_fill_(counts > 0, 0)
+    counts = memory.workers.total(fired)
+    memory.silent.add_(rows * memory.workers.world).masked_fill_(counts > 0, 0)

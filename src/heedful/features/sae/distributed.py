@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -21,9 +20,6 @@ from torch import distributed as dist
 
 from heedful.core.errors import HeedfulError
 from heedful.features.sae.base import SingleWorker, WorkerGroup
-
-if TYPE_CHECKING:
-    pass
 
 
 class ProcessGroup:
@@ -49,7 +45,7 @@ class ProcessGroup:
 
 
 @contextmanager
-def crew() -> Iterator[WorkerGroup]:
+def worker_group() -> Iterator[WorkerGroup]:
     """The workers that torchrun (or Ray Train) started, or one alone."""
     if dist.is_available() and dist.is_initialized():
         yield ProcessGroup()

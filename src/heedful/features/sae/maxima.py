@@ -22,14 +22,14 @@ def row_maxima(
     *,
     batch: int,
     seed: int = 0,
-    crew: WorkerGroup | None = None,
+    workers: WorkerGroup | None = None,
 ) -> tuple[Tensor, int]:
     """(F,) the greatest activation of each feature on `wanted` different rows, and how many were looked at.
 
     The first batches of the order that `seed` settles: whole ones, at least one, at most one time through.
     Workers share each batch, and all get the same answer.
     """
-    workers = crew or SingleWorker()
+    workers = workers or SingleWorker()
     number = max(1, min(-(-wanted // batch), rows.rows // batch))
     best = torch.zeros(sae.config.width, dtype=sae.W_enc.dtype)
     with torch.inference_mode():

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 PREVIEW_TOKENS = 2048
 TOKENS_BEFORE, TOKENS_AFTER = 5, 2  # tokens around the marked one
-Tell = Callable[[int, list[str]], None]  # step, a line a feature
+Tell = Callable[[int, list[str]], None]  # step, one line per feature
 
 
-def looking(
+def preview_callback(
     model: TokenModel,
     texts: Iterable[str] | str | Path,
     site: str,

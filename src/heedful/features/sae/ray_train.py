@@ -9,7 +9,7 @@ from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
     from heedful.features.sae.autoencoder import SAE
-from heedful.features.sae.distributed import crew
+from heedful.features.sae.distributed import worker_group
 
 
 def train_on_ray(
@@ -45,12 +45,12 @@ def train_on_ray(
 def _ray_worker(config: dict[str, Any]) -> None:
     from heedful.features.sae.train import train_sae
 
-    with crew() as workers:
+    with worker_group() as workers:
         train_sae(
             config["data"],
             config["width"],
             config["kind"],
             out=config["out"],
-            crew=workers,
+            workers=workers,
             **config["settings"],
         )

@@ -77,7 +77,7 @@ def train_sae(
     keep: int = 1000,
     progress: Report | None = None,
     look: Look | None = None,
-    crew: WorkerGroup | None = None,
+    workers: WorkerGroup | None = None,
     tell: Tell | None = None,
     **settings: Any,
 ) -> SAE:
@@ -97,7 +97,7 @@ def train_sae(
     settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.TrainSettings
     """
     rows = rows_of(data)
-    workers = crew or SingleWorker()
+    workers = workers or SingleWorker()
     folder = None if out is None else Path(out)
     given = {"width": width, "kind": kind, "steps": steps} | settings
     chosen, choice = _settled(rows, given, folder if resume else None, workers)
@@ -125,7 +125,7 @@ def train_sae(
 
 
 def _settled(
-    rows: ActivationStream, given: dict[str, Any], folder: Path | None, crew: WorkerGroup
+    rows: ActivationStream, given: dict[str, Any], folder: Path | None, workers: WorkerGroup
 ) -> tuple[TrainSettings, pilot.SparsityChoice | None]:
     """What the user gave; the rest follows the data: its size, its dimension, a pilot for the sparsity."""
     wish = {name: value for name, value in given.items() if value is not None}
@@ -133,7 +133,7 @@ def _settled(
     batch = wish.setdefault("batch", min(4096 if rows.rows >= LARGE_STORE_ROWS else 1024, max(1, rows.rows)))
     least = 4000 if batch <= 1024 else 1000
     steps = wish.pop("steps", max(least, 4 * rows.rows // max(1, batch)))
-    shares(batch, crew.world)
+    shares(batch, workers.world)
     wide = pilot.default_width(d, rows.rows) if width is None else width
     open_k = {"k": 1} if kind in pilot.BY_K else {}  # whatever the pilot says, it fits
     result = resolve_settings(kind, d, wide, steps, **open_k | wish)  # mistakes are told before the pilot
@@ -141,15 +141,17 @@ def _settled(
         return result, None
     choice = pilot.read(folder) if folder is not None else None
     if choice is None or choice.width != wide:
-        choice = _agreed(rows, result, crew)
+        choice = _agreed(rows, result, workers)
     return resolve_settings(kind, d, wide, steps, **wish | pilot.sparsity_of(kind, d, choice.k)), choice
 
 
-def _agreed(rows: ActivationStream, wish: TrainSettings, crew: WorkerGroup) -> pilot.SparsityChoice:
+def _agreed(rows: ActivationStream, wish: TrainSettings, workers: WorkerGroup) -> pilot.SparsityChoice:
     """The first worker runs the pilot, the others take what it chose."""
     alone = pilot.SparsityChoice(wish.width, 0, "k by the first worker")
-    choice = alone if crew.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
-    return replace(choice, k=int(crew.gather(torch.tensor([choice.k]))[0]))
+    choice = (
+        alone if workers.rank else pilot.choose(rows, wish.width, wish.seed, _fitted, wish.steps, wish.kind)
+    )
+    return replace(choice, k=int(workers.gather(torch.tensor([choice.k]))[0]))
 
 
 def _fitted(rows: ActivationStream, settings: TrainSettings) -> SAE:
@@ -160,31 +162,31 @@ def _fitted(rows: ActivationStream, settings: TrainSettings) -> SAE:
     return run.sae()
 
 
-def begin(rows: ActivationStream, settings: TrainSettings, crew: WorkerGroup | None = None) -> TrainingRun:
+def begin(rows: ActivationStream, settings: TrainSettings, workers: WorkerGroup | None = None) -> TrainingRun:
     """A run at step 0."""
     scale = (settings.d / mean_square_norm(rows, settings.batch, settings.seed)) ** 0.5
     first = next(iter(rows.batches(settings.batch, settings.seed))) * scale
     params = architectures.get(settings.kind).start(settings, first)
-    return _assembled(settings, params, TrainingState.new(settings), scale, crew or SingleWorker())
+    return _assembled(settings, params, TrainingState.new(settings), scale, workers or SingleWorker())
 
 
 def _assembled(
-    settings: TrainSettings, params: Params, memory: TrainingState, scale: float, crew: WorkerGroup
+    settings: TrainSettings, params: Params, memory: TrainingState, scale: float, workers: WorkerGroup
 ) -> TrainingRun:
     for value in params.values():
         value.requires_grad_(True)
-    memory.crew = crew
+    memory.workers = workers
     optimizer = torch.optim.Adam(list(params.values()), lr=settings.lr, betas=settings.betas, fused=True)
     return TrainingRun(settings, params, optimizer, memory, scale)
 
 
 def _opened(
-    rows: ActivationStream, settings: TrainSettings, folder: Path | None, crew: WorkerGroup
+    rows: ActivationStream, settings: TrainSettings, folder: Path | None, workers: WorkerGroup
 ) -> TrainingRun:
     saved = None if folder is None else checkpoint.read(folder / "checkpoint", settings)
     if saved is None:
-        return begin(rows, settings, crew)
-    run = _assembled(settings, saved.params, saved.memory, saved.scale, crew)
+        return begin(rows, settings, workers)
+    run = _assembled(settings, saved.params, saved.memory, saved.scale, workers)
     checkpoint.give_moments(run.optimizer, run.params, saved)
     run.step, run.history = saved.step, saved.history
     return run
@@ -192,12 +194,12 @@ def _opened(
 
 def steps_of(run: TrainingRun, rows: ActivationStream) -> Iterator[tuple[Outcome, Tensor]]:
     """Take the remaining steps, one at a time; gives each one's outcome and its scaled batch."""
-    s, crew = run.settings, run.memory.crew
+    s, workers = run.settings, run.memory.workers
     resampled = relu_tied.resampling_steps(s) if s.kind == "relu-tied" else []
     for raw in rows.batches(s.batch, s.seed, start=run.step):
         if run.step >= s.steps:
             return
-        x = raw[crew.rank :: crew.world].float() * run.scale
+        x = raw[workers.rank :: workers.world].float() * run.scale
         outcome = take_step(run, x)
         if run.step in resampled:
             _resample(run, rows)
@@ -211,7 +213,7 @@ def take_step(run: TrainingRun, x: Tensor) -> Outcome:
     run.optimizer.zero_grad(set_to_none=True)
     outcome.total.backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():
-        _share_gradients(params, run.memory.crew)
+        _share_gradients(params, run.memory.workers)
         if s.unit and params["dec"].grad is not None:
             tangent_(params["dec"], params["dec"].grad)
         torch.nn.utils.clip_grad_norm_(list(params.values()), s.clip)
@@ -225,10 +227,10 @@ def take_step(run: TrainingRun, x: Tensor) -> Outcome:
     return outcome
 
 
-def _share_gradients(params: Params, crew: WorkerGroup) -> None:
+def _share_gradients(params: Params, workers: WorkerGroup) -> None:
     """Every worker takes the mean of all workers' gradients, so their weights stay equal."""
-    for p in params.values() if crew.world > 1 else ():
-        p.grad = crew.mean(torch.zeros_like(p) if p.grad is None else p.grad)
+    for p in params.values() if workers.world > 1 else ():
+        p.grad = workers.mean(torch.zeros_like(p) if p.grad is None else p.grad)
 
 
 def _note_threshold(run: TrainingRun, outcome: Outcome) -> None:
@@ -236,7 +238,7 @@ def _note_threshold(run: TrainingRun, outcome: Outcome) -> None:
     s, memory = run.settings, run.memory
     if outcome.smallest is None or run.step < int(s.threshold_from * s.steps):
         return
-    values = memory.crew.mean(outcome.smallest)
+    values = memory.workers.mean(outcome.smallest)
     first = float(memory.threshold) < 0
     memory.threshold.copy_(values if first else torch.lerp(values, memory.threshold, s.threshold_decay))
 
@@ -264,18 +266,18 @@ def _resample(run: TrainingRun, rows: ActivationStream) -> None:
 
 def standing(run: TrainingRun, outcome: Outcome, x: Tensor) -> dict[str, float | int]:
     """How a run stands: loss and its parts, active latents a row, variance explained and dead share."""
-    crew, s = run.memory.crew, run.settings
+    workers, s = run.memory.workers, run.settings
     with torch.no_grad():
-        centre = crew.mean(x.mean(0))
-        spread = crew.mean((x - centre).square().sum() / len(x))
-        left = crew.mean(outcome.residual.square().sum() / len(x))
-        fired = crew.total(outcome.fired).sum() / (len(x) * crew.world)
-        parts = {name: float(crew.mean(part.detach())) for name, part in outcome.parts.items()}
+        centre = workers.mean(x.mean(0))
+        spread = workers.mean((x - centre).square().sum() / len(x))
+        left = workers.mean(outcome.residual.square().sum() / len(x))
+        fired = workers.total(outcome.fired).sum() / (len(x) * workers.world)
+        parts = {name: float(workers.mean(part.detach())) for name, part in outcome.parts.items()}
     dead = (run.memory.silent >= min(s.dead_rows, max(1, run.step // 4) * s.batch)).double().mean()
     return {
         "step": run.step,
         "steps": s.steps,
-        "loss": float(crew.mean(outcome.total.detach())),
+        "loss": float(workers.mean(outcome.total.detach())),
         **parts,
         "l0": float(fired),
         "explained": 1 - float(left / spread.clamp(min=1e-12)),
@@ -285,7 +287,7 @@ def standing(run: TrainingRun, outcome: Outcome, x: Tensor) -> dict[str, float |
 
 
 def _keep(run: TrainingRun, folder: Path | None) -> None:
-    if folder is not None and run.memory.crew.rank == 0:
+    if folder is not None and run.memory.workers.rank == 0:
         moments = checkpoint.moments_of(run.optimizer, run.params)
         saved = checkpoint.Saved(
             step=run.step,
@@ -309,7 +311,9 @@ def _so_far(run: TrainingRun, outcome: Outcome) -> SAE:
 def _with_maxima(sae: SAE, rows: ActivationStream, run: TrainingRun) -> SAE:
     s = run.settings
     wanted = max(MIN_MAXIMA_ROWS, s.steps * s.batch // TRAINED_ROWS_PER_MAXIMA_ROW)
-    return with_maxima(sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, crew=run.memory.crew))
+    return with_maxima(
+        sae, *row_maxima(sae, rows, wanted, batch=s.batch, seed=s.seed, workers=run.memory.workers)
+    )
 
 
 def _source(data: Any, run: TrainingRun, choice: pilot.SparsityChoice | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from heedful.models.adapter import TokenModel
-    from heedful.models.attention_hooks import Edit, Seen, Site
+    from heedful.models.attention_hooks import AttentionState, Edit, Site
 
 HOWS = {
     "zero": "its output is 0",
@@ -74,12 +74,11 @@ class Means(NotebookRepr):
 
 def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
     """Heads of every layer of every stack, seen in a pass over a short text."""
-    require_door(model)
     numbers: dict[Site, int] = {}
 
-    def look(seen: Seen) -> Seen:
-        numbers[seen.site] = seen.heads.shape[1]
-        return seen
+    def look(state: AttentionState) -> AttentionState:
+        numbers[state.site] = state.heads.shape[1]
+        return state
 
     with model.attending(look):
         model.attention_only(model.encode("a"))
@@ -87,15 +86,6 @@ def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
     for site in sorted(numbers, key=lambda site: site.layer):
         shape[site.stack] = (*shape.get(site.stack, ()), numbers[site])
     return {stack: shape[stack] for stack in ("self", "decoder", "cross") if stack in shape}
-
-
-def require_door(model: TokenModel) -> None:
-    if not hasattr(model, "attending"):
-        raise HeedfulError(
-            f"{model.name} has no heads that could be removed",
-            "it is a function of texts",
-            "Give a transformer",
-        )
 
 
 def every_head(shape: Anatomy) -> tuple[Head, ...]:
@@ -228,32 +218,32 @@ def masks(sets: Sequence[Iterable[Head]], shape: Anatomy) -> dict[Site, Tensor]:
 def replacing(gone: Mapping[Site, Tensor], how: str, means: Means | None = None) -> Edit:
     """The edit that replaces the output of heads marked in `gone` (B or 1, H), and of no other."""
 
-    def edit(seen: Seen) -> Seen:
-        if seen.site not in gone:
-            return seen
-        mask = gone[seen.site][:, :, None, None].to(seen.heads.device)  # (B or 1, H, 1, 1)
-        return _replaced(seen, mask, how, means)
+    def edit(state: AttentionState) -> AttentionState:
+        if state.site not in gone:
+            return state
+        mask = gone[state.site][:, :, None, None].to(state.heads.device)  # (B or 1, H, 1, 1)
+        return _replaced(state, mask, how, means)
 
     return edit
 
 
-def _replaced(seen: Seen, mask: Tensor, how: str, means: Means | None) -> Seen:
+def _replaced(state: AttentionState, mask: Tensor, how: str, means: Means | None) -> AttentionState:
     """`where` keeps the graph whole: a trace finds weights of heads that are gone, with gradients of zero."""
     import torch
 
     from heedful.models.attention_hooks import uniform
 
     if how == "uniform":
-        return seen.reweighed(torch.where(mask, uniform(seen), seen.weights))
+        return state.reweighed(torch.where(mask, uniform(state), state.weights))
     if how == "zero":
-        return replace(seen, heads=seen.heads.masked_fill(mask, 0))
-    value = _mean_of(seen, means)[None, :, None].to(seen.heads)  # (1, H, 1, d)
-    return replace(seen, heads=torch.where(mask, value, seen.heads))
+        return replace(state, heads=state.heads.masked_fill(mask, 0))
+    value = _mean_of(state, means)[None, :, None].to(state.heads)  # (1, H, 1, d)
+    return replace(state, heads=torch.where(mask, value, state.heads))
 
 
-def _mean_of(seen: Seen, means: Means | None) -> Tensor:
-    tensor = None if means is None else means.values.get(seen.site)
-    size = (seen.heads.shape[1], seen.heads.shape[-1])
+def _mean_of(state: AttentionState, means: Means | None) -> Tensor:
+    tensor = None if means is None else means.values.get(state.site)
+    size = (state.heads.shape[1], state.heads.shape[-1])
     if tensor is None or tuple(tensor.shape) != size:
         raise HeedfulError("these means are of another model", fix="Make them with heedful.head_means")
     return tensor
@@ -273,7 +263,6 @@ def head_means(
     """
     from heedful.heads.capture import written
 
-    require_door(model)
     texts = list(texts)
     given = [None] * len(texts) if answers is None else list(answers)
     if not texts or len(given) != len(texts):
@@ -282,11 +271,11 @@ def head_means(
     sums: dict[Site, Tensor] = {}
     counts: dict[Site, int] = {}
 
-    def look(seen: Seen) -> Seen:
-        outputs = seen.heads.detach().double()  # (1, H, Q, d)
-        sums[seen.site] = sums.get(seen.site, 0) + outputs.sum((0, 2))
-        counts[seen.site] = counts.get(seen.site, 0) + outputs.shape[0] * outputs.shape[2]
-        return seen
+    def look(state: AttentionState) -> AttentionState:
+        outputs = state.heads.detach().double()  # (1, H, Q, d)
+        sums[state.site] = sums.get(state.site, 0) + outputs.sum((0, 2))
+        counts[state.site] = counts.get(state.site, 0) + outputs.shape[0] * outputs.shape[2]
+        return state
 
     for done, (text, answer) in enumerate(zip(texts, given, strict=True), 1):
         x = model.encode(text, long=long)

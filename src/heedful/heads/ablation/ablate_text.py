@@ -41,7 +41,7 @@ Prediction = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Without(NotebookRepr):
+class AblationResult(NotebookRepr):
     """What removing some heads did to one text."""
 
     heads: tuple[str, ...]
@@ -79,7 +79,7 @@ def without(
     answer: Any = None,
     means: Means | None = None,
     seed: int = 0,
-) -> Without:
+) -> AblationResult:
     """Remove heads for one text; `answer` is what an encoder-decoder should write, None what it does.
 
     Means that are not given are taken over this text's own tokens, and told.
@@ -91,12 +91,12 @@ def without(
     check_how(how, means)
     shape = anatomy(model)
     gone = frozenset(named(heads, shape))
-    before = says(model, x)
+    before = prediction(model, x)
     with ablated(model, list(gone), how, means=means):
-        after = says(model, x)
+        after = prediction(model, x)
     names = tuple(head.name for head in named(list(gone), shape))
     answers = model.kind not in ("regression", "encoder")
-    result = Without(names, len(every_head(shape)), how, before, after, notes=notes, answers=answers)
+    result = AblationResult(names, len(every_head(shape)), how, before, after, notes=notes, answers=answers)
     if model.kind not in NAMES:
         return result
     try:
@@ -111,7 +111,7 @@ def own_means(model: TokenModel, x: TextInput, answer: Any = None) -> Means:
     return head_means(model, [x], answers=None if answer is None else [answer])
 
 
-def says(model: TokenModel, x: TextInput) -> Prediction:
+def prediction(model: TokenModel, x: TextInput) -> Prediction:
     """What the model answers, highest first."""
     if model.kind == "encoder":
         return ()
@@ -122,18 +122,18 @@ def says(model: TokenModel, x: TextInput) -> Prediction:
 
 
 def _weighed(
-    task: Task, gone: Heads, shape: Anatomy, found: Without, means: Means | None, seed: int
-) -> Without:
+    task: Task, gone: Heads, shape: Anatomy, result: AblationResult, means: Means | None, seed: int
+) -> AblationResult:
     """With the metric, and the control where there are other heads to draw."""
     every, rng = every_head(shape), np.random.default_rng(seed)
     draws = DRAWS if len(gone) < len(every) else 0
     drawn = [rng.choice(len(every), len(gone), replace=False) for _ in range(draws)]
     sets = [frozenset(), gone, *(frozenset(every[i] for i in some) for some in drawn)]
-    values = measure(task, sets, shape, found.how, means)[0, :, 0]
+    values = measure(task, sets, shape, result.how, means)[0, :, 0]
     drops = values[0] - values[1:]
     control = drops[1:] if draws else drops
     return replace(
-        found,
+        result,
         metric=task.metrics[0],
         about=task.about,
         value=float(values[0]),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from heedful.models.adapter import TokenModel
-    from heedful.models.attention_hooks import Edit, Seen, Site
+    from heedful.models.attention_hooks import AttentionState, Edit, Site
 
 
 def has_slope(task: Task) -> bool:
@@ -60,12 +60,12 @@ def first_order(
     before: dict[Site, Tensor] = {}  # (1, H, Q, d)
     change: dict[Site, Tensor] = {}
 
-    def watch(seen: Seen) -> Seen:
-        free = seen.heads if seen.heads.requires_grad else seen.heads.detach().requires_grad_(True)
-        before[seen.site] = free
+    def watch(state: AttentionState) -> AttentionState:
+        free = state.heads if state.heads.requires_grad else state.heads.detach().requires_grad_(True)
+        before[state.site] = free
         with torch.no_grad():
-            change[seen.site] = (free - instead(seen).heads).detach()
-        return replace(seen, heads=free)
+            change[state.site] = (free - instead(state).heads).detach()
+        return replace(state, heads=free)
 
     with model.attending(watch), torch.inference_mode(False), torch.enable_grad():
         logits = model.run_pass([row_of(model, case)], [0]).logits

@@ -65,24 +65,24 @@ def head_importance(
     gradient  also the estimate of Michel et al., and how it ranks heads beside the true drops
     draws     random sets of heads, for scale
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    door: Any = load(model)
+    loaded = load_token_model(model, "removing heads")
     check_how(how, means)
-    groups, shape = units_of(door, level)
-    task = prepare(door, texts, labels, long)
+    groups, shape = units_of(loaded, level)
+    task = prepare(loaded, texts, labels, long)
     names, sets = task.metrics, list(groups.values())
     chosen = checked_metric(metric, names)
     more = references(shape, draws, seed)
     every = [frozenset(), *sets, *(one for drawn in more.values() for one in drawn)]
     count = counting(progress, "removing heads")
     values = measure(task, every, shape, how, means, count)  # (n, 1 + U + R, 2)
-    gaps = differences(values, door)  # (n, U + R, 2)
+    gaps = differences(values, loaded)  # (n, U + R, 2)
     slopes = estimates(task, sets, shape, how, means) if gradient and has_slope(task) else None
     drops = drops_of(gaps[:, : len(sets)], names, seed)
     return Importance(
-        model=door.name,
-        kind=door.kind,
+        model=loaded.name,
+        kind=loaded.kind,
         how=how,
         level=level,
         metric=chosen,

@@ -122,12 +122,12 @@ def prune_heads(
     draws                        random orders, the control
     progress                     called with a heedful.core.progress.Step as model inputs are run
     """
-    from heedful.models.load import load
+    from heedful.models.load import load_token_model
 
-    door: Any = load(model)
+    loaded = load_token_model(model, "removing heads")
     check_how(how, means)
-    groups, shape = units_of(door, level)
-    task = prepare(door, texts, labels, long)
+    groups, shape = units_of(loaded, level)
+    task = prepare(loaded, texts, labels, long)
     at = task.metrics.index(checked_metric(metric, task.metrics))
     halves = split(task, seed)
     count = checked_steps(steps, shortlist, draws, len(groups))
@@ -140,7 +140,7 @@ def prune_heads(
     curves = _curves(halves[1], groups, orders, run)  # (2 + D, n, 1 + S)
     total_progress.end()
     return Pruning(
-        model=door.name,
+        model=loaded.name,
         how=how,
         level=level,
         metric=task.metrics[at],
@@ -153,7 +153,7 @@ def prune_heads(
         base=float(curves[0, :, 0].mean()),
         base_chosen=values[0],
         one_shot=tuple(order),
-        steps=_steps(chosen, values[1:], curves, door, seed),
+        steps=_steps(chosen, values[1:], curves, loaded, seed),
         notes=task.notes,
     )
 

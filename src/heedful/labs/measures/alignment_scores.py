@@ -97,14 +97,14 @@ def traced(model: Transformer, source: Tensor, target: Tensor, many: int) -> lis
         own, dec, cross = (slice(i * layers, (i + 1) * layers) for i in range(3))
         traces.append(
             Trace(
-                _encoded(source[0]),
-                Target("token", int(given[0, j + 1])),
-                float(requested[j].detach()),
-                torch.zeros(1),
-                torch.zeros(1),
-                tuple(a[own]),
-                tuple(g[own]),
-                tuple(float(i == j) for i in range(many)),
+                x=_encoded(source[0]),
+                target=Target("token", int(given[0, j + 1])),
+                output=float(requested[j].detach()),
+                embeds=torch.zeros(1),
+                grad_embeds=torch.zeros(1),
+                attentions=tuple(a[own]),
+                grad_attentions=tuple(g[own]),
+                readout=tuple(float(i == j) for i in range(many)),
                 cross=tuple(a[cross]),
                 grad_cross=tuple(g[cross]),
                 decoder_attentions=tuple(a[dec]),
@@ -118,7 +118,16 @@ def _encoded(ids: Tensor) -> TextInput:
     """Ids as a text of heedful; the toy has one token per word."""
     row = tuple(ids.tolist())
     names, zero = tuple(map(str, row)), ((0, 0),) * len(row)
-    return TextInput("", row, names, zero, (False,) * len(row), tuple(range(len(row))), zero, (0,) * len(row))
+    return TextInput(
+        text="",
+        ids=row,
+        tokens=names,
+        offsets=zero,
+        special=(False,) * len(row),
+        words=tuple(range(len(row))),
+        word_spans=zero,
+        segments=(0,) * len(row),
+    )
 
 
 def removal(model: Transformer, source: Tensor, target: Tensor, many: int, long: int) -> Tensor:

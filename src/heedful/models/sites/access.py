@@ -29,7 +29,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.models.adapter import TokenModel, token_model
 from heedful.models.backend import Inputs
-from heedful.models.sites.names import Found, SiteLocation, find, run_pass
+from heedful.models.sites.names import SiteLocation, SiteMap, find, run_pass
 from heedful.models.sites.stacks import first, taken_by
 
 Change = Callable[[Tensor], Tensor]  # (B, T, d) -> (B, T, d)
@@ -39,7 +39,7 @@ class _Enough(BaseException):
     """Ends a pass when all that is wanted was seen; no `except Exception` of a model may catch it."""
 
 
-_found: WeakKeyDictionary[Any, Found] = WeakKeyDictionary()  # backend -> what its module has
+_site_maps: WeakKeyDictionary[Any, SiteMap] = WeakKeyDictionary()  # backend -> what its module has
 
 
 def site_names(model: Model) -> list[str]:
@@ -67,15 +67,15 @@ def _short(names: Mapping[str, SiteLocation]) -> str:
     return ", ".join(shown) + ", and so on for each block"
 
 
-def sites(model: Model) -> Found:
+def sites(model: Model) -> SiteMap:
     """Found once for each model, by two passes over a few tokens."""
     if not isinstance(model, TokenModel):
         raise HeedfulError(
             f"{model.name} has no sites", "it is a function of texts: nothing inside it can be seen"
         )
-    if model.backend not in _found:
-        _found[model.backend] = find(model)
-    return _found[model.backend]
+    if model.backend not in _site_maps:
+        _site_maps[model.backend] = find(model)
+    return _site_maps[model.backend]
 
 
 # --- reading and changing --------------------------------------------------------------------------

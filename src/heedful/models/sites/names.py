@@ -18,7 +18,7 @@ from heedful.core.errors import HeedfulError
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
-from heedful.models.sites.residual import Added, BlockRun, follow
+from heedful.models.sites.residual import BlockRun, ResidualAddition, follow
 from heedful.models.sites.stacks import find_stacks
 
 STACKS = ("", "decoder.")  # of an encoder-decoder the encoder runs first
@@ -39,7 +39,7 @@ class SiteLocation:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SiteMap:
     """Every site of a model, and why some are missing."""
 
     places: dict[str, SiteLocation]
@@ -56,7 +56,7 @@ def probe_inputs(model: TokenModel) -> Inputs:
     return replace(inputs, answer=torch.cat([inputs.answer, ids[:, :3]], 1))
 
 
-def find(model: TokenModel) -> Found:
+def find(model: TokenModel) -> SiteMap:
     """By one pass over a few tokens, and one more for each stack."""
     module = model.module
 
@@ -72,7 +72,7 @@ def find(model: TokenModel) -> Found:
                 f"it has {len(stacks) or 'no'} stacks of layers that hand hidden states (B, T, d) on",
             )
         blocks = [follow(stack, run) for stack in stacks]
-    result = Found({}, {})
+    result = SiteMap({}, {})
     for prefix, stack in zip(STACKS, blocks, strict=False):
         _name(prefix, stack, {id(part): path for path, part in module.named_modules()}, result)
     return result
@@ -90,35 +90,42 @@ def run_pass(model: TokenModel, inputs: Inputs) -> None:
         model.backend.runner(inputs)()
 
 
-def _name(prefix: str, stack: list[BlockRun], paths: Mapping[int, str], found: Found) -> None:
-    """Puts a stack's places into `found`."""
+def _name(prefix: str, stack: list[BlockRun], paths: Mapping[int, str], site_map: SiteMap) -> None:
+    """Puts the places of a stack into `site_map`."""
     modules = [block.module for block in stack]
 
     def put(site: str, number: int, module: nn.Module, wide: int, **more: bool) -> None:
         own = modules[number]
-        turn = (modules[:number].count(own), modules.count(own))
-        found.places[site] = SiteLocation(site, paths[id(module)], module, wide, *turn, **more)
+        site_map.places[site] = SiteLocation(
+            site=site,
+            path=paths[id(module)],
+            module=module,
+            width=wide,
+            call=modules[:number].count(own),
+            calls=modules.count(own),
+            **more,
+        )
 
     put(f"{prefix}embed", 0, modules[0], stack[0].width, taken=True)
     for number, block in enumerate(stack):
         name = f"{prefix}blocks.{number}"
-        roles, lost = _roles(block, bool(prefix))
+        roles, missing = _roles(block, bool(prefix))
         for part, added in roles.items():
-            put(f"{name}.{part}", number, added.ran.module, block.width, normed=block.normed)
+            put(f"{name}.{part}", number, added.call.module, block.width, normed=block.normed)
         neurons = roles["mlp"].neurons if "mlp" in roles else None
         if neurons is not None:
             put(f"{name}.neurons", number, neurons.module, neurons.width, taken=True)
         else:
-            lost["neurons"] = lost.get("mlp", "its MLP ends in no linear layer on (B, T, hidden)")
+            missing["neurons"] = missing.get("mlp", "its MLP ends in no linear layer on (B, T, hidden)")
         put(f"{name}.resid", number, block.module, block.width)
-        found.missing.update({f"{name}.{part}": why for part, why in lost.items()})
+        site_map.missing.update({f"{name}.{part}": why for part, why in missing.items()})
 
 
-def _roles(block: BlockRun, decoder: bool) -> tuple[dict[str, Added], dict[str, str]]:
+def _roles(block: BlockRun, decoder: bool) -> tuple[dict[str, ResidualAddition], dict[str, str]]:
     """(part -> what adds it, part -> why it cannot be told)."""
     parts = ("attn", "cross", "mlp") if decoder else ("attn", "mlp")
-    if block.lost:
-        return {}, dict.fromkeys(parts, block.lost)
+    if block.reason:
+        return {}, dict.fromkeys(parts, block.reason)
     mixing = [one for one in block.added if one.mixes]
     still = [one for one in block.added if not one.mixes]
     expected = 2 if decoder else 1
@@ -129,6 +136,6 @@ def _roles(block: BlockRun, decoder: bool) -> tuple[dict[str, Added], dict[str, 
         f"{type(block.module).__name__} adds {len(mixing)} parts that look at other positions "
         f"and {len(still)} that do not, where 1 and {expected} were expected"
     )
-    lost = {part: result[part].lost if part in result else why for part in parts}
-    roles = {part: added for part, added in result.items() if not added.lost}
-    return roles, {part: reason for part, reason in lost.items() if part not in roles}
+    missing = {part: result[part].reason if part in result else why for part in parts}
+    roles = {part: added for part, added in result.items() if not added.reason}
+    return roles, {part: reason for part, reason in missing.items() if part not in roles}

@@ -29,12 +29,12 @@ from heedful.models.sites.stacks import first, taken_by
 SAME = ("View", "UnsafeView", "ReshapeAlias", "Alias", "Clone", "ToCopy")  # nodes that change no value
 
 
-class Lost(Exception):
+class NotTraceable(Exception):
     """Why a part of a block cannot be told."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
+class BlockCall:
     """A module that ran inside a block: what it took and gave, as it was then."""
 
     name: str  # within the block
@@ -51,13 +51,13 @@ class Ran:
 
 
 @dataclass(frozen=True, eq=False)
-class Added:
+class ResidualAddition:
     """What a module added to the stream."""
 
-    ran: Ran
+    call: BlockCall
     mixes: bool  # it brought information from other positions
-    neurons: Ran | None  # the last linear layer on its way, which takes (B, T, hidden)
-    lost: str = ""  # why it cannot be read as (B, T, d)
+    neurons: BlockCall | None  # the last linear layer on its way, which takes (B, T, hidden)
+    reason: str = ""  # why it cannot be read as (B, T, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,9 @@ class BlockRun:
 
     module: nn.Module
     width: int
-    added: tuple[Added, ...] = ()  # in the order in which they are added
+    added: tuple[ResidualAddition, ...] = ()  # in the order in which they are added
     normed: bool = False  # post-norm: the stream passes through norms
-    lost: str = ""  # why `added` is empty
+    reason: str = ""  # why `added` is empty
 
 
 def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[BlockRun]:
@@ -85,7 +85,7 @@ def follow(blocks: list[nn.Module], run: Callable[[], object]) -> list[BlockRun]
 def _watched(block: nn.Module, found: list[BlockRun]) -> Iterator[None]:
     """While it runs, its parts are recorded; when it is done, the record is read and forgotten."""
     start: list[Tensor] = []
-    record: list[Ran] = []
+    record: list[BlockCall] = []
 
     def begin(_block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         at, hidden = taken_by(args, kwargs)
@@ -102,7 +102,11 @@ def _watched(block: nn.Module, found: list[BlockRun]) -> Iterator[None]:
             if isinstance(given, Tensor) and given.grad_fn is not None:  # copies: sums may be made in place
                 took, gave = None if taken is None else taken.grad_fn, given.grad_fn
                 kept = None if taken is None else taken.detach().clone()
-                record.append(Ran(name, part, kept, given.detach().clone(), took, gave))
+                record.append(
+                    BlockCall(
+                        name=name, module=part, taken=kept, given=given.detach().clone(), took=took, gave=gave
+                    )
+                )
 
         return remember
 
@@ -118,14 +122,14 @@ def _watched(block: nn.Module, found: list[BlockRun]) -> Iterator[None]:
         yield
 
 
-def _read(block: nn.Module, start: Tensor, end: Tensor, record: list[Ran]) -> BlockRun:
+def _read(block: nn.Module, start: Tensor, end: Tensor, record: list[BlockCall]) -> BlockRun:
     width = end.shape[-1]
     try:
         return _Trail(block, start, end, record).read()
-    except Lost as why:
-        return BlockRun(block, width, lost=str(why))
+    except NotTraceable as why:
+        return BlockRun(block, width, reason=str(why))
     except RuntimeError as error:
-        return BlockRun(block, width, lost=f"its graph cannot be followed ({str(error).splitlines()[0]})")
+        return BlockRun(block, width, reason=f"its graph cannot be followed ({str(error).splitlines()[0]})")
 
 
 @dataclass(eq=False)
@@ -135,28 +139,28 @@ class _Trail:
     block: nn.Module
     start: Tensor  # (B, T, d)
     end: Tensor
-    record: list[Ran]
+    record: list[BlockCall]
     stream: list[Any] = field(default_factory=list)  # nodes, the last first
     parts: list[Any] = field(default_factory=list)  # nodes of what is added, the last first
     normed: bool = False
 
     def read(self) -> BlockRun:
-        self.givers: dict[Any, list[Ran]] = defaultdict(list)
-        for ran in self.record:
-            self.givers[ran.gave].append(ran)
+        self.givers: dict[Any, list[BlockCall]] = defaultdict(list)
+        for call in self.record:
+            self.givers[call.gave].append(call)
         self._walk()
         added = tuple(self._added(node) for node in self.parts[::-1])
         return BlockRun(self.block, self.end.shape[-1], added, self.normed)
 
-    def _added(self, node: Any) -> Added:
-        ran = self._giver(node)
+    def _added(self, node: Any) -> ResidualAddition:
+        call = self._giver(node)
         source = next(known for known in self.stream if known is not node and _reaches(node, known))
-        lost = ""
-        if sum(other.module is ran.module for other in self.record) > 1:
-            lost = f"{ran.name} runs more than once in a block"
-        elif ran.given.shape != self.end.shape:
-            lost = f"{ran.name} gives {tuple(ran.given.shape)}, not {tuple(self.end.shape)}"
-        return Added(ran, self._mixes(ran, source), self._last_linear(ran, source), lost)
+        reason = ""
+        if sum(other.module is call.module for other in self.record) > 1:
+            reason = f"{call.name} runs more than once in a block"
+        elif call.given.shape != self.end.shape:
+            reason = f"{call.name} gives {tuple(call.given.shape)}, not {tuple(self.end.shape)}"
+        return ResidualAddition(call, self._mixes(call, source), self._last_linear(call, source), reason)
 
     def _walk(self) -> None:
         node, begin, goal = self.end.grad_fn, self.end, self.start.grad_fn
@@ -181,7 +185,7 @@ class _Trail:
         """(the stream, what is added to it): one summand was computed from the other."""
         left, right = (child for child, _ in node.next_functions)
         if left is None or right is None:
-            raise Lost("a constant is added to the residual stream")
+            raise NotTraceable("a constant is added to the residual stream")
         if _reaches(left, right):
             left, right = right, left
         elif not _reaches(right, left) and not _is_sum(left):
@@ -191,13 +195,13 @@ class _Trail:
             more = [child for child, _ in right.next_functions]
         return left, more
 
-    def _norm(self, node: Any) -> Ran:
+    def _norm(self, node: Any) -> BlockCall:
         """The module that took a sum and gave this."""
-        for ran in self.givers.get(node, ()):
-            if ran.took is not None and _is_sum(_plain(ran.took)):
-                return ran
+        for call in self.givers.get(node, ()):
+            if call.took is not None and _is_sum(_plain(call.took)):
+                return call
         name = node.name().removesuffix("0").removesuffix("Backward") if node is not None else "nothing"
-        raise Lost(f"the residual stream is lost where it comes from {name}, not from a sum")
+        raise NotTraceable(f"the residual stream is lost where it comes from {name}, not from a sum")
 
     def _check(self, end: Tensor, start: Tensor, parts: list[Any]) -> None:
         total = start.detach().double()
@@ -206,36 +210,38 @@ class _Trail:
         close = torch.finfo(end.dtype).eps ** 0.75
         wide = close * float(total.abs().max())
         if not torch.allclose(end.detach().double(), total, rtol=close, atol=wide):
-            raise Lost("what its parts add does not sum to what it gives")
+            raise NotTraceable("what its parts add does not sum to what it gives")
 
-    def _giver(self, node: Any) -> Ran:
+    def _giver(self, node: Any) -> BlockCall:
         """The outermost module that gave this."""
         givers = self.givers.get(node) or self.givers.get(_plain(node), [])
-        givers = [ran for ran in givers if ran.given.numel() == self.end.numel()]
+        givers = [call for call in givers if call.given.numel() == self.end.numel()]
         if not givers:
-            raise Lost("what is added to the residual stream is scaled, or made outside of any module")
-        return min(givers, key=lambda ran: ran.name.count("."))
+            raise NotTraceable(
+                "what is added to the residual stream is scaled, or made outside of any module"
+            )
+        return min(givers, key=lambda call: call.name.count("."))
 
-    def _mixes(self, ran: Ran, source: Any) -> bool:
+    def _mixes(self, call: BlockCall, source: Any) -> bool:
         """Whether its last position depends on other positions of the stream it was computed from."""
         generator = torch.Generator().manual_seed(0)  # any direction: a norm's outputs have a fixed sum
-        along = torch.zeros_like(ran.given)
-        along[..., -1, :] = torch.randn(ran.given.shape[-1], generator=generator).to(ran.given)
-        ends, begins = GradientEdge(ran.gave, 0), GradientEdge(source, 0)
+        along = torch.zeros_like(call.given)
+        along[..., -1, :] = torch.randn(call.given.shape[-1], generator=generator).to(call.given)
+        ends, begins = GradientEdge(call.gave, 0), GradientEdge(source, 0)
         (grad,) = torch.autograd.grad(ends, begins, grad_outputs=along, retain_graph=True)
         return bool((grad[0, :-1] != 0).any())
 
-    def _last_linear(self, adder: Ran, source: Any) -> Ran | None:
+    def _last_linear(self, adder: BlockCall, source: Any) -> BlockCall | None:
         """The last module with one matrix of weights on the way from the stream to what is added."""
-        for ran in reversed(self.record):
-            weight = getattr(ran.module, "weight", None)
-            if not isinstance(weight, Tensor) or ran.taken is None or ran.taken.ndim != 3:
+        for call in reversed(self.record):
+            weight = getattr(call.module, "weight", None)
+            if not isinstance(weight, Tensor) or call.taken is None or call.taken.ndim != 3:
                 continue
-            sizes = (ran.width, self.end.shape[-1])
-            if tuple(weight.shape) not in (sizes, sizes[::-1]) or ran.given.shape != self.end.shape:
+            sizes = (call.width, self.end.shape[-1])
+            if tuple(weight.shape) not in (sizes, sizes[::-1]) or call.given.shape != self.end.shape:
                 continue
-            if _reaches(adder.gave, ran.gave) and _reaches(ran.gave, source):
-                return ran
+            if _reaches(adder.gave, call.gave) and _reaches(call.gave, source):
+                return call
         return None
 
 

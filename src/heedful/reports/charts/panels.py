@@ -3,7 +3,7 @@ script, no library.
 
 arrows    vectors of the plane from the origin, one picture a panel, all on one scale
 heat      matrices: blue above zero, orange below, the fuller the larger, all on one scale
-curves    a line a panel before a band that all share, all on one scale
+curves    one line per panel before a band that all share, all on one scale
 """
 
 from __future__ import annotations

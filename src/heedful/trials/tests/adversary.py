@@ -44,11 +44,18 @@ from heedful.core.cost import Cost
 from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
-from heedful.models.attention_hooks import Seen
+from heedful.models.attention_hooks import AttentionState
 from heedful.stats.divergence import LN2, jsd
 from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.adversary_refine import follow
-from heedful.trials.adversary_search import BestCandidates, Ground, Search, climb, drawn_back, starts
+from heedful.trials.adversary_search import (
+    BestCandidates,
+    Search,
+    SearchProblem,
+    ascend,
+    project_back,
+    starts,
+)
 from heedful.trials.attention_scores import AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
 from heedful.trials.formatting import ends, short, with_interval
@@ -153,7 +160,10 @@ def _of_text(cases: Cases, case: Example, search: Search, rng: torch.Generator) 
     together = max(1, TOKENS // (search.starts * len(case.x)))  # graphs take memory
     columns = [
         _of_layers(
-            Ground(cases, case, attended.stack, layers[i : i + together], answer), attended, search, rng
+            SearchProblem(cases, case, attended.stack, layers[i : i + together], answer),
+            attended,
+            search,
+            rng,
         )
         for i in range(0, len(layers), together)
     ]
@@ -164,7 +174,7 @@ def _layers(cases: Cases, case: Example, attended: AttendedText) -> tuple[list[M
     """What may move in each layer, and the model's own answer (1, C) by the same kind of pass."""
     maps: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def look(state: Seen, _: slice) -> Seen:
+    def look(state: AttentionState, _: slice) -> AttentionState:
         if state.site.stack == attended.stack:
             allowed = state.allowed.expand_as(state.weights)
             maps[state.site.layer] = (state.weights[0].float().cpu(), allowed[0].cpu())
@@ -178,46 +188,48 @@ def _layers(cases: Cases, case: Example, attended: AttendedText) -> tuple[list[M
     return [movable(layer, *maps[layer], words, rows[layer]) for layer in sorted(maps)], answer
 
 
-def _of_layers(ground: Ground, attended: AttendedText, search: Search, rng: torch.Generator) -> Floats:
+def _of_layers(
+    problem: SearchProblem, attended: AttendedText, search: Search, rng: torch.Generator
+) -> Floats:
     """(8, l): the same for layers that are searched together."""
-    best, chance, reached = searched(ground, search, rng)
+    best, chance, reached = searched(problem, search, rng)
     columns = np.array(
         [
             best.distance,
             best.change,
-            [layer.largest() for layer in ground.layers],
+            [layer.largest() for layer in problem.layers],
             chance.distance,
             reached,
-            [layer.words() for layer in ground.layers],
+            [layer.words() for layer in problem.layers],
             [
                 _as_shown(layer, some, attended)
-                for layer, some in zip(ground.layers, best.weights, strict=True)
+                for layer, some in zip(problem.layers, best.weights, strict=True)
             ],
             best.late(),
         ],
         dtype=np.float64,
     )
-    columns[:, [layer.stuck for layer in ground.layers]] = np.nan
+    columns[:, [layer.stuck for layer in problem.layers]] = np.nan
     return columns
 
 
 def searched(
-    ground: Ground, search: Search, rng: torch.Generator
+    problem: SearchProblem, search: Search, rng: torch.Generator
 ) -> tuple[BestCandidates, BestCandidates, list[float]]:
     """(best feasible, best feasible of random weights, share of the starts that ended feasible)."""
-    chance, best = BestCandidates(ground, search.epsilon), BestCandidates(ground, search.epsilon)
+    chance, best = BestCandidates(problem, search.epsilon), BestCandidates(problem, search.epsilon)
     with torch.no_grad():
-        drawn = [_random(layer, search.draws, rng) for layer in ground.layers]
-        changes = ground.changes(drawn)
+        drawn = [_random(layer, search.draws, rng) for layer in problem.layers]
+        changes = problem.changes(drawn)
         chance.offer(drawn, changes)
         best.take(chance)
     with torch.inference_mode(False), torch.enable_grad():
-        last = climb(ground, best, search, rng)
+        last = ascend(problem, best, search, rng)
     with torch.no_grad():
-        reached = [float((moved <= search.epsilon).double().mean()) for moved in ground.changes(last)]
-        back = drawn_back(ground, last, search.epsilon)
-        best.offer(back, ground.changes(back))
-        follow(ground, best, search, back, list(zip(drawn, changes, strict=True)), rng)
+        reached = [float((moved <= search.epsilon).double().mean()) for moved in problem.changes(last)]
+        back = project_back(problem, last, search.epsilon)
+        best.offer(back, problem.changes(back))
+        follow(problem, best, search, back, list(zip(drawn, changes, strict=True)), rng)
         best.verify()
     return best, chance, reached
 

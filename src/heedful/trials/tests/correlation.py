@@ -121,7 +121,9 @@ def correlation(
         if progress is not None:
             progress(number + 1, len(cases))
     tau, p, chance, lucky = np.stack(columns, 1)  # (N, pairs) each
-    return Correlation(pairs, tau, p, chance, lucky, norm, cases.model.spent - before)
+    return Correlation(
+        pairs=pairs, tau=tau, p=p, chance=chance, lucky=lucky, norm=norm, cost=cases.model.spent - before
+    )
 
 
 def _correlated(

@@ -94,7 +94,20 @@ class Guided:
                 lines.append((OVER[other], f"model rather than {other}", gap, none))
             for key, name, value, control in lines:
                 what = f"{score}, guide: {name}"
-                rows.append(TrialRow("guide", what, *value, *control, k, score, key=key, variant=score))
+                rows.append(
+                    TrialRow(
+                        test="guide",
+                        what=what,
+                        value=value[0],
+                        interval=value[1],
+                        control=control[0],
+                        control_name=control[1],
+                        n=k,
+                        unit=score,
+                        key=key,
+                        variant=score,
+                    )
+                )
         return rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +141,7 @@ def guide(
                 drawn: Weights | None = (shuffled(own[0], train, seed), shuffled(own[1], test, seed))
             else:
                 drawn = guides[name]
-            labels.append(led(model, train, test, drawn, seed, config, vectors))
+            labels.append(train_guided(model, train, test, drawn, seed, config, vectors))
             done += 1
             if progress is not None:
                 progress(done, total)
@@ -136,7 +149,7 @@ def guide(
     return Guided(tuple(seeds), judged, majority(train, test))
 
 
-def led(
+def train_guided(
     model: TokenModel,
     train: PaddedTexts,
     test: PaddedTexts,

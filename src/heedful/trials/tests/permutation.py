@@ -29,7 +29,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
-from heedful.models.attention_hooks import Seen, uniform
+from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.stats.intervals import NORMAL_QUANTILE, nanmean_of
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
@@ -148,7 +148,15 @@ def permutation(
             progress(number + 1, len(cases))
     largest, change, level = np.stack(rows, 1)  # (N, P) each
     cost = cases.model.spent - before
-    return Permutation(places, largest, change, level, deleted, permutations, cost)
+    return Permutation(
+        places=places,
+        largest=largest,
+        change=change,
+        uniform=level,
+        deleted=deleted,
+        permutations=permutations,
+        cost=cost,
+    )
 
 
 def _places(layers: int) -> tuple[str, ...]:
@@ -172,7 +180,7 @@ def _at(
 def shuffling(stack: str, layers: set[int], rng: torch.Generator, permutations: int) -> Change:
     """Copies: so many in random orders, one with uniform attention, the rest as they are."""
 
-    def change(state: Seen, here: slice) -> Seen:
+    def change(state: AttentionState, here: slice) -> AttentionState:
         if state.site.stack != stack or state.site.layer not in layers:
             return state
         shuffled = max(0, min(permutations, here.stop) - here.start)

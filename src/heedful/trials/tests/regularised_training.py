@@ -46,7 +46,7 @@ from heedful.trials.tests.adversary import adversary
 from heedful.trials.tests.correlation import GRADIENTS, LEFT_OUT, correlation
 from heedful.trials.tests.seeds import majority
 from heedful.trials.training import (
-    GENTLE,
+    FINE_TUNE_LR_FACTOR,
     Loss,
     Passed,
     copied,
@@ -73,7 +73,7 @@ UNITS = {ACCURACY: "accuracy", "log-loss": "nats", "entropy of heads": "nats", "
 
 
 @dataclass(frozen=True, eq=False)
-class Improved:
+class RegularisedOutcome:
     """Numbers of every kind of training; a row a seed, a column a text."""
 
     before: Measured  # (1, n) each
@@ -100,7 +100,19 @@ class Improved:
             extra |= {MORE: gap, AT_LEAST: around[0], AT_MOST: around[1]}
         control, unit = self._control(kind, name), UNITS.get(name, "")
         what, k = f"{name}, {kind}", len(self.seeds)
-        return TrialRow("training", what, value, reach, *control, k, unit, extra, key=name, variant=kind)
+        return TrialRow(
+            test="training",
+            what=what,
+            value=value,
+            interval=reach,
+            control=control[0],
+            control_name=control[1],
+            n=k,
+            unit=unit,
+            extra=extra,
+            key=name,
+            variant=kind,
+        )
 
     def _control(self, kind: str, name: str) -> tuple[float, str]:
         if name == ACCURACY:
@@ -162,7 +174,7 @@ class RegularisedTraining:
         if self.config is not None:
             return self.config
         config = settings(model, None)
-        return replace(config, lr=config.lr * GENTLE) if self.start == "copy" else config
+        return replace(config, lr=config.lr * FINE_TUNE_LR_FACTOR) if self.start == "copy" else config
 
     def check(self, train: PaddedTexts) -> None:
         if unknown := [kind for kind in self.kinds if kind not in KINDS]:
@@ -184,7 +196,7 @@ def improve(
     *,
     measures: Measures | None = None,
     progress: Progress | None = None,
-) -> Improved:
+) -> RegularisedOutcome:
     """`train` holds marks for "rationales"; `marked` are texts with marks that are not trained on."""
     training = training or RegularisedTraining()
     training.check(train)
@@ -200,7 +212,14 @@ def improve(
                 progress(number * len(seeds) + count, len(kinds) * len(seeds))
         after[kind] = {name: np.stack([own[name] for own in each]) for name in each[0]}
     before = {name: values[None] for name, values in measure(model, test, marked, measures).items()}
-    return Improved(before, after, weights, tuple(seeds), start, majority(train, test))
+    return RegularisedOutcome(
+        before=before,
+        after=after,
+        weights=weights,
+        seeds=tuple(seeds),
+        start=start,
+        majority=majority(train, test),
+    )
 
 
 def trained(
@@ -324,7 +343,7 @@ def _gap(row: TrialRow) -> str:
     order=9,
     words=TrialWords(_showed),
 )
-def _run(suite: TrialSuite) -> Improved:
+def _run(suite: TrialSuite) -> RegularisedOutcome:
     """`--improve`: trained on with a term on the heads (sharper, flatter, diverse, rationales) and measured
     before and after.
 

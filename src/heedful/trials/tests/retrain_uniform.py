@@ -98,7 +98,7 @@ def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Frozen:
+class UniformRetraining:
     """What training with and without attention gave."""
 
     seeds: tuple[int, ...]
@@ -122,7 +122,19 @@ class Frozen:
                 (LOST, "lost without attention", lost, none, after),
             ):
                 rows.append(
-                    TrialRow("frozen", f"{score}, {name}", *value, *control, k, score, extra, key, score)
+                    TrialRow(
+                        test="frozen",
+                        what=f"{score}, {name}",
+                        value=value[0],
+                        interval=value[1],
+                        control=control[0],
+                        control_name=control[1],
+                        n=k,
+                        unit=score,
+                        extra=extra,
+                        key=key,
+                        variant=score,
+                    )
                 )
         return rows
 
@@ -146,7 +158,7 @@ def frozen(
     config: TrainConfig | None = None,
     *,
     progress: Progress | None = None,
-) -> Frozen:
+) -> UniformRetraining:
     """Two fits a seed."""
     config, students = settings(model, config), []
     predicted: dict[bool, list[Labels]] = {False: [], True: []}
@@ -163,7 +175,7 @@ def frozen(
     names = ("free", "uniform", "majority", "own", "own_uniform")
     parts = (*predicted.values(), [most], [own], [own_flat])
     judged = {name: judge(part, test, model) for name, part in zip(names, parts, strict=True)}
-    return Frozen(tuple(seeds), tuple(students), **judged)
+    return UniformRetraining(tuple(seeds), tuple(students), **judged)
 
 
 def judge(predicted: Sequence[Labels], test: PaddedTexts, model: TokenModel) -> Judged:
@@ -203,7 +215,7 @@ def _showed(rows: Rows, _: Rows) -> str:
     order=5,
     words=TrialWords(_showed),
 )
-def _run(suite: TrialSuite) -> Frozen:
+def _run(suite: TrialSuite) -> UniformRetraining:
     """Models of the same kind trained freely and with uniform attention, same seeds and budget.
 
     Control: the majority class

@@ -105,10 +105,50 @@ class Seeds:
         again, apart = "accuracy of models trained again", "attention of two seeds apart"
         beside = "attention of a seed and this model apart"
         return [
-            TrialRow("seeds", again, *right, self.majority, "majority class", k, "accuracy", spread),
-            TrialRow("seeds", apart, *among, *scale, k, jsd_unit, medians[0], key=TWO_SEEDS),
-            TrialRow("seeds", beside, *own, *scale, k, jsd_unit, medians[1]),
-            TrialRow("seeds", "answers of two seeds apart", *output, *other, k, "TVD"),
+            TrialRow(
+                test="seeds",
+                what=again,
+                value=right[0],
+                interval=right[1],
+                control=self.majority,
+                control_name="majority class",
+                n=k,
+                unit="accuracy",
+                extra=spread,
+            ),
+            TrialRow(
+                test="seeds",
+                what=apart,
+                value=among[0],
+                interval=among[1],
+                control=scale[0],
+                control_name=scale[1],
+                n=k,
+                unit=jsd_unit,
+                extra=medians[0],
+                key=TWO_SEEDS,
+            ),
+            TrialRow(
+                test="seeds",
+                what=beside,
+                value=own[0],
+                interval=own[1],
+                control=scale[0],
+                control_name=scale[1],
+                n=k,
+                unit=jsd_unit,
+                extra=medians[1],
+            ),
+            TrialRow(
+                test="seeds",
+                what="answers of two seeds apart",
+                value=output[0],
+                interval=output[1],
+                control=other[0],
+                control_name=other[1],
+                n=k,
+                unit="TVD",
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,17 +202,17 @@ def seeds(
             among_output[i, j, here] = among_output[j, i, here] = answers_apart(others[i], others[j])
     share = majority(train, test)
     return Seeds(
-        tuple(seeds),
-        tuple(grown),
-        right,
-        among,
-        among_output,
-        own,
-        own_output,
-        flat,
-        largest,
-        own_right,
-        share,
+        seeds=tuple(seeds),
+        models=tuple(grown),
+        right=right,
+        among=among,
+        among_output=among_output,
+        own=own,
+        own_output=own_output,
+        from_uniform=flat,
+        largest=largest,
+        own_right=own_right,
+        majority=share,
     )
 
 

@@ -44,8 +44,8 @@ from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.tests.seeds import TWO_SEEDS, Seeds, answers_apart, as_array, hits
 from heedful.trials.training import (
-    CHUNK,
-    GENTLE,
+    CHUNK_TEXTS,
+    FINE_TUNE_LR_FACTOR,
     Loss,
     Passed,
     answers,
@@ -85,7 +85,9 @@ class AdversaryTraining:
         config = settings(model, None)
         if self.start == "fresh":
             return config
-        return replace(config, lr=config.lr * GENTLE, steps=config.steps * 4 // 3, weight_decay=0.0)
+        return replace(
+            config, lr=config.lr * FINE_TUNE_LR_FACTOR, steps=config.steps * 4 // 3, weight_decay=0.0
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +131,17 @@ class TrainedAdversary:
         n, at = point.moved.shape[1], f"{point.weight:g}"
         return [
             TrialRow(
-                "trained adversary",
-                f"{key} moved, lambda {at}",
-                *value,
-                control,
-                "two seeds",
-                n,
-                unit,
-                extra,
-                key,
-                at,
+                test="trained adversary",
+                what=f"{key} moved, lambda {at}",
+                value=value[0],
+                interval=value[1],
+                control=control,
+                control_name="two seeds",
+                n=n,
+                unit=unit,
+                extra=extra,
+                key=key,
+                variant=at,
             )
             for key, value, control, unit in (
                 (ATTENTION, moved, self.control_moved, "JSD, at most 0.693"),
@@ -197,7 +200,14 @@ def trained_adversary(
     scale = (math.nan, math.nan)
     if beside is not None:
         scale = beside.between(beside.among)[0], beside.between(beside.among_output)[0]
-    return TrainedAdversary(tuple(points), start, tuple(seeds), own, *scale)
+    return TrainedAdversary(
+        points=tuple(points),
+        start=start,
+        seeds=tuple(seeds),
+        own_right=own,
+        control_moved=scale[0],
+        control_output=scale[1],
+    )
 
 
 def _grown(
@@ -227,11 +237,13 @@ def _grown(
     return student
 
 
-def _on_average(student: Any, train: PaddedTexts, loss: Loss) -> float:
+def _on_average(student: TokenModel, train: PaddedTexts, loss: Loss) -> float:
     """The loss on the first training texts."""
     sample = torch.arange(min(SAMPLE, len(train)))
     with torch.no_grad():
-        parts = [float(loss(run(student, train.pick(p)), p)) * len(p) for p in torch.split(sample, CHUNK)]
+        parts = [
+            float(loss(run(student, train.pick(p)), p)) * len(p) for p in torch.split(sample, CHUNK_TEXTS)
+        ]
     return sum(parts) / len(sample)
 
 

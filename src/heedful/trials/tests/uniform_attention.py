@@ -27,7 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
-from heedful.models.attention_hooks import Seen, uniform
+from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
@@ -151,25 +151,25 @@ def uniform_attention(cases: Cases, *, seed: int = 0, progress: Progress | None 
     words = [[t for unit in case.x.units("word") for t in unit] for case in cases.cases]
     empty = without(cases, list(enumerate(words)))
     return UniformAttention(
-        places,
-        change,
-        agrees,
-        correct[:, :-1],
-        logp[:, :-1],
-        correct[:, -1],
-        logp[:, -1],
-        labels,
-        prediction,
-        empty,
-        shuffled,
-        cases.model.spent - before,
+        places=places,
+        change=change,
+        agrees=agrees,
+        correct=correct[:, :-1],
+        logp=logp[:, :-1],
+        own_correct=correct[:, -1],
+        own_logp=logp[:, -1],
+        labels=labels,
+        predictions=prediction,
+        empty=empty,
+        shuffled=shuffled,
+        cost=cases.model.spent - before,
     )
 
 
 def _uniform(stack: str, layers: int, copies: int) -> Change:
     """Copy l with uniform attention in layer l, the last but one in all layers, the last as it is."""
 
-    def change(state: Seen, here: slice) -> Seen:
+    def change(state: AttentionState, here: slice) -> AttentionState:
         if state.site.stack != stack:
             return state
         wanted = {state.site.layer} | ({layers} if copies > layers else set())

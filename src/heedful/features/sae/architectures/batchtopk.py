@@ -36,7 +36,7 @@ def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: 
     error = residual.square().sum() / x.numel()
     fired = counts(active, codes)
     parts = {"error": error} | revival(params, x, residual.detach(), fired, settings, memory)
-    return Outcome(sum_of(parts), parts, residual.detach(), fired, smallest(codes, memory.crew))
+    return Outcome(sum_of(parts), parts, residual.detach(), fired, smallest(codes, memory.workers))
 
 
 def chosen(
@@ -45,41 +45,41 @@ def chosen(
     """Activations (nnz,) that are kept, and where."""
 
     def select(centred: Tensor, enc: Tensor, b_enc: Tensor) -> tuple[Tensor, sparse_codes.Active]:
-        return strongest_of_batch(centred, enc, b_enc, settings.k, memory.crew)
+        return strongest_of_batch(centred, enc, b_enc, settings.k, memory.workers)
 
     return sparse_codes.encode(select, x, params["enc"], params["b_enc"], params["b_dec"])
 
 
-def smallest(codes: Tensor, crew: WorkerGroup) -> Tensor:
+def smallest(codes: Tensor, workers: WorkerGroup) -> Tensor:
     """The smallest activation kept by any worker."""
     kept = codes.detach()
     least = kept.min() if len(kept) else torch.tensor(torch.inf, dtype=codes.dtype)
-    return crew.gather(least[None]).min()
+    return workers.gather(least[None]).min()
 
 
 def strongest_of_batch(
-    x: Tensor, enc: Tensor, b_enc: Tensor, k: int, crew: WorkerGroup
+    x: Tensor, enc: Tensor, b_enc: Tensor, k: int, workers: WorkerGroup
 ) -> tuple[Tensor, sparse_codes.Active]:
     """The n·k greatest positive pre-activations of all workers' rows: this worker's (nnz,), and which."""
     looked = min(len(enc), 2 * k)
     values, latents = sparse_codes.search(x, enc, b_enc, looked)
-    least = _cut(values.reshape(-1), k * len(x), crew)
+    least = _cut(values.reshape(-1), k * len(x), workers)
     full = (values.amin(1) >= least) if looked < len(enc) else torch.zeros(len(x), dtype=torch.bool)
     active, flat = sparse_codes.regular(latents, len(enc)), values.reshape(-1)
-    if crew.total(full.sum()) > 0:  # these rows may hold more: look at all of their latents
+    if workers.total(full.sum()) > 0:  # these rows may hold more: look at all of their latents
         flat, active = _with_whole_rows(x, enc, b_enc, full, values, latents, least)
-        least = _cut(flat, k * len(x), crew)
+        least = _cut(flat, k * len(x), workers)
     keep = (flat >= least) & (flat > 0)
     return flat[keep], active.keep(keep)
 
 
-def _cut(values: Tensor, n: int, crew: WorkerGroup) -> Tensor:
+def _cut(values: Tensor, n: int, workers: WorkerGroup) -> Tensor:
     """The value that the n·workers greatest of all workers reach."""
-    total = n * crew.world
+    total = n * workers.world
     padded = torch.full((total,), -torch.inf, dtype=values.dtype)
     best = values.topk(min(total, len(values)), sorted=False).values
     padded[: len(best)] = best
-    everyone = crew.gather(padded)
+    everyone = workers.gather(padded)
     return everyone.kthvalue(len(everyone) - total + 1).values
 
 

@@ -31,7 +31,7 @@ def loss(params: Params, x: Tensor, settings: TrainSettings, step: int, memory: 
         errors.append(residual.square().sum() / x.numel())
     fired, last = counts(active, codes), residual.detach()
     parts = {"error": torch.stack(errors).mean()} | revival(params, x, last, fired, settings, memory)
-    return Outcome(sum_of(parts), parts, last, fired, smallest(codes, memory.crew))
+    return Outcome(sum_of(parts), parts, last, fired, smallest(codes, memory.workers))
 
 
 def prefix_sums(

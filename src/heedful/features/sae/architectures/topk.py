@@ -62,16 +62,16 @@ def revival(
 
     A latent that fires in this very batch, fired (F,) > 0, is not dead any more.
     """
-    silent = memory.silent + len(x) * memory.crew.world >= settings.dead_rows
+    silent = memory.silent + len(x) * memory.workers.world >= settings.dead_rows
     if not silent.any() or not settings.aux:
         return {}
-    dead = (silent & (memory.crew.total(fired) == 0)).nonzero()[:, 0]
+    dead = (silent & (memory.workers.total(fired) == 0)).nonzero()[:, 0]
     if not len(dead):
         return {}
     pre = torch.addmm(params["b_enc"][dead], x - params["b_dec"], params["enc"][dead].T)  # (n, dead)
     values, places = pre.topk(min(settings.k_aux, len(dead)), sorted=False)
     tried = torch.zeros_like(pre).scatter(1, places, values.relu()) @ params["dec"][dead]  # (n, d)
-    centre = memory.crew.mean(error.mean(0))
-    spread = memory.crew.mean((error - centre).square().sum() / len(x))
+    centre = memory.workers.mean(error.mean(0))
+    spread = memory.workers.mean((error - centre).square().sum() / len(x))
     missed = (error - tried).square().sum() / len(x)
     return {"revival": settings.aux * missed / spread.clamp(min=1e-12)}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 
-def printed(show: Callable[[Console], None], width: int) -> str:
+def terminal_text(show: Callable[[Console], None], width: int) -> str:
     out = io.StringIO()
     show(Console(file=out, width=width, highlight=False, markup=False, color_system=None))
     return out.getvalue()
