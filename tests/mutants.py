@@ -1156,17 +1156,17 @@ MUTANTS = (
     ),
     Mutant(
         "equal networks: keys do not follow their heads",
-        "metrics/equivalent_networks.py",
+        "metrics/implementation_invariance.py",
         "    for layer in into:\n        size =",
         "    for layer in into[1:]:\n        size =",
-        "metrics/test_equivalent_networks.py::test_heads_change_places_and_the_output_does_not",
+        "metrics/test_implementation_invariance.py::test_heads_change_places_and_the_output_does_not",
     ),
     Mutant(
         "equal networks: twins are not held to the outputs",
-        "metrics/equivalent_networks.py",
+        "metrics/implementation_invariance.py",
         "if gap > MAX_OUTPUT_CHANGE:",
         "if gap > 1e9:",
-        "metrics/test_equivalent_networks.py::test_a_twin_that_answers_otherwise_is_left_out",
+        "metrics/test_implementation_invariance.py::test_a_twin_that_answers_otherwise_is_left_out",
     ),
     Mutant(
         "sanity: the cascade starts at the bottom",

@@ -464,8 +464,8 @@ def test_a_promise_nobody_can_test_is_caught() -> None:
         properties.check_unused(cheat(constant, needs=frozenset({"relevance"})))
 
 
-def test_an_unknown_promise_is_refused() -> None:
-    with pytest.raises(heedful.HeedfulError, match="promises faithful, which no check knows"):
+def test_an_unknown_property_is_refused() -> None:
+    with pytest.raises(heedful.HeedfulError, match="declares faithful, which no check knows"):
         checks.check_properties(cheat(constant, properties=frozenset({"faithful"})))
 
 

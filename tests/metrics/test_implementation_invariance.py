@@ -16,7 +16,7 @@ from heedful.checks.known_models import stack_model, textbook_model
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.engine.question import run_explainer
-from heedful.metrics import equivalent_networks as e
+from heedful.metrics import implementation_invariance as e
 from heedful.metrics.metric_input import MetricInput
 from heedful.nn.attention import MultiHeadAttention
 from heedful.nn.blocks import MLP
