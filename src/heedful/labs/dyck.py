@@ -130,7 +130,7 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
     with torch.no_grad():
         logits, maps = run_layers(model, test.tokens[None])
     right = accuracy(logits, test).numpy()
-    value, span = share(right)
+    value, span = mean_of(right, UNIT)
     run.claim(
         "Two-layer models from different starts close brackets right, all but always.",
         value=value,
@@ -172,7 +172,8 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
         ["models", "accuracy", f"accuracy at {sizes.long} tokens", "least", "largest", "violation (median)"],
         [[n, a.mean(), b.mean(), b.min(), b.max(), np.median(v)] for n, (_, a, b, v) in results.items()],
     )
-    value, span = share(min((a for _, a, _, _ in results.values()), key=lambda near: near.mean()))
+    nearest = min((a for _, a, _, _ in results.values()), key=lambda near: near.mean())
+    value, span = mean_of(nearest, UNIT)
     run.claim(
         "One-layer models over states close brackets right at the length they learnt, with the regulariser"
         " and without.",
@@ -318,11 +319,6 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
         against=float(1 - same.mean()),
         control="closing brackets answered differently",
     )
-
-
-def share(values: Floats) -> tuple[float, Interval]:
-    """(mean, 95 %) of accuracies; so is its interval."""
-    return mean_of(values, UNIT)
 
 
 def several_maps(run: LabRun, name: str, maps: Tensor, words: Words, title: str) -> None:

@@ -137,14 +137,14 @@ def histogram(run: LabRun) -> None:
 
 def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
     rows = [
-        [kind, i + 1, *_flat(share(one.right)), one.starts]
+        [kind, i + 1, *_flat(mean_of(one.right, UNIT)), one.starts]
         for kind, every in models.items()
         for i, one in enumerate(every)
     ]
     run.table("Held-out accuracy", ["attention", "run", "accuracy", "low", "high", "random starts"], rows)
     for kind, every in models.items():
         worst = min(every, key=lambda one: one.right.mean())
-        value, span = share(worst.right)
+        value, span = mean_of(worst.right, UNIT)
         run.claim(
             f"The {kind} model counts right at 99 % of the places or more, in its worst run.",
             value=value,
@@ -225,7 +225,7 @@ def staying(run: LabRun, models: dict[str, Trained], sizes: HistogramSizes, x: T
                 (before, old), (after, new) = answers(model, some), answers(free, some)
                 gone = moved[name, kind, when] = apart(old, new)
                 rows.append([name, kind, when, *(float(r.double().mean()) for r in (before, after))])
-                rows[-1] += _flat(share(gone))
+                rows[-1] += _flat(mean_of(gone, UNIT))
     run.table(
         f"Attention free to read both, noise {SHAKE:g}, then {sizes.further} steps at a rate of {RATE:g}",
         ["by", "started from", "taken", "accuracy before", "after", "attention moved", "low", "high"],
@@ -265,11 +265,6 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         " paper goes on for 100 epochs. It is not the bounds that hold the models; that no optimiser could"
         " leave is not shown."
     )
-
-
-def share(values: Floats) -> tuple[float, Interval]:
-    """(mean, 95 %) of numbers between 0 and 1; so is its interval."""
-    return mean_of(values, UNIT)
 
 
 def _flat(found: tuple[float, Interval]) -> list[float]:

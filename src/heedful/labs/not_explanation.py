@@ -244,7 +244,7 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     results = {}
     for name, cases in tried.items():
         some = Cases(cases.model, cases.cases[:few])
-        say = _saying(run, f"adversaries of {NAMES[name]}")
+        say = run.progress_of(f"adversaries of {NAMES[name]}")
         results[name] = adversary(some, seed=run.seed, search=search, progress=say)
     rows = [
         (NAMES[name], each.distance.mean(), each.random.mean(), each.largest.mean(), each.change.max())
@@ -274,7 +274,3 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
         changes one sentence at a time, with the rest of the model as it is: whether a model could have learnt
         such attention is another question, which the lab not-not-explanation asks."""
     )
-
-
-def _saying(run: LabRun, what: str) -> Any:
-    return lambda done, total: run.progress(done, total, what)

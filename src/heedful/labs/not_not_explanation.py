@@ -107,7 +107,9 @@ def not_not_explanation(run: LabRun) -> None:
     here = stage(run.seed, size.train, size.test, size.steps)
     numbers = tuple(range(1000 * run.seed, 1000 * run.seed + size.seeds))
     drawn = here.untrained("lstm", numbers[0])
-    flat = frozen(drawn, here.train, here.test, numbers, here.budget, progress=_say(run, "free and uniform"))
+    flat = frozen(
+        drawn, here.train, here.test, numbers, here.budget, progress=run.progress_of("free and uniform")
+    )
     tell_uniform(run, flat, size.little)
     *others, base = flat.students
     apart = seeds(base, here.train, here.test, numbers[:-1], students=others)
@@ -123,14 +125,10 @@ def not_not_explanation(run: LabRun) -> None:
         replace(BUDGET, steps=min(size.steps, GUIDED_STEPS)),
         others={BASE: base, ADVERSARY: best.models[0]},
         vectors=here.vectors,
-        progress=_say(run, "guided networks"),
+        progress=run.progress_of("guided networks"),
     )
     tell_guides(run, led)
     tell_one_layer(run, here, size)
-
-
-def _say(run: LabRun, what: str) -> Any:
-    return lambda done, total: run.progress(done, total, what)
 
 
 # --- is attention needed? ----------------------------------------------------------------------------------
@@ -176,7 +174,7 @@ def adversaries(
         here.test,
         AdversaryTraining(weights=size.weights, seeds=(run.seed,), config=config, start="fresh"),
         beside=apart,
-        progress=_say(run, "training adversaries"),
+        progress=run.progress_of("training adversaries"),
     )
 
 
@@ -365,7 +363,9 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[UniformRetrainin
     so adversaries start from its weights."""
     config = TrainConfig(steps=300, batch=32, lr=3e-3, warmup=20, weight_decay=0.05, progress=False)
     numbers = (1000 * run.seed, 1000 * run.seed + 1)
-    again = frozen(here.one, here.train, here.test, numbers, config, progress=_say(run, "zoo:one-layer"))
+    again = frozen(
+        here.one, here.train, here.test, numbers, config, progress=run.progress_of("zoo:one-layer")
+    )
     moved = trained_adversary(
         here.one,
         here.train,
@@ -375,7 +375,7 @@ def one_layer_again(run: LabRun, here: AttentionSetup) -> tuple[UniformRetrainin
             seeds=(run.seed,),
             config=replace(config, lr=1e-3, weight_decay=0.0),
         ),
-        progress=_say(run, "adversaries of zoo:one-layer"),
+        progress=run.progress_of("adversaries of zoo:one-layer"),
     )
     return again, moved
 

@@ -261,14 +261,9 @@ def shares(place: RuleWindows, values: dict[str, Values], judged: int, seed: int
 # --- what was found --------------------------------------------------------------------------------
 
 
-def over_pairs(values: Sequence[float]) -> tuple[float, Interval]:
-    """(mean, 95 %) of shares, one a training."""
-    return mean_of(values, UNIT)
-
-
 def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) -> None:
     names = (GELU, ENTERING, BEFORE, AFTER, RANDOM)
-    spans = {name: over_pairs(found[name]) for name in names} | {MOVED: share_of(np.array(moved) > 0)}
+    spans = {name: mean_of(found[name], UNIT) for name in names} | {MOVED: share_of(np.array(moved) > 0)}
     run.figure(
         "explained",
         bars(

@@ -49,10 +49,6 @@ class Packed:
     left: npt.NDArray[np.float64]  # (L * H,) share of each head's mass that was left out
     error: float  # no decoded weight is further off than this
 
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.blobs))
-
 
 @dataclass(frozen=True, eq=False)
 class Opened:

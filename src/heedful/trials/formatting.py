@@ -28,16 +28,16 @@ def unmoved(row: TrialRow) -> bool:
     return abs(row.value) < VISIBLE and abs(row.control) < VISIBLE
 
 
-def with_interval(row: TrialRow) -> str:
+def row_interval(row: TrialRow) -> str:
     low, high = row.interval
     if math.isfinite(low) and math.isfinite(high):
-        return f"{short(row.value)} [{short(low)}, {short(high)}]"
-    return short(row.value)
+        return f"{decimals(row.value)} [{decimals(low)}, {decimals(high)}]"
+    return decimals(row.value)
 
 
-def short(value: float) -> str:
+def decimals(value: float) -> str:
     return fixed(value) if math.isfinite(value) else "unknown"
 
 
-def signed(value: float) -> str:
+def signed_decimals(value: float) -> str:
     return fixed_signed(value) if math.isfinite(value) else "unknown"

@@ -112,7 +112,7 @@ def _of_features(model: TokenModel, sae: SAE, how: Mapping[int, Any], site: str,
     if any(one.form == "max" for one in wanted):
         if known is None:
             known = known_maxima(sae)
-        elif _texts(known):
+        elif is_text_list(known):
             known = feature_maxima(model, sae, known, site=site)
     greatest = strength.greatest(wanted, known)
     features = [one.feature for one in wanted]
@@ -125,7 +125,7 @@ def _of_features(model: TokenModel, sae: SAE, how: Mapping[int, Any], site: str,
     return push
 
 
-def _texts(given: Any) -> bool:
+def is_text_list(given: Any) -> bool:
     return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
 
 

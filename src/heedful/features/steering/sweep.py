@@ -34,7 +34,7 @@ from heedful.features.sae.maxima import known_maxima
 from heedful.features.steering.diff_of_means import Texts, beside
 from heedful.features.steering.directions import Direction, feature_maxima, random_direction, site_of
 from heedful.features.steering.results import BROKEN, SteeredText, Sweep, SweepPoint, paired
-from heedful.features.steering.steer import steer
+from heedful.features.steering.steer import is_text_list, steer
 from heedful.features.steering.strength import parse
 from heedful.modalities.text import TextInput
 from heedful.models.adapter import TokenModel
@@ -151,7 +151,7 @@ def _difference(
     if not isinstance(by, SAE) or baselines.difference is not None or feature is None:
         return baselines.difference, ""
     texts = baselines.texts
-    if texts is None and _is_texts(intervention.maxima):
+    if texts is None and is_text_list(intervention.maxima):
         texts = intervention.maxima
     return beside(model, by, {feature: 1.0}, texts, site)
 
@@ -175,11 +175,7 @@ def _maxima(model: TokenModel, sae: SAE, given: Any, site: str) -> Any:
     """Measured once, if they are to be measured."""
     if given is None:
         return known_maxima(sae)
-    return feature_maxima(model, sae, given, site=site) if _is_texts(given) else given
-
-
-def _is_texts(given: Any) -> bool:
-    return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
+    return feature_maxima(model, sae, given, site=site) if is_text_list(given) else given
 
 
 # --- judging -----------------------------------------------------------------------------------------

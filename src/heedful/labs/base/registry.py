@@ -24,7 +24,7 @@ from typing import Any
 from heedful.core.declarations import declarations, import_plugins
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Part, Table
-from heedful.core.progress import Report, counting
+from heedful.core.progress import Progress, Report, counting
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
@@ -39,7 +39,11 @@ class LabRun:
     parts: list[Part] = field(default_factory=list)
 
     def progress(self, done: int, total: int, what: str = "working") -> None:
-        counting(self.report, what)(done, total)
+        self.progress_of(what)(done, total)
+
+    def progress_of(self, what: str) -> Progress:
+        """For work that counts by itself: takes (done, total)."""
+        return counting(self.report, what)
 
     def say(self, text: str) -> None:
         """A paragraph of the report."""

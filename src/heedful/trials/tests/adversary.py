@@ -58,7 +58,7 @@ from heedful.trials.adversary_search import (
 )
 from heedful.trials.attention_scores import AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
-from heedful.trials.formatting import ends, short, with_interval
+from heedful.trials.formatting import decimals, ends, row_interval
 from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.permute_attention import permuted
@@ -263,11 +263,11 @@ def _showed(rows: Rows, _: Rows) -> str:
     text = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
     if not share:
         text = "No other attention was found that keeps the answer and beats random weights; the farthest is "
-    text += f"JSD {with_interval(low)} ({low.variant})"
-    text += "" if low is high else f" to {with_interval(high)} ({high.variant})"
+    text += f"JSD {row_interval(low)} ({low.variant})"
+    text += "" if low is high else f" to {row_interval(high)} ({high.variant})"
     return text + (
-        f" of at most {short(high.extra[HIGHEST])}, where random weights that keep the "
-        f"answer get to {short(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
+        f" of at most {decimals(high.extra[HIGHEST])}, where random weights that keep the "
+        f"answer get to {decimals(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
     )
 
 
@@ -307,7 +307,7 @@ def _movable(rows: Rows) -> str:
     known = [mean for mean in means if math.isfinite(mean)]
     parts = []
     if known:
-        spread = f"{short(min(known))} to {short(max(known))}" if len(known) > 1 else short(known[0])
+        spread = f"{decimals(min(known))} to {decimals(max(known))}" if len(known) > 1 else decimals(known[0])
         parts.append(f"head by head; the mean over heads, which readers are shown, moves by JSD {spread}")
     share = sum(row.extra[ON_WORDS] for row in rows) / len(rows)
     if share < 0.9:

@@ -33,7 +33,7 @@ from heedful.models.batch import pick
 from heedful.stats.intervals import SIGNED, nanmean_of, share_of
 from heedful.trials.attention_scores import shown
 from heedful.trials.examples import Cases, Example
-from heedful.trials.formatting import above, short, with_interval
+from heedful.trials.formatting import above, decimals, row_interval
 from heedful.trials.forward import predicted, probe, row_of, without
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow, of_key
@@ -187,19 +187,17 @@ def _showed(rows: Rows, _: Rows) -> str:
         if own := of_key(known, to):
             best = max(own, key=lambda row: row.value)
             where = f"{best.variant}; significant in {best.extra[SHARE]:.0%} of texts"
-            parts.append(f"like {to} with tau {with_interval(best)} at best ({where})")
+            parts.append(f"like {to} with tau {row_interval(best)} at best ({where})")
     if not parts:
         return "No text has ranks to compare: fewer than two words, or scores that are all the same."
     controls = [row.control for row in known if math.isfinite(row.control)]
-    chance = short(sum(controls) / len(controls) if controls else math.nan)
+    chance = decimals(sum(controls) / len(controls) if controls else math.nan)
     text = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
     if reference := of_key(known, REFERENCE)[:1]:
         own = of_key(known, GRADIENTS) + of_key(known, LEFT_OUT)
         worse = all(above(reference[0].interval[0], row.interval[1]) for row in own)
         more = "more than attention does with either" if worse else "not clearly more than attention does"
-        text += (
-            f" Gradients and leave-one-out agree with each other at {with_interval(reference[0])}, {more}."
-        )
+        text += f" Gradients and leave-one-out agree with each other at {row_interval(reference[0])}, {more}."
     return text
 
 

@@ -30,7 +30,7 @@ from heedful.core.progress import Progress
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig, fit
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.formatting import above, with_interval
+from heedful.trials.formatting import above, row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow
 from heedful.trials.tests.retrain_uniform import ACCURACY, SCORES, Judged, Labels, judge
@@ -214,7 +214,7 @@ def _even(data: PaddedTexts) -> Tensor:
 
 def _showed(rows: Rows, _: Rows) -> str:
     by_key = {row.key: row for row in rows if row.variant == ACCURACY}
-    shown = [f"{key} {with_interval(row)}" for key, row in by_key.items() if key not in OVER.values()]
+    shown = [f"{key} {row_interval(row)}" for key, row in by_key.items() if key not in OVER.values()]
     text = f"A network that reads each token alone, guided by the weights, has accuracy: {listed(shown)}."
     gaps = {name: by_key[key] for name, key in OVER.items() if key in by_key}
     better = [name for name, gap in gaps.items() if above(gap.interval[0], 0.0)]

@@ -33,7 +33,7 @@ from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.stats.intervals import NORMAL_QUANTILE, nanmean_of
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
-from heedful.trials.formatting import NOTHING, above, ends, short, unmoved
+from heedful.trials.formatting import NOTHING, above, decimals, ends, unmoved
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.permute_attention import permuted
 from heedful.trials.registry import Rows, TrialWords, trial_test
@@ -218,9 +218,9 @@ def one_word_less(cases: Cases, rng: np.random.Generator) -> Floats:
 
 def _showed(rows: Rows, _: Rows) -> str:
     low, high = ends(rows)
-    text = f"Shuffled attention moves the answer by {short(low.value)} ({low.variant})"
-    text += "" if low is high else f" to {short(high.value)} ({high.variant})"
-    text += f", where deleting one random word moves it by {short(high.control)}"
+    text = f"Shuffled attention moves the answer by {decimals(low.value)} ({low.variant})"
+    text += "" if low is high else f" to {decimals(high.value)} ({high.variant})"
+    text += f", where deleting one random word moves it by {decimals(high.control)}"
     if unmoved(high):
         return f"{text}: {NOTHING}."
     if _less(high):
@@ -231,7 +231,7 @@ def _showed(rows: Rows, _: Rows) -> str:
         text += ": no clear difference"
     together = high.extra.get(TOGETHER, math.nan)
     if math.isfinite(together):
-        text += f". Over texts, change and largest weight have a Spearman correlation of {short(together)}"
+        text += f". Over texts, change and largest weight have a Spearman correlation of {decimals(together)}"
     return text + "."
 
 

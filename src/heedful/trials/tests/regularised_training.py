@@ -37,7 +37,7 @@ from heedful.trials.adversary_search import Search
 from heedful.trials.attention_scores import ALL
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.examples import again
-from heedful.trials.formatting import signed
+from heedful.trials.formatting import signed_decimals
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.regularisers import KINDS, TERMS, diversity, entropy, marked_mass, off_marks
@@ -331,7 +331,7 @@ def _showed(rows: Rows, _: Rows) -> str:
 
 
 def _gap(row: TrialRow) -> str:
-    gap, low, high = (signed(row.extra[name]) for name in (MORE, AT_LEAST, AT_MOST))
+    gap, low, high = (signed_decimals(row.extra[name]) for name in (MORE, AT_LEAST, AT_MOST))
     return f"{row.variant} {gap} [{low}, {high}]"
 
 

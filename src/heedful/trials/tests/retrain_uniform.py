@@ -29,7 +29,7 @@ from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
 from heedful.stats.intervals import WHOLE, Interval, resample_counts, two_way_interval, variance
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.formatting import above, short, with_interval
+from heedful.trials.formatting import above, decimals, row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow
 from heedful.trials.training import answers, fit, fresh, settings
@@ -195,12 +195,12 @@ def _showed(rows: Rows, _: Rows) -> str:
     if not above(free.interval[0], free.control):
         return (
             "Models of this kind, trained again, did not clearly learn the task (accuracy "
-            f"{with_interval(free)}, majority class {short(free.control)}): nothing is seen of what "
+            f"{row_interval(free)}, majority class {decimals(free.control)}): nothing is seen of what "
             "attention is worth to them."
         )
     text = (
-        f"Trained again freely, models of this kind reach an accuracy of {with_interval(free)} (this model: "
-        f"{short(free.extra[OWN])}); with uniform attention they lose {with_interval(lost)}"
+        f"Trained again freely, models of this kind reach an accuracy of {row_interval(free)} (this model: "
+        f"{decimals(free.extra[OWN])}); with uniform attention they lose {row_interval(lost)}"
     )
     if above(lost.interval[0], 0.0):
         return text + ": attention helps them."

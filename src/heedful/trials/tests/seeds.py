@@ -35,7 +35,7 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.formatting import with_interval
+from heedful.trials.formatting import row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
@@ -244,7 +244,7 @@ def as_array(values: Tensor) -> Floats:
 
 def _showed(rows: Rows, _: Rows) -> str:
     (apart,) = of_key(rows, TWO_SEEDS)
-    return f"Models that differ by a seed alone are JSD {with_interval(apart)} apart in attention."
+    return f"Models that differ by a seed alone are JSD {row_interval(apart)} apart in attention."
 
 
 def _chart(result: Seeds) -> TrialChart:

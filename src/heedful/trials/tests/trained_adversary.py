@@ -39,7 +39,7 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import jsd, kl, tvd
 from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.formatting import above, short, with_interval
+from heedful.trials.formatting import above, decimals, row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
 from heedful.trials.tests.seeds import TWO_SEEDS, Seeds, answers_apart, as_array, hits
@@ -294,12 +294,12 @@ def _showed(rows: Rows, every: Rows) -> str:
     if best is None:
         return text.strip()
     text += (
-        f"A trained adversary that moved the answers by a mean TVD of {short(best.extra[TVD])} "
-        f"moved attention by JSD {with_interval(best)}"
+        f"A trained adversary that moved the answers by a mean TVD of {decimals(best.extra[TVD])} "
+        f"moved attention by JSD {row_interval(best)}"
     )
     for seeds in of_key(every, TWO_SEEDS)[:1]:
         how = "further" if above(best.interval[0], seeds.interval[1]) else "not clearly further"
-        text += f", {how} than two seeds are apart ({with_interval(seeds)})"
+        text += f", {how} than two seeds are apart ({row_interval(seeds)})"
     return text + "."
 
 

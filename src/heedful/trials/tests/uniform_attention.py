@@ -31,7 +31,7 @@ from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.stats.intervals import nanmean_of, share_of
 from heedful.trials.attention_scores import ALL, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
-from heedful.trials.formatting import NOTHING, short, unmoved, with_interval
+from heedful.trials.formatting import NOTHING, decimals, row_interval, unmoved
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import BESIDE_ALL_WORDS, TrialRow, of_key
@@ -206,8 +206,8 @@ def _judged(kind: str, case: Example, answers: Tensor) -> tuple[Floats, Floats, 
 def _showed(rows: Rows, _: Rows) -> str:
     """The last place is all layers, or the only one."""
     changed = of_key(rows, BESIDE_ALL_WORDS)[-1]
-    text = f"With uniform attention the answer moves by {with_interval(changed)}"
-    text += f" (with all words deleted: {short(changed.control)})"
+    text = f"With uniform attention the answer moves by {row_interval(changed)}"
+    text += f" (with all words deleted: {decimals(changed.control)})"
     if unmoved(changed):
         return f"{text}: {NOTHING}."
     for row in of_key(rows, KEPT)[-1:]:
