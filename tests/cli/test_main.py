@@ -213,8 +213,8 @@ def test_explains_what_python_explains(toy: Any, capsys: pytest.CaptureFixture[s
 
 
 def test_the_command_on_the_page_repeats_the_run(toy: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from heedful.cli.commands.explain import ExplainRequest
-    from heedful.cli.commands.explain import run as explain
+    from heedful.cli.run_explain import ExplainRequest
+    from heedful.cli.run_explain import run as explain
     from heedful.reports.reproduce import command, python
 
     pair, target = ("it's", "-b <c>"), {"label": "negative"}

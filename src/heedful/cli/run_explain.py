@@ -1,0 +1,209 @@
+"""The work behind `heedful explain` and what commands print; imported when a command runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+import heedful
+from heedful.cli.console import (
+    announce,
+    console,
+    print_stderr,
+    progress_bar,
+    put_json,
+    silence_libraries,
+    write,
+)
+from heedful.cli.threads import fit_threads
+from heedful.comparisons.execute import execute
+from heedful.comparisons.internals import with_features
+from heedful.comparisons.planning import Plan, plan
+from heedful.comparisons.result import Comparison
+from heedful.core import registry
+from heedful.core.command_line import param_value
+from heedful.core.defaults import DEFAULT_METHODS
+from heedful.core.errors import HeedfulError
+from heedful.core.numbers import duration
+from heedful.core.phrases import left_out
+from heedful.core.progress import Step
+
+if TYPE_CHECKING:
+    from heedful.core.model import Model
+
+
+@dataclass(frozen=True)
+class ExplainRequest:
+    """What the command line asked for."""
+
+    model: str
+    text: Any
+    methods: list[str]
+    target: dict[str, Any]
+    unit: str
+    operator: str | None
+    param: list[str]
+    seed: int
+    budget: int | None
+    long: str
+    allow_pickle: bool
+    evidence: bool = False
+    draws: int | None = None
+    features: str | None = None  # a dictionary
+    command: str | None = None  # what to type for the same
+
+
+@dataclass(frozen=True)
+class OutputChoice:
+    """Where it goes, and in which form."""
+
+    form: str  # "text", "json" or "csv" on standard output
+    html: Path | None = None
+    save: Path | None = None
+    full: bool = False
+    quiet: bool = False
+
+    def note(self, message: str) -> None:
+        if not self.quiet:
+            print_stderr(message)
+
+
+def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
+    """`heedful explain`: exit code 130 after Ctrl-C, once what was finished is out."""
+    silence_libraries()
+    if dry_run:
+        return show_plan(prepare(wish, out.quiet), out.form)
+    comparison = run(wish, out)
+    if out.save:
+        comparison.save(out.save)
+        out.note(f"saved {out.save}: heedful report {out.save}")
+    if out.html:
+        from heedful.reports.comparison_page import page
+
+        write(out.html, page(comparison))
+    show(comparison, out.form, out.full)
+    if out.html:
+        out.note(f"wrote {out.html}")  # last, so that it does not scroll away
+    if stopped := comparison.settings.get("interrupted"):
+        print_stderr(f"interrupted in {stopped}: what was finished before is shown")
+        raise typer.Exit(130)
+
+
+def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
+    """Load the model and find out what is to be done."""
+    names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
+    if wish.methods and not names:
+        raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
+    every = names == ["all"]
+    names = [] if every else names
+    for name in names:
+        registry.get(name)  # a misspelt method is told before the model is loaded
+    target = {key: value for key, value in wish.target.items() if value is not None}
+    with progress_bar(f"loading {wish.model}", quiet):
+        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        fit_threads(model)
+        able = [s.method for s in registry.support(model) if s.ok]
+        names = names or ([] if every else [name for name in DEFAULT_METHODS if name in able])
+        params = _params(wish, names or able)
+        made = plan(
+            model,
+            wish.text,
+            names or None,
+            target or None,
+            wish.unit,
+            wish.seed,
+            wish.budget,
+            long=wish.long,
+            params=params,
+            evidence=wish.evidence,
+            draws=wish.draws,
+        )
+    given: dict[str, Any] = {"features": wish.features} if wish.features else {}
+    given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
+    given |= {"command": wish.command} if wish.command else {}
+    given |= {"allow_pickle": True} if wish.allow_pickle else {}
+    return replace(made, settings={**made.settings, **given})
+
+
+def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:
+    quiet = out is not None and out.quiet
+    made = prepare(wish, quiet)
+    if not quiet:
+        announce(made.most_rows, made.seconds, capped=wish.budget is not None)
+    with progress_bar("explaining", quiet) as say:
+        comparison = execute(made, progress=say)
+        if wish.features is None or not comparison.attributions:
+            return comparison
+        say(Step("features"))
+        from heedful.features.sae.autoencoder import SAE
+
+        return with_features(comparison, made.model, SAE.load(wish.features, allow_pickle=wish.allow_pickle))
+
+
+def show_plan(made: Plan, form: str) -> None:
+    """A table of methods, in the order they would run: rows and seconds."""
+    if form == "json":
+        put_json(made.to_dict())
+        return
+    if form == "csv":
+        raise HeedfulError("--dry-run has no CSV", fix="Use --json")
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in ("method", "model inputs", "seconds"):
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+    rows = [(e.name, made.rows[e.name], made.seconds_of(e)) for e in made.order]
+    for name, (least, most), seconds in rows:
+        count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        table.add_row(*map(Text, (name, count, f"{seconds:.2f}")))
+    if made.weighing:
+        table.add_row(
+            *map(Text, ("evidence", f"{made.weighing:,}", f"{made.weighing * made.seconds_per_row:.2f}"))
+        )
+    table.add_row(*map(Text, ("together", f"up to {made.most_rows:,}", f"{made.seconds:.2f}")))
+    console().print(table)
+    passes = "Methods that read the trace share one pass; sampled ones stop when they are precise."
+    print(f"{passes}\nSeconds are rough: one model input takes about {duration(made.seconds_per_row)}.")
+    if expensive := left_out(made.skipped):
+        print(expensive)
+
+
+def _params(wish: ExplainRequest, names: list[str]) -> dict[str, dict[str, Any]]:
+    """--operator for every method that removes something, then --param METHOD.NAME=VALUE."""
+    results = removing(wish.operator, names)
+    for setting in wish.param:
+        place, equals, value = setting.partition("=")
+        method, dot, name = place.partition(".")
+        if not (equals and dot and name):
+            raise HeedfulError(f"cannot read --param {setting}", fix="Write METHOD.NAME=VALUE")
+        registry.get(method)
+        results.setdefault(method, {})[name] = param_value(value)
+    return results
+
+
+def removing(operator: str | None, names: list[str]) -> dict[str, dict[str, Any]]:
+    """--operator as parameters of every method that removes something."""
+    if operator is None:
+        return {}
+    removers = [name for name in names if "operator" in registry.get(name).params]
+    if not removers:
+        raise HeedfulError(
+            "--operator was given, but none of these methods removes anything", ", ".join(names)
+        )
+    return {name: {"operator": operator} for name in removers}
+
+
+def show(comparison: Comparison, form: str, full: bool) -> None:
+    if form == "json":
+        put_json(comparison.to_dict())
+    elif form == "csv":
+        sys.stdout.write(comparison.to_csv())
+    else:
+        from heedful.reports import comparison_terminal
+
+        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.MAX_WORDS)
