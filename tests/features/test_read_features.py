@@ -20,7 +20,7 @@ from heedful.features.reading.reservoir import Histograms, TopItems
 from heedful.features.reading.select import FiringRates, among, parse
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading as looking
-from heedful.models.token_pieces import pieces_of, spelled
+from heedful.models.spell_tokens import pieces_of, spelled
 
 SITE = "blocks.1.resid"
 Shared = Callable[[str], Any]

@@ -27,8 +27,8 @@ from heedful.modalities.text import TextInput, text_of
 from heedful.models import passes
 from heedful.models.backend import Backend, Inputs
 from heedful.models.batch import batch, tail_of
+from heedful.models.spell_tokens import pieces_of, spelled
 from heedful.models.swap_tokens import fitted, swaps
-from heedful.models.token_pieces import pieces_of, spelled
 from heedful.models.written_text import decoder_text, extended, written_text
 
 GENERATORS = ("causal-lm", "encoder-decoder")  # kinds of models that write text

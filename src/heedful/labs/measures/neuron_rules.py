@@ -20,7 +20,7 @@ from heedful.features.interpretation.interpret import ExampleSplit
 from heedful.features.interpretation.permuted_control import moved
 from heedful.features.interpretation.rules import Rules
 from heedful.features.reading.examples import Context, Snippet
-from heedful.models.token_pieces import pieces_of
+from heedful.models.spell_tokens import pieces_of
 
 STRONG_SHARE, MIN_FIRINGS = 0.5, 4  # of the greatest activation; firings below which nothing can be said
 RIGHT, WRONG = 0.8, 0.1  # shares of firings, and of other places, at which the rule holds
