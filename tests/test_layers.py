@@ -175,6 +175,12 @@ def test_models_are_typed() -> None:
             untyped = hint is None or (isinstance(hint, ast.Name) and hint.id in ("Any", "object"))
             if given.arg == "model" and untyped and module != "models.load":
                 loose.append(f"{module}.{node.name}")
+    for module in modules():
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
+                called, hint = ast.unparse(node.value.func), ast.unparse(node.annotation)
+                if called in ("load", "heedful.load", "load_token_model") and hint in ("Any", "object"):
+                    loose.append(f"{module}:{node.lineno}")
     assert loose == []
 
 

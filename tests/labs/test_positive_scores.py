@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.comparisons.agreement import unit_scores
 from heedful.core.lab_report import Claim
 from heedful.engine.question import run_explainer
 from heedful.labs.base.registry import LabRun
@@ -26,7 +25,7 @@ def model() -> Any:
 def test_a_small_increase_has_the_slope_of_gradient_x_input(model: Any) -> None:
     x = model.encode(TEXT)
     target = model.target(x)
-    slope = unit_scores(run_explainer("grad-x-input", model, x, target), "word")
+    slope = run_explainer("grad-x-input", model, x, target).unit_scores()
     up, down = (lab.more(model, x, target, step) for step in (0.01, -0.01))
     central = (up - down) / 0.02  # the curve of second order cancels
     assert np.abs(central - slope).max() < 0.01 * np.abs(slope).max()
@@ -36,7 +35,7 @@ def test_not_removed_is_occlusion_and_put_back_is_a_text_of_one_word(model: Any)
     x = model.encode(TEXT)
     target = model.target(x)
     found = lab.differences(model, x, target)
-    removed = unit_scores(run_explainer("occlusion", model, x, target, operator="delete"), "word")
+    removed = run_explainer("occlusion", model, x, target, operator="delete").unit_scores()
     np.testing.assert_allclose(found["not removed"], removed, atol=1e-5)  # float32, other batches
     keep = np.zeros((2, len(removed)), dtype=bool)
     keep[1, 4] = True

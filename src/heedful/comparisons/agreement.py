@@ -21,16 +21,9 @@ import math
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution
 from heedful.stats.intervals import NORMAL_QUANTILE
 
 MEASURES = ("kendall", "spearman", "top-k")
-
-
-def unit_scores(item: Attribution, unit: str = "word") -> Floats:
-    if unit == "word":
-        return np.array([word.score for word in item.words()], dtype=np.float64)
-    return item.x.units(unit).sums(item.scores)
 
 
 def kendall(a: Floats, b: Floats) -> float:

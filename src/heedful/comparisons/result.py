@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from heedful.comparisons.agreement import MEASURES, pair_agreement, unit_scores
+from heedful.comparisons.agreement import MEASURES, pair_agreement
 from heedful.comparisons.input_share import anything_written, input_share, share_of
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
@@ -98,7 +98,7 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
     parts = [[item] for item in comparison.attributions]
     if with_written(comparison):
         parts = [[item, part] for [item] in parts if (part := item.of_written()) is not None]
-    scores = [np.concatenate([unit_scores(part, unit) for part in each]) for each in parts]  # m times (n,)
+    scores = [np.concatenate([part.unit_scores(unit) for part in each]) for each in parts]  # m times (n,)
     signed = [item.signed for item in comparison.attributions]
     values = np.full((len(methods), len(methods)), math.nan)
     for i in range(len(methods)):

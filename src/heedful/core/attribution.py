@@ -108,6 +108,10 @@ class Attribution(StoredResult):
             )
         ]
 
+    def unit_scores(self, name: str = "word") -> Floats:
+        """(d,) one score per unit: the sum over its atoms."""
+        return self.x.units(name).sums(self.scores)
+
     def words(self) -> list[UnitScore]:
         """The word view."""
         return self.units("word")

@@ -34,6 +34,8 @@ from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.anchor_cases import AnchorCase, bag_case, chosen, head_case, one_head
 from heedful.labs.data.reviews import reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf, words
+from heedful.models.load import load_token_model
+from heedful.nn.one_layer import OneLayerClassifier
 from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats import linear_anchors
@@ -65,7 +67,8 @@ def anchors_theory(run: LabRun) -> None:
     texts = [reviews("held")[i].text for i in rng.permutation(len(reviews("held")))]
     train = [reviews("train")[i] for i in rng.permutation(len(reviews("train")))]
     bag = fit_tfidf(train[:2000] if run.fast else train)
-    zoo: Any = heedful.load("zoo:one-layer")
+    zoo = load_token_model("zoo:one-layer")
+    assert isinstance(zoo.module, OneLayerClassifier)
     single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo)
     cases = {
         "linear": chosen(texts, lambda text: bag_case(bag, text), count),

@@ -65,7 +65,7 @@ def disagreement(run: LabRun) -> None:
         each = heedful.explain(model, text, SEVEN, seed=run.seed, evidence=False)
         other = heedful.explain(model, text, ["lime"], seed=run.seed + count, evidence=False)
         result.append(matrix_of(each)[np.triu_indices(len(SEVEN), 1)])
-        again.append(agreement.kendall(*(agreement.unit_scores(one["lime"]) for one in (each, other))))
+        again.append(agreement.kendall(*(one["lime"].unit_scores() for one in (each, other))))
         skills.append(skill(model, each, run.seed))
     many_agree(run, np.array(result), np.array(again), matrix_of(comparison))
     evidence(run, np.array(skills))
@@ -108,7 +108,7 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
 
 def scaled(told: Comparison, name: str) -> Floats:
     """(words,) scores over the largest."""
-    scores = agreement.unit_scores(told[name])
+    scores = told[name].unit_scores()
     return np.asarray(scores / np.abs(scores).max())
 
 

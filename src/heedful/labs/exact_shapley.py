@@ -97,7 +97,7 @@ def solved(model: TokenModel, x: TextInput, target: Target, solve: Callable[[Rat
 def of_words(scores: Floats | None, x: TextInput) -> Floats:
     """(T,) of tokens -> (d,) of words; a word's standard error is spread over its tokens, too."""
     assert scores is not None
-    return np.array([scores[group].sum() for group in x.units("word")])
+    return x.units("word").sums(scores)
 
 
 def distance(found: Floats, truth: Floats) -> float:

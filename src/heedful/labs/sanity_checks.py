@@ -24,7 +24,6 @@ import numpy as np
 import torch
 
 import heedful
-from heedful.comparisons.agreement import unit_scores
 from heedful.core.arrays import Floats
 from heedful.core.model import Model
 from heedful.labs.base.claims import claim_mean
@@ -111,7 +110,7 @@ def cascade(
 def scores(model: Model, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
     """The class that is explained, and each method's scores by word."""
     comparison = heedful.explain(model, text, methods, target=target, evidence=False)
-    return comparison[methods[0]].target.index, [unit_scores(comparison[name]) for name in methods]
+    return comparison[methods[0]].target.index, [comparison[name].unit_scores() for name in methods]
 
 
 def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], left: Floats) -> None:

@@ -51,4 +51,4 @@ class MetricInput:
     @property
     def scores(self) -> Floats:
         """(d,) one score per unit."""
-        return self.units.sums(self.item.scores)
+        return self.item.unit_scores(self.unit)

@@ -136,21 +136,24 @@ class Pass:
 def passes(
     model: TokenModel,
     rows: Sequence[InputRow],
-    queue: Iterable[list[int]],
+    queue: Iterable[list[int]] | None = None,
     *,
     target: Target | None = None,
     edit: Callable[[Sequence[int]], Edit] | None = None,
     want: Collection[str] = ("logits",),
     progress: Progress | None = None,
 ) -> Iterator[Pass]:
-    """Runs the rows, by their numbers, in the chunks of `queue` (see `same_length`, `ragged`).
+    """Runs the rows.
 
+    queue      numbers of the rows that run together; None: rows of equal length, so that nothing is padding
     target     whose logits are wanted; None: those of every position
     edit       makes, for the rows of a pass, what reads and changes their attention
     want       "logits", "attentions" or both
     Where gradients are on, logits have a graph to whatever the edit put in.
     """
     done = 0
+    if queue is None:
+        queue = same_length(rows, model.rows_that_fit)
 
     def run(part: list[int]) -> Pass:
         with nullcontext() if edit is None else model.attending(edit(part)):

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.comparisons.agreement import unit_scores
 from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.target import Target
@@ -83,9 +82,8 @@ def counted(model: TokenModel, some: Sequence[str], methods: Sequence[str], seed
         for name in methods:
             method = registry.get(name)
             draws = {"seed": seed + number} if "seed" in method.params else {}
-            scores = unit_scores(
-                run_explainer(method, model, x, target, **SETTINGS.get(name, {}), **draws), "word"
-            )
+            item = run_explainer(method, model, x, target, **SETTINGS.get(name, {}), **draws)
+            scores = item.unit_scores()
             results[name].append([wrong(scores, gained[way]) for way in WAYS])
     return {name: np.array(rows, dtype=np.float64) for name, rows in results.items()}
 
