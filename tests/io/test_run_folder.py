@@ -23,7 +23,7 @@ from heedful.comparisons.run_folder import (
     attribution_to_dict,
     comparison_from_dict,
     comparison_to_dict,
-    load,
+    load_comparison,
     save,
 )
 from heedful.core.attribution import Attribution
@@ -122,7 +122,7 @@ def test_dict_round_trip_is_exact(build: Callable[[], Comparison]) -> None:
 @given(builders())
 def test_folder_round_trip_is_exact(tmp_path: Path, build: Callable[[], Comparison]) -> None:
     comparison = build()
-    same(comparison, load(save(comparison, tmp_path / "run")))
+    same(comparison, load_comparison(save(comparison, tmp_path / "run")))
 
 
 def example() -> Comparison:
@@ -174,9 +174,9 @@ def test_a_run_keeps_by_what_its_methods_were_fitted(tmp_path: Path) -> None:
     run = Comparison((replace(first, fitted_by=("delete", "mask")), *others))
     assert run.attributions[0].to_dict()["fitted_by"] == ["delete", "mask"]
     assert json.loads(run.attributions[0].to_json())["fitted_by"] == ["delete", "mask"]
-    again = load(save(run, tmp_path / "run"))
+    again = load_comparison(save(run, tmp_path / "run"))
     assert [item.fitted_by for item in again.attributions] == [("delete", "mask"), *[()] * len(others)]
-    unknown = load(save(Comparison((replace(first, fitted_by=None), *others)), tmp_path / "other"))
+    unknown = load_comparison(save(Comparison((replace(first, fitted_by=None), *others)), tmp_path / "other"))
     assert unknown.attributions[0].fitted_by is None
     data = comparison_to_dict(run)
     for item in data["attributions"]:
@@ -202,14 +202,14 @@ def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
     odd = Comparison(
         (replace(example()["lime"], x=replace(example().x, tokens=("\ud800", "b", "c", "d", "e"))),)
     )
-    assert load(save(odd, tmp_path)).x.tokens[0] == "\ud800"
+    assert load_comparison(save(odd, tmp_path)).x.tokens[0] == "\ud800"
 
 
 def test_saving_again_replaces_only_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "why.html").write_text("mine")
     save(example(), tmp_path)
     save(replace(example(), settings={"seed": 4}), tmp_path)
-    assert load(tmp_path).settings == {"seed": 4}
+    assert load_comparison(tmp_path).settings == {"seed": 4}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "manifest.json", "why.html"])
 
 
@@ -222,7 +222,7 @@ def test_a_failed_write_leaves_the_old_run_whole(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(HeedfulError, match="No space left"):
         save(replace(example(), settings={"seed": 9}), tmp_path)
-    assert load(tmp_path).settings == {"seed": 3}
+    assert load_comparison(tmp_path).settings == {"seed": 3}
     assert not list(tmp_path.glob(".*"))
 
 
@@ -260,7 +260,7 @@ def test_damage_is_a_clear_error(tmp_path: Path, damage: Any) -> None:
     save(example(), tmp_path)
     damage(tmp_path)
     with pytest.raises(HeedfulError):
-        load(tmp_path)
+        load_comparison(tmp_path)
 
 
 def test_a_later_format_says_to_upgrade() -> None:
@@ -272,7 +272,7 @@ def test_a_later_format_says_to_upgrade() -> None:
 def test_no_folder_is_a_clear_error(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HeedfulError, match="run folder"):
-        load(tmp_path / place)
+        load_comparison(tmp_path / place)
 
 
 def test_saving_where_a_file_is_says_so(tmp_path: Path) -> None:

@@ -64,8 +64,9 @@ def events(client: httpx.Client, number: str) -> list[dict[str, Any]]:
 
 
 def test_methods_stream_as_they_finish(client: httpx.Client) -> None:
+    text = " ".join(f"word{n}" for n in range(40))  # long enough to be listened to before it is done
     ask = ASK | {
-        "text": "one more text that nobody explained",
+        "text": f"one more text that nobody explained {text}",
         "methods": ["occlusion", "kernel-shap"],
     }
     begun = client.post("/api/jobs/explain", json=ask).json()

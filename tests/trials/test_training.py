@@ -204,6 +204,6 @@ def test_what_cannot_be_trained_is_refused_in_words(
         rows(small(), TEXTS, [0])
     with pytest.raises(HeedfulError, match="no label"):
         rows(small(), TEXTS, [0, None, 1])
-    monkeypatch.setattr("heedful.trials.training.LARGEST", 10)
+    monkeypatch.setattr("heedful.trials.training.MAX_PARAMETERS", 10)
     with pytest.raises(HeedfulError, match="parameters"):
         copied(small())
