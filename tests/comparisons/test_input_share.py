@@ -23,7 +23,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
 from heedful.models.written_text import written_text
 from heedful.reports import comparison_terminal
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.reports.comparison_page import page
 from heedful.reports.html_parts import esc
 

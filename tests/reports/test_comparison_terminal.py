@@ -17,7 +17,8 @@ from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.evidence import Evidence
 from heedful.core.target import Target
-from heedful.reports.columns import column, visible
+from heedful.reports.columns import column
+from heedful.reports.visible import visible
 from heedful.reports.comparison_terminal import bar, render, show
 
 Make = Callable[..., Comparison]

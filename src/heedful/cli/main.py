@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _mistake(message: str) -> int:
-    from heedful.reports.columns import visible
+    from heedful.reports.visible import visible
 
     print(f"heedful: {visible(' '.join(message.split()))}", file=sys.stderr)
     return 2

@@ -17,7 +17,7 @@ from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
 from heedful.models.generation_trace import steps
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel

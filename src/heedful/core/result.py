@@ -1,7 +1,7 @@
 """Results are data: what draws and stores them is found by their kind, here and nowhere else.
 
-    heedful.reports.KIND_page       page(result), the whole file; fragment(result), a notebook cell
-    heedful.reports.KIND_terminal   as_text(result)
+    heedful.reports.KIND            document(result): what it shows, as data
+    heedful.reports.html, terminal  draw any document
     heedful.io                      one rule for JSON, one way to write a file
 
 A result class names its kind and inherits the methods users expect. It imports no view.
@@ -12,7 +12,10 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from heedful.core.document import Document
 
 
 class NotebookRepr:
@@ -23,7 +26,7 @@ class NotebookRepr:
 
 
 class Result:
-    """What every result with a page can do."""
+    """What every result can do. Its document is made by `heedful.reports.KIND`."""
 
     kind: ClassVar[str]
 
@@ -33,24 +36,25 @@ class Result:
     def to_json(self) -> str:
         return str(import_module("heedful.io.json_codec").json_text(self.to_dict()))
 
+    def document(self) -> Document:
+        """What it shows, as data: the answer first."""
+        made: Document = reports(self.kind.replace("-", "_")).document(self)
+        return made
+
     def page(self) -> str:
-        """The text of a self-contained page."""
-        return str(reports(f"{self.kind}_page").page(self))
+        """The text of a self-contained HTML report."""
+        return str(reports("html").page(self.document()))
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page."""
+        """Write a self-contained HTML report."""
         import_module("heedful.io.files").write_file(Path(path), self.page())
         return Path(path)
 
-    def _repr_html_(self) -> str:
-        return str(reports(f"{self.kind}_page").fragment(self))
-
-
-class TextResult(Result):
-    """A result that prints as a table."""
-
     def __str__(self) -> str:
-        return str(reports(f"{self.kind}_terminal").as_text(self))
+        return str(reports("terminal").as_text(self.document()))
+
+    def _repr_html_(self) -> str:
+        return str(reports("html").fragment(self.document()))
 
 
 class StoredResult(Result):

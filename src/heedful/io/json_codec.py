@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -118,6 +118,8 @@ def _read(hint: Any, data: Any) -> Any:
         return np.array([_float(item) for item in data], dtype=np.float64)
     if origin in (tuple, list) and isinstance(data, list):
         return _items(origin, args, data)
+    if origin is Sequence and isinstance(data, list):
+        return tuple(_read(args[0], item) for item in data)
     if origin is not None and isinstance(data, dict) and issubclass(origin, Mapping):
         key, item = args
         return {key(name): _read(item, value) for name, value in data.items()}

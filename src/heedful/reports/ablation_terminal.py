@@ -12,7 +12,7 @@ from heedful.core.phrases import listed
 from heedful.heads.ablation.ablate_text import AblationResult, Prediction
 from heedful.heads.ablation.importance_results import Importance, Unit
 from heedful.heads.ablation.pruning import Pruning
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.stats.intervals import Interval
 
 MAX_HEADS = 10  # heads shown of a kind

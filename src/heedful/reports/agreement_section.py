@@ -10,7 +10,7 @@ from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed
 from heedful.reports.comparison_summary import measured
 from heedful.reports.html_parts import esc, part, table
-from heedful.reports.shaded_text import hue, level
+from heedful.reports.shading import hue, level
 
 TOP_WORDS = 5  # strongest words whose overlap is shown
 

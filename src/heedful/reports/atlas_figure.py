@@ -20,7 +20,7 @@ from heedful.heads.head_distance import heads_layout
 from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import reachable
 from heedful.reports import atlas_image
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

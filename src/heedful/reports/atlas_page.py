@@ -21,7 +21,7 @@ from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_image
 from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.atlas_layout import layouts
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.reports.comparison_page import cell, component, document, script_data
 from heedful.reports.comparison_sections import QUOTE
 from heedful.reports.comparison_summary import predictions

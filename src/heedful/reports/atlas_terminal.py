@@ -22,7 +22,7 @@ from heedful.core.numbers import percent
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.top_links import Link
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.reports.comparison_summary import predictions
 
 LETTERS = dict(

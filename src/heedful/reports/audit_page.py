@@ -28,7 +28,7 @@ from heedful.reports.audit_summary import (
 from heedful.reports.comparison_page import cell, document
 from heedful.reports.comparison_sections import again
 from heedful.reports.html_parts import esc, fact_text, part, table
-from heedful.reports.shaded_text import hue, level
+from heedful.reports.shading import hue, level
 
 
 def page(audit: Audit) -> str:

@@ -12,7 +12,7 @@ from heedful.core.numbers import at_most, fixed, percent
 from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
 MARKS = {

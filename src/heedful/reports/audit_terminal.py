@@ -27,7 +27,7 @@ from heedful.reports.audit_summary import (
     skipped,
     verdict_rows,
 )
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.reports.terminal_text import terminal_text
 
 GAP = 2  # between columns

@@ -10,7 +10,6 @@ Sign marks: + pushes towards the target, − away from it. With a standard error
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from heedful.modalities.text import text_of
 from heedful.stats.intervals import NORMAL_QUANTILE
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True)
@@ -116,18 +114,3 @@ def every_word(comparison: Comparison, col: Column) -> list[tuple[UnitScore, boo
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
     results = [(word, word.start >= end) for word in col.words]
     return results + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]
-
-
-def visible(text: str) -> str:
-    """Text that cannot steer a terminal or a page: controls become pictures (␀, ␛, ␊), bidi overrides �."""
-    return "".join(_picture(character) for character in text)
-
-
-def _picture(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    category = unicodedata.category(character)
-    return "�" if character in BIDI or category in ("Cc", "Cs", "Zl", "Zp") else character

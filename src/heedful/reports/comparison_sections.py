@@ -22,7 +22,7 @@ from heedful.reports.comparison_summary import after_written, explained, notes, 
 from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
-from heedful.reports.shaded_text import hue, legend, level, shaded
+from heedful.reports.shading import hue, legend, level, shaded
 
 TABLE_ROWS = 300  # words in the table of numbers; the shaded text always has them all
 

@@ -20,7 +20,8 @@ from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed, probability, short
 from heedful.core.phrases import listed
 from heedful.metrics.sensitivity_warning import LOGIT_KINDS
-from heedful.reports.columns import Column, columns, every_word, visible
+from heedful.reports.columns import Column, columns, every_word
+from heedful.reports.visible import visible
 
 COUNTS = ("no", "one", "two", "three", "four", "five")
 

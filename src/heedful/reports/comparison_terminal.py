@@ -26,7 +26,8 @@ from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed
 from heedful.core.phrases import EXPENSIVE, left_out
 from heedful.reports.charts.sparkline import reach, sparkline
-from heedful.reports.columns import Column, columns, visible, written_columns, written_words
+from heedful.reports.columns import Column, columns, written_columns, written_words
+from heedful.reports.visible import visible
 from heedful.reports.comparison_summary import (
     after_written,
     explained,

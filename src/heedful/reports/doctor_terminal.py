@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 NAMES = (
     "name",

@@ -8,7 +8,7 @@ from heedful.core.numbers import short
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.feature_pages import Page
 from heedful.reports.html_parts import esc
-from heedful.reports.shaded_text import level
+from heedful.reports.shading import level
 
 
 def tops(one: Page, size: int) -> str:

@@ -14,7 +14,7 @@ from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.comparison_page import cell, component, document
 from heedful.reports.html_parts import esc, part, table
-from heedful.reports.shaded_text import level
+from heedful.reports.shading import level
 
 MEASURES = {"detection": "balanced accuracy", "pearson": "Pearson r", "spearman": "Spearman ρ"}
 WHO = {

@@ -14,7 +14,7 @@ from rich.text import Text
 from heedful.heads.roles.induction import HeadRole, Induction
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias
 from heedful.heads.roles.syntax import HeadAccuracy, Syntax
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 MAX_HEADS = 12  # heads shown of a kind
 

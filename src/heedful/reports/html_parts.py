@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 WIDE = 8  # columns that fit an upright sheet of paper
 

@@ -21,7 +21,7 @@ from heedful.reports.columns import Column, columns
 from heedful.reports.comparison_sections import number_cell
 from heedful.reports.comparison_terminal import strongest
 from heedful.reports.html_parts import esc, part, table
-from heedful.reports.shaded_text import hue, level
+from heedful.reports.shading import hue, level
 
 MAX_WORDS = 20  # words in these tables
 OWN = "occlusion"  # its scores are the removals themselves

@@ -11,7 +11,7 @@ from rich.text import Text
 from heedful.core.evidence import MeasuredValue
 from heedful.core.numbers import by_size, with_interval
 from heedful.features.steering.results import Continuation, Sides, Sweep, SweepPoint
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 
 
 def show_sides(sides: Sides, console: Console) -> None:

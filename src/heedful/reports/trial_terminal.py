@@ -11,7 +11,7 @@ from rich.text import Text
 
 from heedful.core.numbers import short, span
 from heedful.core.phrases import listed
-from heedful.reports.columns import visible
+from heedful.reports.visible import visible
 from heedful.reports.terminal_text import terminal_text
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, by_test

@@ -135,7 +135,7 @@ def active_features(
 ) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
-    from heedful.reports.shaded_text import level
+    from heedful.reports.shading import level
 
     sae, site = dictionary.sae, dictionary.site(model)
     context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)

@@ -241,7 +241,7 @@ def _rehearsed(chat: Any, as_json: bool) -> None:
 
 
 def _visible(text: str) -> str:
-    from heedful.reports.columns import visible
+    from heedful.reports.visible import visible
 
     return "\n".join(visible(line) for line in text.split("\n"))
 

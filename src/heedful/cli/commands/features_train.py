@@ -167,7 +167,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
     def tell(step: int, lines: list[str]) -> None:
         print_stderr(f"step {step:,}, an early look:")
         for one in lines:
-            from heedful.reports.columns import visible
+            from heedful.reports.visible import visible
 
             print_stderr(f"  {visible(one)}")
 

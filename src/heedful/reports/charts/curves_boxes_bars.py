@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.charts import BarGroup, Bars, Box, Boxes, Curve, Curves
 from heedful.reports.charts.forest_scatter import (
     MARKS,
     Axis,
     across_lines,
     axis,
+    directed,
     image,
     legend,
     mark,
@@ -36,43 +37,15 @@ LETTER = 7.0  # the width of one in a name, about
 SLANTS = (0, 35, 60, 90)  # degrees a name may be turned by, the first that fits
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A line through points (x, y), with a band from `low` to `high` where they are given."""
-
-    name: str
-    points: Sequence[tuple[float | int, float | int]]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class Box:
-    """A boxplot of `values`; `marks` are further values, one for each name that `boxes` is told."""
-
-    name: str
-    values: Sequence[float]
-    marks: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class BarGroup:
-    """Bars side by side, one per series, with intervals where they are given."""
-
-    name: str
-    values: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-
-
-def curves(series: Sequence[Curve], across: str, up: str, title: str, log: str = "") -> str:
-    """`log` is "", "x", "y" or "xy"."""
+def curves(chart: Curves) -> str:
+    series, log = chart.series, chart.log
     at_x, at_y = (math.log10 if letter in log else float for letter in "xy")
     shown = [(one, list(_points(one, log, at_x, at_y))) for one in series]
     every = [point for _, points in shown for point in points]
     x = axis((p[0] for p in every), LEFT, RIGHT, zero=False)
     y = axis((v for p in every for v in p[1:]), BOTTOM, TOP, zero="y" not in log)
-    drawn = [across_lines(x, TOP, BOTTOM, across, "x" in log), up_lines(y, LEFT, RIGHT, up, "y" in log)]
+    up = directed(chart.y, chart.better)
+    drawn = [across_lines(x, TOP, BOTTOM, chart.x, "x" in log), up_lines(y, LEFT, RIGHT, up, "y" in log)]
     for number, (one, points) in enumerate(shown):
         kind = f"s{number % 4}"
         if one.low and points:
@@ -80,7 +53,7 @@ def curves(series: Sequence[Curve], across: str, up: str, title: str, log: str =
             drawn.append(f'<polygon class="spread {kind}" points="{_path(edge, x, y)}"/>')
         drawn.append(f'<polyline class="path {kind}" points="{_path([p[:2] for p in points], x, y)}"/>')
         drawn += [mark(MARKS[number % 4], x.at(p[0]), y.at(p[1]), kind) for p in points[:: _every(points)]]
-    return _finished(drawn, [one.name for one in series], BOTTOM + 48, title)
+    return _finished(drawn, [one.name for one in series], BOTTOM + 48, chart.title)
 
 
 Scale = Callable[[float], float]
@@ -105,10 +78,11 @@ def _every(points: Sequence[Point]) -> int:
     return max(1, len(points) // 20)
 
 
-def boxes(groups: Sequence[Box], up: str, title: str, marks: Sequence[str] = ()) -> str:
-    """`marks` names what each box's marks are; a box may have fewer."""
+def boxes(chart: Boxes) -> str:
+    """A box may have fewer marks than `chart.marks` names."""
+    groups, marks = chart.groups, chart.marks
     y = axis((v for g in groups for v in (*g.values, *g.marks)), BOTTOM, TOP)
-    drawn = [up_lines(y, LEFT, RIGHT, up)]
+    drawn = [up_lines(y, LEFT, RIGHT, directed(chart.y, chart.better))]
     for x, wide, group in _columns(groups):
         values = np.asarray([v for v in group.values if math.isfinite(v)], float)
         if len(values):
@@ -122,7 +96,7 @@ def boxes(groups: Sequence[Box], up: str, title: str, marks: Sequence[str] = ())
     if marks:
         drawn += legend(marks, LEFT, height, first=1)
         height += 24
-    return image(RIGHT + 20, height, title, drawn)
+    return image(RIGHT + 20, height, chart.title, drawn)
 
 
 def _box(values: npt.NDArray[np.float64], x: float, wide: float, y: Axis) -> Iterator[str]:
@@ -139,10 +113,11 @@ def _box(values: npt.NDArray[np.float64], x: float, wide: float, y: Axis) -> Ite
         yield from (f'<circle class="dot" cx="{x:.1f}" cy="{y.at(v):.1f}" r="1.8"/>' for v in values)
 
 
-def bars(groups: Sequence[BarGroup], series: Sequence[str], up: str, title: str) -> str:
-    """One bar a series in every group; `series` names them."""
+def bars(chart: Bars) -> str:
+    """One bar per series in every group."""
+    groups, series = chart.groups, chart.series
     y = axis((v for g in groups for v in (*g.values, *g.low, *g.high)), BOTTOM, TOP)
-    drawn = [up_lines(y, LEFT, RIGHT, up)]
+    drawn = [up_lines(y, LEFT, RIGHT, directed(chart.y, chart.better))]
     for x, wide, group in _columns(groups):
         each = min(34.0, 0.8 * wide / max(1, len(group.values)))
         first = x - each * len(group.values) / 2
@@ -153,7 +128,7 @@ def bars(groups: Sequence[BarGroup], series: Sequence[str], up: str, title: str)
     if len(series) > 1:
         drawn += legend(series, LEFT, height, square=True)
         height += 24
-    return image(RIGHT + 20, height, title, drawn)
+    return image(RIGHT + 20, height, chart.title, drawn)
 
 
 def _bar(group: BarGroup, number: int, x: float, wide: float, y: Axis) -> Iterator[str]:

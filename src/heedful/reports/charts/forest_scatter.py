@@ -12,30 +12,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from heedful.core.charts import Forest, Line, Scatter
 from heedful.core.numbers import short, with_interval
 from heedful.reports.html_parts import esc
 
 MARKS = ("circle", "square", "triangle", "diamond")
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of a forest plot."""
-
-    label: str
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    control: float = math.nan
-
-
-@dataclass(frozen=True)
-class Series:
-    """Points of a scatter plot."""
-
-    name: str
-    points: Sequence[tuple[float | int, float | int]]
-    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,13 +48,16 @@ def axis(values: Iterable[float], start: float, end: float, zero: bool = True) -
     return Axis(low - (room if low else 0.0), high + room, start, end)
 
 
-def forest(lines: Sequence[Line], unit: str, title: str) -> str:
+def forest(chart: Forest) -> str:
     """Rows from top to bottom."""
+    lines = chart.lines
     left = 30.0 + 7.2 * max((len(line.label) for line in lines), default=0)  # room for the names
     width, step, top = left + 420.0, 26.0, 10.0
-    across = axis((v for r in lines for v in (r.value, r.low, r.high, r.control)), left, width - 20)
+    values = (v for r in lines for v in (r.value, r.low, r.high, r.control, chart.reference))
+    across = axis(values, left, width - 20)
     bottom = top + step * len(lines)
-    drawn = [across_lines(across, top, bottom, unit)]
+    drawn = [across_lines(across, top, bottom, directed(chart.x, chart.better))]
+    drawn += _reference(chart, across, top, bottom)
     for number, line in enumerate(lines):
         y = top + step * (number + 0.5)
         drawn.append(
@@ -87,15 +71,30 @@ def forest(lines: Sequence[Line], unit: str, title: str) -> str:
             drawn.append(mark("diamond", across.at(line.control), y, "control", text))
         if math.isfinite(line.value):
             drawn.append(mark("circle", across.at(line.value), y, "s0", _row_told(line)))
-    return image(width, bottom + 42, title, drawn)
+    return image(width, bottom + 42, chart.title, drawn)
 
 
-def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
-    """`across` and `up` name the axes."""
+def _reference(chart: Forest, across: Axis, top: float, bottom: float) -> list[str]:
+    """A named vertical line: where a random order lies."""
+    if not chart.reference_name:
+        return []
+    x = across.at(chart.reference)
+    line = f'<line class="reference" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 4:g}" y2="{bottom:g}"/>'
+    return [line, f'<text x="{x + 5:.1f}" y="{top + 4:g}">{esc(chart.reference_name)}</text>']
+
+
+def directed(name: str, better: str) -> str:
+    """The title of an axis with its direction."""
+    return f"{name} ({'lower' if better == 'low' else 'higher'} is better)" if better else name
+
+
+def scatter(chart: Scatter) -> str:
+    series = chart.series
     left, width, top, bottom = 70.0, 680.0, 14.0, 300.0
     points = [p for one in series for p in one.points if all(map(math.isfinite, p))]
     x, y = axis((p[0] for p in points), left, width - 20), axis((p[1] for p in points), bottom, top)
-    drawn = [across_lines(x, top, bottom, across), up_lines(y, left, width - 20, up)]
+    drawn = [across_lines(x, top, bottom, chart.x)]
+    drawn.append(up_lines(y, left, width - 20, directed(chart.y, chart.better)))
     for number, one in enumerate(series):
         shown = [(a, b) for a, b in one.points if math.isfinite(a) and math.isfinite(b)]
         if one.joined and len(shown) > 1:
@@ -108,7 +107,7 @@ def scatter(series: Sequence[Series], across: str, up: str, title: str) -> str:
     if len(series) > 1:
         drawn += legend([one.name for one in series], left, height)
         height += 24
-    return image(width, height, title, drawn)
+    return image(width, height, chart.title, drawn)
 
 
 def image(width: float, height: float, title: str, drawn: Iterable[str]) -> str:

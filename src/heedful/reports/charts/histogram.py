@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from heedful.core.charts import Histogram
 from heedful.reports.html_parts import esc
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460.0, 190.0, 52.0, 12.0, 12.0, 148.0
 
 
-def histogram(counts: Sequence[int], edges: Sequence[float], name: str, title: str) -> str:
-    """Bars from `edges[i]` to `edges[i + 1]`; a count of one is a low bar, none is no bar."""
+def histogram(chart: Histogram) -> str:
+    """A count of one is a low bar, none is no bar."""
+    counts, edges, name, title = chart.counts, chart.edges, chart.x, chart.title
     if not any(counts):
         return ""
     decades = max(1, math.ceil(math.log10(max(counts))))

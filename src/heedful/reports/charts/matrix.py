@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from heedful.core.charts import Matrices, Matrix
 from heedful.reports.charts.forest_scatter import image
 from heedful.reports.html_parts import esc
 
@@ -13,19 +13,9 @@ TURN, UP, ASIDE = 55, 0.82, 0.58  # degrees of the names above, their sine and c
 MIN_WIDTH = 640.0  # width of a picture: a page stretches it to its own, letters and all
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Numbers (rows, columns) from 0, empty, to 1, full colour; `marked` cells get an outline."""
-
-    name: str
-    values: Sequence[Sequence[float]]
-    rows: Sequence[str]
-    columns: Sequence[str]
-    marked: Sequence[tuple[int, int]] = ()
-
-
-def matrices(maps: Sequence[Matrix], title: str, across: int = 2) -> str:
-    """Maps side by side, `across` in a line; all have the same room."""
+def matrices(chart: Matrices) -> str:
+    """Maps side by side; all have the same room."""
+    maps, across, title = chart.maps, chart.across, chart.title
     left = LETTER * max(len(name) for one in maps for name in one.rows) + 10
     top = HEAD + UP * LETTER * max(len(name) for one in maps for name in one.columns) + 12
     ends = [

@@ -3,16 +3,16 @@ script, no library.
 
 arrows    vectors of the plane from the origin, one picture a panel, all on one scale
 heat      matrices: blue above zero, orange below, the fuller the larger, all on one scale
-curves    one line per panel before a band that all share, all on one scale
+band_curves   one line per panel in front of a band that all share, all on one scale
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from heedful.core.charts import Arrows, BandCurve, BandCurves, Heat, Panel
 from heedful.core.numbers import short
 from heedful.reports.charts.forest_scatter import image
 from heedful.reports.html_parts import esc
@@ -21,17 +21,9 @@ SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
 LEFT, FOOT = 44.0, 16.0  # room for the numbers of axes
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A picture: vectors (n, 2) or a matrix (n, m), with a name above and a line below."""
-
-    name: str
-    values: Sequence[Sequence[float]]
-    note: str = ""
-
-
-def arrows(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
+def arrows(chart: Arrows) -> str:
     """Feature directions: the longest arrow of all panels reaches the edge."""
+    panels = chart.panels
     reach = max((math.hypot(*v) for panel in panels for v in panel.values), default=1.0) or 1.0
 
     def draw(panel: Panel, left: float, top: float) -> Iterator[str]:
@@ -43,11 +35,12 @@ def arrows(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
             yield f'<line class="bar" x1="{x:g}" y1="{y:g}" x2="{right:.1f}" y2="{up:.1f}"/>'
             yield f'<circle class="mark s0" cx="{right:.1f}" cy="{up:.1f}" r="2.5"/>'
 
-    return _grid(panels, title, columns, draw)
+    return _grid(panels, chart.title, chart.columns, draw)
 
 
-def heat(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
+def heat(chart: Heat) -> str:
     """Matrices: the largest number of all panels has full colour."""
+    panels = chart.panels
     top_value = max((abs(v) for panel in panels for row in panel.values for v in row), default=1.0) or 1.0
 
     def draw(panel: Panel, left: float, top: float) -> Iterator[str]:
@@ -59,22 +52,13 @@ def heat(panels: Sequence[Panel], title: str, columns: int = 6) -> str:
                 place = f'x="{left + j * wide:.2f}" y="{top + i * tall:.2f}"'
                 yield f'<rect class="cell {kind}" {place} {size}><title>{value:.2f}</title></rect>'
 
-    return _grid(panels, title, columns, draw)
+    return _grid(panels, chart.title, chart.columns, draw)
 
 
-@dataclass(frozen=True)
-class BandCurve:
-    """A line of (x, y) before a band of (x, low, high)."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    band: Sequence[tuple[float, float, float]] = ()
-    note: str = ""
-
-
-def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
+def band_curves(chart: BandCurves) -> str:
     """x from 0 to 1 in each panel; y from the least to the most of all. The ends of x stand below every
     panel, those of y left of every row."""
+    panels = chart.panels
     results = [y for panel in panels for _, y in panel.points]
     results += [y for panel in panels for _, *pair in panel.band for y in pair]
     least, most = low, high = min(results, default=0.0), max(results, default=1.0)
@@ -104,7 +88,7 @@ def curves(panels: Sequence[BandCurve], title: str, columns: int = 4) -> str:
                 place = f'x="{left - 5:g}" y="{float(at(0.0, y).split(",")[1]) + 4:.1f}"'
                 yield f'<text class="end" {place} text-anchor="end">{short(y)}</text>'
 
-    return _grid(panels, title, columns, draw, (WIDE, LEFT, FOOT))
+    return _grid(panels, chart.title, chart.columns, draw, (WIDE, LEFT, FOOT))
 
 
 Drawn = TypeVar("Drawn", Panel, BandCurve)

@@ -7,25 +7,17 @@ Each score also stands in its cell, so that nothing depends on colour alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from heedful.core.charts import Scored, WordGrid
 from heedful.reports.charts.forest_scatter import image
 from heedful.reports.html_parts import esc
 
 TALL, WIDE, HEAD, LETTER = 26.0, 96.0, 24.0, 7.4
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A method's scores, one per word, its largest size 1."""
-
-    name: str
-    scores: Sequence[float]
-    signed: bool
-
-
-def word_rows(words: Sequence[str], columns: Sequence[Scored], title: str) -> str:
+def word_grid(chart: WordGrid) -> str:
+    words, columns, title = chart.words, chart.columns, chart.title
     left = 12 + LETTER * max(map(len, words), default=0)
     drawn = [
         f'<text class="name" x="{left - 8:g}" y="{_middle(row):g}" text-anchor="end">{esc(word)}</text>'

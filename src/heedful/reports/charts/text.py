@@ -1,0 +1,92 @@
+"""Charts in the terminal: dots with intervals, bars and small curves; other charts are named only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from heedful.core.charts import Bars, Chart, Curves, Forest
+from heedful.core.numbers import fixed, short, with_interval
+from heedful.reports.charts.forest_scatter import directed
+from heedful.reports.charts.sparkline import reach, sparkline
+
+MOST_POINTS = 24  # of a small curve
+BAR = 20
+
+
+def chart_lines(chart: Chart, width: int) -> list[str]:
+    """Nothing for a chart that needs a picture."""
+    if isinstance(chart, Forest):
+        return _forest(chart, width)
+    if isinstance(chart, Curves):
+        return _curves(chart)
+    if isinstance(chart, Bars):
+        return _bars(chart)
+    return []
+
+
+def _forest(chart: Forest, width: int) -> list[str]:
+    """├──●──┤ on one scale, a line │ at the reference."""
+    numbers = [with_interval(one.value, one.low, one.high, fixed) for one in chart.lines]
+    names, tail = max(len(one.label) for one in chart.lines), max(map(len, numbers))
+    room = max(12, min(40, width - names - tail - 4))
+    values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
+    low, high = reach([values])
+    spread = (high - low) or 1.0
+
+    def at(value: float) -> int:
+        return round((value - low) / spread * (room - 1))
+
+    lines = []
+    for one, number in zip(chart.lines, numbers, strict=True):
+        cells = [" "] * room
+        cells[at(chart.reference)] = "│"
+        if math.isfinite(one.low) and math.isfinite(one.high):
+            for place in range(at(one.low), at(one.high) + 1):
+                cells[place] = "─"
+        if math.isfinite(one.control):
+            cells[at(min(high, max(low, one.control)))] = "◇"
+        if math.isfinite(one.value):
+            cells[at(one.value)] = "●"
+        lines.append(f"{one.label:<{names}}  {''.join(cells)}  {number}")
+    named = f"{chart.reference_name}" if chart.reference_name else ""
+    below = " " * (names + 2) + _centred(named, at(chart.reference), room) if named else ""
+    return [*lines, *filter(str.strip, (below.rstrip(), f"{directed(chart.x, chart.better)}"))]
+
+
+def _centred(text: str, place: int, room: int) -> str:
+    start = max(0, min(room - len(text), place - len(text) // 2))
+    return " " * start + text
+
+
+def _curves(chart: Curves) -> list[str]:
+    shown = {one.name: [y for _, y in _thinned(one.points)] for one in chart.series}
+    ends = reach(shown.values())
+    width = max(map(len, shown), default=0)
+    lines = [
+        f"{name:<{width}}  {sparkline(values, *ends)}  {short(values[0])} to {short(values[-1])}"
+        for name, values in shown.items()
+        if values
+    ]
+    return [*lines, f"{directed(chart.y, chart.better)}, by {chart.x}"] if lines else []
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    step = max(1, math.ceil(len(points) / MOST_POINTS))
+    return [*points[::step]]
+
+
+def _bars(chart: Bars) -> list[str]:
+    names = [
+        f"{group.name} {name}".strip() if len(chart.series) > 1 else group.name
+        for group in chart.groups
+        for name in chart.series
+    ]
+    values = [v for group in chart.groups for v in group.values]
+    top = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
+    width = max(map(len, names), default=0)
+    lines = [
+        f"{name:<{width}}  {'█' * round(BAR * abs(value) / top) if math.isfinite(value) else ''} {short(value)}"
+        for name, value in zip(names, values, strict=False)
+    ]
+    return [*lines, directed(chart.y, chart.better)]

@@ -1,0 +1,306 @@
+"""Documents as HTML: the one place where text is escaped.
+
+    page(document)        a file of its own
+    fragment(document)    a notebook cell, shaded even where the host takes styles away
+    body(document)        what is inside a page that has more
+
+Levels: |share| is drawn in nine steps (classes l1 to l9), so no style attribute is needed and a strict
+Content-Security-Policy is possible. Classes pos, neg and any are the three hues; pos and neg also differ by
+their underline. Tabs, pickers and column switches are radio buttons and checkboxes with rules in the style
+sheet: they work without scripts.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from itertools import count
+
+from heedful.core import document as doc
+from heedful.core.document import Document, Inline, Node
+from heedful.reports import html_frame
+from heedful.reports.charts.draw import svg
+from heedful.reports.html_parts import esc
+from heedful.reports.shading import hue, inline_style, level
+
+WIDE = 8  # columns that fit an upright sheet of paper
+HOLDS, FAILED = "✓", "✗"
+
+
+def page(document: Document) -> str:
+    """A self-contained HTML5 document."""
+    islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
+    data = islands[0].data if islands else None
+    return html_frame.frame(
+        document.title, body(document, 1, ""), [each.component for each in islands], data
+    )
+
+
+def fragment(document: Document) -> str:
+    """For a notebook cell: ids of its own, and what can be read without scripts."""
+    name = f"heedful-{secrets.token_hex(6)}"
+    islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
+    return html_frame.cell(
+        Renderer(f"{name}-", notebook=True).all(document.nodes, 3),
+        name,
+        [each.component for each in islands],
+    )
+
+
+def body(document: Document, size: int, prefix: str | None = None) -> str:
+    """`size` is the heading level of the headline; ids start with `prefix`, by default one of their own."""
+    prefix = f"h{secrets.token_hex(4)}-" if prefix is None else prefix
+    return Renderer(prefix).all(document.nodes, size)
+
+
+def nodes_html(nodes: Sequence[Node], size: int) -> str:
+    """Some nodes, for a page that has more."""
+    return Renderer(f"h{secrets.token_hex(4)}-").all(nodes, size)
+
+
+@dataclass
+class Renderer:
+    """`prefix` keeps ids apart where several documents are on one page."""
+
+    prefix: str
+    notebook: bool = False
+
+    def __post_init__(self) -> None:
+        self._numbers = count()
+
+    def all(self, nodes: Sequence[Node], size: int) -> str:
+        return "\n".join(text for text in self._each(nodes, size) if text)
+
+    def _each(self, nodes: Sequence[Node], size: int) -> Iterator[str]:
+        """Statements that follow each other are one list."""
+        waiting: list[str] = []
+        for node in nodes:
+            if isinstance(node, doc.Statement):
+                waiting.append(self._statement(node))
+                continue
+            if waiting:
+                yield f'<ul class="sentences claims">{"".join(waiting)}</ul>'
+                waiting = []
+            yield self.draw(node, size)
+        if waiting:
+            yield f'<ul class="sentences claims">{"".join(waiting)}</ul>'
+
+    # --- text --------------------------------------------------------------------------------------
+
+    def inline(self, text: Inline) -> str:
+        return esc(text) if isinstance(text, str) else "".join(map(self._span, text))
+
+    def _span(self, given: str | doc.Span) -> str:
+        if isinstance(given, str):
+            return esc(given)
+        inside = esc(given.text)
+        if given.link:
+            return f'<a href="#{esc(self.prefix + given.link)}">{inside}</a>'
+        tag = {"strong": "b", "soft": "small", "code": "code", "name": "bdi"}.get(given.style)
+        return f"<{tag}>{inside}</{tag}>" if tag else inside
+
+    @singledispatchmethod
+    def draw(self, node: Node, size: int) -> str:
+        raise TypeError(f"a document has no {type(node).__name__}")
+
+    @draw.register
+    def _(self, node: doc.Headline, size: int) -> str:
+        value = f' <span class="chance">{esc(node.value)}</span>' if node.value else ""
+        lines = [f'<p class="kicker">{self.inline(node.source)}</p>'] if node.source else []
+        lines.append(f'<h{size} class="verdict"><bdi>{esc(node.text)}</bdi>{value}</h{size}>')
+        if math.isfinite(node.share):
+            lines.append(_meter(node.share))
+        if node.others:
+            items = "".join(f"<li><bdi>{esc(name)}</bdi> {esc(number)}</li>" for name, number in node.others)
+            lines.append(f'<ul class="others">{items}</ul>')
+        return f"<header>{''.join(lines)}</header>"
+
+    @draw.register
+    def _(self, node: doc.Paragraph, size: int) -> str:
+        kind = {"answer": "heed", "soft": "lead", "quote": "said"}.get(node.style, "prose")
+        way = ' dir="auto"' if node.style == "quote" else ""
+        return f'<p class="{kind}"{way}>{self.inline(node.text)}</p>'
+
+    @draw.register
+    def _(self, node: doc.Bullets, size: int) -> str:
+        items = "".join(f"<li>{self.inline(item)}</li>" for item in node.items)
+        return f'<ul class="sentences">{items}</ul>' if items else ""
+
+    @draw.register
+    def _(self, node: doc.Facts, size: int) -> str:
+        rows = "".join(f"<div><dt>{esc(name)}</dt><dd>{esc(value)}</dd></div>" for name, value in node.pairs)
+        return f'<dl class="facts-list">{rows}</dl>' if rows else ""
+
+    def _statement(self, node: doc.Statement) -> str:
+        kind, mark, word = ("held", HOLDS, "holds") if node.holds else ("failed", FAILED, "failed")
+        sign = f'<span class="mark-{kind}" role="img" aria-label="{word}">{mark}</span>'
+        number = f" <small><bdi>{esc(node.number)}</bdi></small>" if node.number else ""
+        return f"<li>{sign}&ensp;<bdi>{esc(node.sentence)}</bdi>{number}</li>"
+
+    @draw.register
+    def _(self, node: doc.Statement, size: int) -> str:
+        return f'<ul class="sentences claims">{self._statement(node)}</ul>'
+
+    @draw.register
+    def _(self, node: doc.Code, size: int) -> str:
+        bar = f'<p class="bar">{esc(node.title)}</p>' if node.title else ""
+        return f'<div class="code">{bar}<pre dir="ltr">{esc(node.text)}</pre></div>'
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    @draw.register
+    def _(self, node: doc.Section, size: int) -> str:
+        lead = f'<p class="lead">{self.inline(node.lead)}</p>' if node.lead else ""
+        name = esc(node.name)
+        anchor = f' id="{esc(self.prefix)}{name}"' if name else ""
+        heading = f'<h{size} class="title">{esc(node.title)}</h{size}>'
+        inside = self.all(node.nodes, min(6, size + 1))
+        return f'<section class="part {name}"{anchor}>{heading}{lead}{inside}</section>'
+
+    @draw.register
+    def _(self, node: doc.Fold, size: int) -> str:
+        opened = " open" if node.opened else ""
+        inside = self.all(node.nodes, size)
+        return f'<details class="more"{opened}><summary>{esc(node.title)}</summary>{inside}</details>'
+
+    @draw.register
+    def _(self, node: doc.Group, size: int) -> str:
+        return f'<div class="{esc(node.style or "sides")}">{self.all(node.nodes, size)}</div>'
+
+    @draw.register
+    def _(self, node: doc.Tabs, size: int) -> str:
+        return self._tabs(node.title, node.tabs, size, "tabs")
+
+    @draw.register
+    def _(self, node: doc.Choice, size: int) -> str:
+        if len(node.options) == 1:
+            return self.all(node.options[0].nodes, size)
+        return self._tabs(node.title, node.options, size, "choice")
+
+    def _tabs(self, title: str, tabs: Sequence[doc.Tab], size: int, kind: str) -> str:
+        group = f"{self.prefix}g{next(self._numbers)}"
+        drawn = []
+        for number, tab in enumerate(tabs):
+            name, checked = f"{group}-{number}", " checked" if not number else ""
+            note = f" <small>{esc(tab.note)}</small>" if tab.note else ""
+            drawn.append(
+                f'<input type="radio" name="{group}" id="{name}"{checked}><label for="{name}">'
+                f'{esc(tab.title)}{note}</label><div class="panel">{self.all(tab.nodes, size)}</div>'
+            )
+        return f'<fieldset class="{kind}"><legend>{esc(title)}</legend>{"".join(drawn)}</fieldset>'
+
+    @draw.register
+    def _(self, node: doc.Island, size: int) -> str:
+        return f'<div class="island" data-island="{esc(node.component)}">{self.all(node.static, size)}</div>'
+
+    # --- figures -----------------------------------------------------------------------------------
+
+    @draw.register
+    def _(self, node: doc.Figure, size: int) -> str:
+        caption = f'<figcaption class="lead">{esc(node.caption)}</figcaption>' if node.caption else ""
+        return f"<figure>{svg(node.chart)}{caption}</figure>"
+
+    @draw.register
+    def _(self, node: doc.UnitMap, size: int) -> str:
+        inside = "".join(self._piece(piece, node.signed) for piece in node.pieces)
+        text = f'<p class="text{" said" if node.quoted else ""}" dir="auto">{inside}</p>'
+        if not node.label:
+            return text
+        return f'<div class="example"><span class="strength">{esc(node.label)}</span>{text}</div>'
+
+    def _piece(self, piece: doc.Piece, signed: bool) -> str:
+        text, steps = esc(piece.text), level(piece.share)
+        if not steps and not piece.here:
+            return text
+        kind = f"{hue(piece.share, signed)} l{steps}{' here' if piece.here else ''}"
+        tip = f' title="{esc(piece.tip)}"' if piece.tip else ""
+        unit = f' data-w="{piece.unit}"' if piece.unit >= 0 else ""
+        if self.notebook:  # some hosts take the style sheet away, and paint every <mark> yellow
+            style = inline_style(hue(piece.share, signed), steps)
+            return f'<span style="{style}" class="shade {kind}"{unit}{tip}>{text}</span>'
+        return f'<mark class="{kind}"{unit}{tip}>{text}</mark>'
+
+    @draw.register
+    def _(self, node: doc.Legend, size: int) -> str:
+        def ramp(kind: str) -> str:
+            steps = "".join(f'<i class="{kind} l{n}"></i>' for n in range(1, 10, 2))
+            return f'<span class="ramp" aria-hidden="true">{steps}</span>'
+
+        items = []
+        if node.signed:
+            items.append(f"{ramp('pos')} solid underline: towards the target")
+            items.append(f"{ramp('neg')} dotted underline: away from it")
+        if node.unsigned:
+            items.append(f"{ramp('any')} no underline: the method has no sign")
+        return '<ul class="legend">' + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
+
+    # --- tables ------------------------------------------------------------------------------------
+
+    @draw.register
+    def _(self, node: doc.Table, size: int) -> str:
+        heads = "".join(f'<th scope="col">{_head(column)}</th>' for column in node.columns)
+        rows = "".join(map(self._row, node.rows))
+        wide = " wide" if len(node.columns) > WIDE else ""
+        kind = f"{esc(node.style)}{' sortable' if node.sortable else ''}".strip()
+        switches = self._switches(node.columns) if node.switches else ""
+        table = (
+            f'<div class="scroll{wide}" role="region" tabindex="0" aria-label="{esc(node.title)}">'
+            f'<table class="{kind}"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        )
+        return f'<div class="switched">{switches}{table}</div>' if switches else table
+
+    def _switches(self, columns: Sequence[doc.Column]) -> str:
+        drawn, group = [], f"{self.prefix}c{next(self._numbers)}"
+        for place, column in enumerate(columns[1:], 2):
+            name, checked = f"{group}-{place}", " checked" if column.shown else ""
+            note = f" {column.note}" if column.note and columns_named(columns, column.title) > 1 else ""
+            drawn.append(
+                f'<input type="checkbox" class="c{place}" id="{name}"{checked}>'
+                f'<label for="{name}">{esc(column.title)}{esc(note)}</label>'
+            )
+        return '<span class="columns">Columns:</span>' + "".join(drawn)
+
+    def _row(self, row: doc.Row) -> str:
+        first, *others = row.cells
+        unit = f' data-w="{row.unit}"' if row.unit >= 0 else ""
+        kind = f' class="{esc(row.kind)}"' if row.kind else ""
+        head = f'<th scope="row">{self._inside(first)}</th>'
+        return f"<tr{unit}{kind}>{head}{''.join(map(self._cell, others))}</tr>"
+
+    def _cell(self, cell: doc.Cell) -> str:
+        kinds = [cell.style] if cell.style else []
+        if math.isfinite(cell.shade):
+            kinds += [hue(cell.shade, cell.signed), f"l{level(max(-1.0, min(1.0, cell.shade)))}"]
+        kind = f' class="{esc(" ".join(kinds))}"' if kinds else ""
+        value = f' data-v="{cell.value:.6g}"' if math.isfinite(cell.value) else ""
+        return f"<td{kind}{value}>{self._inside(cell)}</td>"
+
+    def _inside(self, cell: doc.Cell) -> str:
+        text = f"<bdi>{esc(cell.text)}</bdi>" if cell.text else ""
+        if cell.picture:
+            text = f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.text)}">'
+        if cell.link:
+            text = f'<a href="#{esc(self.prefix + cell.link)}">{text}</a>'
+        return f"{text} <small>{esc(cell.note)}</small>" if cell.note else text
+
+
+def columns_named(columns: Sequence[doc.Column], title: str) -> int:
+    return sum(column.title == title for column in columns)
+
+
+def _head(column: doc.Column) -> str:
+    name = esc(column.title) or '<span class="unseen">name</span>'
+    return f"{name}<small>{esc(column.note)}</small>" if column.note else name
+
+
+def _meter(share: float) -> str:
+    """A bar of ten steps: no style attribute is needed."""
+    steps = max(0, min(10, round(10 * share)))
+    bars = "".join(f'<i class="{"on" if n < steps else "off"}"></i>' for n in range(10))
+    return f'<span class="meter" aria-hidden="true">{bars}</span>'
+
+
+Draw = Callable[[Document], str]

@@ -1,0 +1,31 @@
+"""Colours of scores: three hues, nine levels.
+
+`inline_style` writes a colour into the element itself, for notebooks: some hosts take <style> away, and a
+browser paints every <mark> the same yellow, whatever its score. Where the style sheet is kept, its rules win.
+"""
+
+from __future__ import annotations
+
+import math
+
+HUES = {"pos": (0x5B, 0x9B, 0xD9), "neg": (0xEC, 0x9A, 0x4A), "any": (0xAB, 0x9F, 0xD6)}
+LINES = {
+    "pos": ";text-decoration:underline solid #14528f",
+    "neg": ";text-decoration:underline dotted #9a4a00",
+    "any": "",
+}
+SHARES = (0, 12, 22, 33, 44, 55, 66, 77, 88, 100)  # % of full colour by level
+
+
+def level(share: float) -> int:
+    return min(9, math.ceil(abs(share) * 9 - 1e-9)) if math.isfinite(share) and abs(share) >= 0.05 else 0
+
+
+def hue(share: float, signed: bool) -> str:
+    return "any" if not signed else "pos" if share >= 0 else "neg"
+
+
+def inline_style(kind: str, steps: int) -> str:
+    share = SHARES[steps] / 100
+    mixed = "".join(f"{round(255 + share * (part - 255)):02x}" for part in HUES[kind])
+    return f"background:#{mixed};color:#1c2126{LINES[kind]}" if steps else "background:none"
