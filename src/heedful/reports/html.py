@@ -27,6 +27,7 @@ from heedful.reports.html_parts import esc
 from heedful.reports.shading import hue, inline_style, level
 
 WIDE = 8  # columns that fit an upright sheet of paper
+DATA_NAMES = ("head", "layer", "stack")  # attributes data-NAME that a document may set
 HOLDS, FAILED = "✓", "✗"
 
 
@@ -34,9 +35,7 @@ def page(document: Document) -> str:
     """A self-contained HTML5 document."""
     islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
     data = islands[0].data if islands else None
-    return html_frame.frame(
-        document.title, body(document, 1, ""), [each.component for each in islands], data
-    )
+    return html_frame.frame(document.title, body(document, 1, ""), [each.component for each in islands], data)
 
 
 def fragment(document: Document) -> str:
@@ -56,9 +55,9 @@ def body(document: Document, size: int, prefix: str | None = None) -> str:
     return Renderer(prefix).all(document.nodes, size)
 
 
-def nodes_html(nodes: Sequence[Node], size: int) -> str:
-    """Some nodes, for a page that has more."""
-    return Renderer(f"h{secrets.token_hex(4)}-").all(nodes, size)
+def nodes_html(nodes: Sequence[Node], size: int, prefix: str | None = None) -> str:
+    """Some nodes, for a page that has more; ids start with `prefix`, by default one of their own."""
+    return Renderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).all(nodes, size)
 
 
 @dataclass
@@ -154,11 +153,11 @@ class Renderer:
     @draw.register
     def _(self, node: doc.Section, size: int) -> str:
         lead = f'<p class="lead">{self.inline(node.lead)}</p>' if node.lead else ""
-        name = esc(node.name)
+        name, kind = esc(node.name), " ".join(filter(None, ("part", node.name, node.style)))
         anchor = f' id="{esc(self.prefix)}{name}"' if name else ""
         heading = f'<h{size} class="title">{esc(node.title)}</h{size}>'
         inside = self.all(node.nodes, min(6, size + 1))
-        return f'<section class="part {name}"{anchor}>{heading}{lead}{inside}</section>'
+        return f'<section class="{esc(kind)}"{anchor}>{heading}{lead}{inside}</section>'
 
     @draw.register
     def _(self, node: doc.Fold, size: int) -> str:
@@ -168,7 +167,8 @@ class Renderer:
 
     @draw.register
     def _(self, node: doc.Group, size: int) -> str:
-        return f'<div class="{esc(node.style or "sides")}">{self.all(node.nodes, size)}</div>'
+        kind = esc(node.style or "sides")
+        return f'<div class="{kind}"{_data(node.data)}>{self.all(node.nodes, size)}</div>'
 
     @draw.register
     def _(self, node: doc.Tabs, size: int) -> str:
@@ -205,13 +205,14 @@ class Renderer:
 
     @draw.register
     def _(self, node: doc.UnitMap, size: int) -> str:
-        inside = "".join(self._piece(piece, node.signed) for piece in node.pieces)
+        inside = "".join(self.piece(piece, node.signed) for piece in node.pieces)
         text = f'<p class="text{" said" if node.quoted else ""}" dir="auto">{inside}</p>'
         if not node.label:
             return text
         return f'<div class="example"><span class="strength">{esc(node.label)}</span>{text}</div>'
 
-    def _piece(self, piece: doc.Piece, signed: bool) -> str:
+    def piece(self, piece: doc.Piece, signed: bool) -> str:
+        """One piece of a text."""
         text, steps = esc(piece.text), level(piece.share)
         if not steps and not piece.here:
             return text
@@ -276,12 +277,13 @@ class Renderer:
             kinds += [hue(cell.shade, cell.signed), f"l{level(max(-1.0, min(1.0, cell.shade)))}"]
         kind = f' class="{esc(" ".join(kinds))}"' if kinds else ""
         value = f' data-v="{cell.value:.6g}"' if math.isfinite(cell.value) else ""
-        return f"<td{kind}{value}>{self._inside(cell)}</td>"
+        return f"<td{kind}{value}{_data(cell.data)}>{self._inside(cell)}</td>"
 
     def _inside(self, cell: doc.Cell) -> str:
         text = f"<bdi>{esc(cell.text)}</bdi>" if cell.text else ""
         if cell.picture:
-            text = f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.text)}">'
+            lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
+            return f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.alt)}">{lines}'
         if cell.link:
             text = f'<a href="#{esc(self.prefix + cell.link)}">{text}</a>'
         return f"{text} <small>{esc(cell.note)}</small>" if cell.note else text
@@ -294,6 +296,10 @@ def columns_named(columns: Sequence[doc.Column], title: str) -> int:
 def _head(column: doc.Column) -> str:
     name = esc(column.title) or '<span class="unseen">name</span>'
     return f"{name}<small>{esc(column.note)}</small>" if column.note else name
+
+
+def _data(given: doc.Data) -> str:
+    return "".join(f' data-{name}="{esc(given[name])}"' for name in DATA_NAMES if name in given)
 
 
 def _meter(share: float) -> str:

@@ -1,7 +1,7 @@
 """A table that loses nothing where the terminal is narrow.
 
-Headings are broken after hyphens and at spaces; then columns of numbers continue below, each part with the
-names of the rows. Cells of a table with `bars` have a bar as long as their share of the column's largest.
+Headings are broken after hyphens and at spaces, columns of text are wrapped; then columns continue below, each
+part with the names of the rows. Cells of a table with `bars` have a bar as long as their share of the column's largest.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from heedful.reports.visible import visible
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
 BAR = 6  # characters
+LEAST_WORDS = 28  # characters of a column of text before it is moved below
 
 
 class TableGrid:
@@ -36,12 +37,15 @@ class TableGrid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
         numbers, room = list(range(1, len(self.heads))), options.max_width
-        first, heads = max(map(cell_len, (*self.heads[0].split("\n"), *self._column(0))), default=0), self.heads
+        first, heads = (
+            max(map(cell_len, (*self.heads[0].split("\n"), *self._column(0))), default=0),
+            self.heads,
+        )
         if self._wide(first, heads, numbers) > room:
             least = [broken(name, 1) for name in heads]
             heads = [broken(name, self._size(least, place)) for place, name in enumerate(heads)]
             first = min(first, max(room // 4, 12))
-        blocks = [numbers] if any(self.words[1:]) else self._blocks(first, heads, numbers, room)
+        blocks = self._blocks(first, heads, numbers, room)
         for number, block in enumerate(blocks):
             yield self._drawn(first, heads, block, last=number == len(blocks) - 1)
 
@@ -52,7 +56,11 @@ class TableGrid:
         return max(map(cell_len, (*heads[place].split("\n"), *self._column(place))))
 
     def _wide(self, first: int, heads: list[str], places: list[int]) -> int:
-        return first + sum(2 + self._size(heads, place) for place in places)
+        return first + sum(2 + self._least(heads, place) for place in places)
+
+    def _least(self, heads: list[str], place: int) -> int:
+        """The width a column needs: text can be wrapped, a number cannot."""
+        return min(self._size(heads, place), LEAST_WORDS if self.words[place] else 10**6)
 
     def _blocks(self, first: int, heads: list[str], places: list[int], room: int) -> list[list[int]]:
         blocks: list[list[int]] = [[]]
@@ -79,6 +87,8 @@ class TableGrid:
 
 def _heading(table: Table, place: int) -> str:
     column = table.columns[place]
+    if column.brief:
+        return visible(column.brief)
     return "\n".join(filter(None, (visible(column.title), visible(column.note))))
 
 
@@ -87,7 +97,7 @@ def _cell(cells: Sequence[Cell], place: int) -> Cell:
 
 
 def _text(cell: Cell, bars: bool) -> str:
-    text = visible(cell.text) + (f" {visible(cell.note)}" if cell.note else "")
+    text = visible(cell.brief) or visible(cell.text) + (f" {visible(cell.note)}" if cell.note else "")
     if bars and math.isfinite(cell.shade):
         return f"{text} {bar(abs(cell.shade), BAR)}".rstrip()
     return text
