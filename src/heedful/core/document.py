@@ -173,6 +173,7 @@ class Section:
     nodes: tuple[Node, ...]
     lead: Inline = ""
     name: str = ""  # for styles and links
+    minor: bool = False  # one of several alike, with a small heading
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,14 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Only:
+    """What one renderer alone shows: "terminal" (left out with --verbose) or "html"."""
+
+    where: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
 class Group:
     """Nodes side by side where there is room."""
 
@@ -241,6 +250,7 @@ Node = (
     | Fold
     | Tabs
     | Choice
+    | Only
     | Group
     | Island
 )
@@ -262,7 +272,7 @@ def inside(node: Node) -> Iterator[Node]:
 
 
 def below(node: Node) -> Iterator[Node]:
-    if isinstance(node, Section | Fold | Group):
+    if isinstance(node, Section | Fold | Group | Only):
         yield from node.nodes
     elif isinstance(node, Tabs | Choice):
         for tab in node.tabs if isinstance(node, Tabs) else node.options:

@@ -21,11 +21,11 @@ from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_image
 from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.atlas_layout import layouts
-from heedful.reports.visible import visible
 from heedful.reports.comparison_page import cell, component, document, script_data
 from heedful.reports.comparison_sections import QUOTE
 from heedful.reports.comparison_summary import predictions
 from heedful.reports.html_parts import esc, part, table
+from heedful.reports.visible import visible
 
 SCRIPTS = ("atlas_data.js", "atlas_canvas.js", "atlas_links.js", "atlas_matrix.js", "atlas.js")
 STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}

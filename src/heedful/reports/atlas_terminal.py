@@ -22,8 +22,8 @@ from heedful.core.numbers import percent
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.top_links import Link
-from heedful.reports.visible import visible
 from heedful.reports.comparison_summary import predictions
+from heedful.reports.visible import visible
 
 LETTERS = dict(
     zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # as KINDS stand

@@ -19,8 +19,8 @@ from rich.text import Text
 from heedful.comparisons.result import Comparison, share_by_count
 from heedful.core.numbers import percent
 from heedful.reports.columns import Column, columns, every_word
-from heedful.reports.visible import visible
 from heedful.reports.comparison_terminal import MARKS, STYLES
+from heedful.reports.visible import visible
 
 TOP_WORDS = 3  # words shown a method
 

@@ -34,9 +34,7 @@ def page(document: Document) -> str:
     """A self-contained HTML5 document."""
     islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
     data = islands[0].data if islands else None
-    return html_frame.frame(
-        document.title, body(document, 1, ""), [each.component for each in islands], data
-    )
+    return html_frame.frame(document.title, body(document, 1, ""), [each.component for each in islands], data)
 
 
 def fragment(document: Document) -> str:
@@ -44,7 +42,7 @@ def fragment(document: Document) -> str:
     name = f"heedful-{secrets.token_hex(6)}"
     islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
     return html_frame.cell(
-        Renderer(f"{name}-", notebook=True).all(document.nodes, 3),
+        HtmlRenderer(f"{name}-", notebook=True).all(document.nodes, 3),
         name,
         [each.component for each in islands],
     )
@@ -53,16 +51,16 @@ def fragment(document: Document) -> str:
 def body(document: Document, size: int, prefix: str | None = None) -> str:
     """`size` is the heading level of the headline; ids start with `prefix`, by default one of their own."""
     prefix = f"h{secrets.token_hex(4)}-" if prefix is None else prefix
-    return Renderer(prefix).all(document.nodes, size)
+    return HtmlRenderer(prefix).all(document.nodes, size)
 
 
 def nodes_html(nodes: Sequence[Node], size: int) -> str:
     """Some nodes, for a page that has more."""
-    return Renderer(f"h{secrets.token_hex(4)}-").all(nodes, size)
+    return HtmlRenderer(f"h{secrets.token_hex(4)}-").all(nodes, size)
 
 
 @dataclass
-class Renderer:
+class HtmlRenderer:
     """`prefix` keeps ids apart where several documents are on one page."""
 
     prefix: str
@@ -155,9 +153,12 @@ class Renderer:
     def _(self, node: doc.Section, size: int) -> str:
         lead = f'<p class="lead">{self.inline(node.lead)}</p>' if node.lead else ""
         name = esc(node.name)
+        inside = self.all(node.nodes, min(6, size + 1))
+        if node.minor:
+            heading = f'<h{size} class="name">{esc(node.title)}</h{size}>'
+            return f'<section class="{name}">{heading}{lead}{inside}</section>'
         anchor = f' id="{esc(self.prefix)}{name}"' if name else ""
         heading = f'<h{size} class="title">{esc(node.title)}</h{size}>'
-        inside = self.all(node.nodes, min(6, size + 1))
         return f'<section class="part {name}"{anchor}>{heading}{lead}{inside}</section>'
 
     @draw.register
@@ -165,6 +166,10 @@ class Renderer:
         opened = " open" if node.opened else ""
         inside = self.all(node.nodes, size)
         return f'<details class="more"{opened}><summary>{esc(node.title)}</summary>{inside}</details>'
+
+    @draw.register
+    def _(self, node: doc.Only, size: int) -> str:
+        return self.all(node.nodes, size) if node.where == "html" else ""
 
     @draw.register
     def _(self, node: doc.Group, size: int) -> str:

@@ -32,7 +32,7 @@ METER = 9  # characters of the bar of a probability
 
 def show(document: Document, console: Console, verbose: bool = False, more: str = "") -> None:
     """`more` is printed last where tabs or folds are left out."""
-    renderer = Renderer(console.width, verbose)
+    renderer = TerminalRenderer(console.width, verbose)
     for each in renderer.all(document.nodes):
         console.print(each)
     if more and renderer.hidden:
@@ -51,7 +51,7 @@ def nodes_text(nodes: Sequence[Node], width: int = 80) -> str:
 
 
 @dataclass
-class Renderer:
+class TerminalRenderer:
     """`hidden` counts what was left out."""
 
     width: int
@@ -149,6 +149,11 @@ class Renderer:
             note = f"  {visible(tab.note)}" if tab.note else ""
             yield Text.assemble((visible(tab.title), "bold"), (note, "dim"))
             yield from self.all(tab.nodes)
+
+    @draw.register
+    def _(self, node: doc.Only) -> Iterator[RenderableType]:
+        if node.where == "terminal" and not self.verbose:
+            yield from self.all(node.nodes)
 
     @draw.register
     def _(self, node: doc.Group) -> Iterator[RenderableType]:

@@ -36,7 +36,10 @@ class TableGrid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
         numbers, room = list(range(1, len(self.heads))), options.max_width
-        first, heads = max(map(cell_len, (*self.heads[0].split("\n"), *self._column(0))), default=0), self.heads
+        first, heads = (
+            max(map(cell_len, (*self.heads[0].split("\n"), *self._column(0))), default=0),
+            self.heads,
+        )
         if self._wide(first, heads, numbers) > room:
             least = [broken(name, 1) for name in heads]
             heads = [broken(name, self._size(least, place)) for place, name in enumerate(heads)]

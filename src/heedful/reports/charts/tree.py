@@ -62,5 +62,3 @@ def _branch(level: int, here: float, at: float, cosine: float) -> str:
         f'<path class="path s0" stroke-opacity="{max(0.15, cosine):.2f}" '
         f'd="{path}"><title>cosine {cosine:.2f}</title></path>'
     )
-
-
