@@ -10,8 +10,8 @@ The smallest p is 1 / (1 + draws), so M methods need 20 M - 1 random orders. The
 cheap: at most a third of what the methods ask for anyway, or at most TEST_OPERATIONS multiplications. Else 20
 are drawn, and counts are all that is said, with what a test would cost.
 
-The words that the methods name first are also removed one at a time by the same operator: the effect of a word
-alone is what a reader understands.
+The words that the methods name first are also removed one at a time by the same operator: the effect of a
+word alone is what a reader understands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Documents: what a result shows, as data. The terminal, the HTML report and the notebook draw any document.
 
 A document starts with the answer. What a reader may need later is in tabs and folds: the report shows them
-one click away, the terminal shows them with --verbose. Text here is never escaped: each renderer makes it safe
-for the place where it is shown.
+one click away, the terminal shows them with --verbose. Text here is never escaped: each renderer makes it
+safe for the place where it is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heedful.core.charts import Chart
 
 @dataclass(frozen=True)
 class Span:
-    """A few words inside a line: "strong", "soft", "code", "name" (text of the user) or a link to an anchor."""
+    """A few words inside a line: "strong", "soft", "code", "name" (text of the user) or a link."""
 
     text: str
     style: str = ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.single_text import standings
 from heedful.core.defaults import CONTROL
 from heedful.core.document import (
     Bullets,
     Choice,
     Document,
     Headline,
+    Inline,
     Island,
     Legend,
     Node,
@@ -57,7 +59,7 @@ def headline(comparison: Comparison) -> Headline:
     ranked = predictions(comparison)
     model = str(comparison.model.get("name", "a model"))
     after = after_written(comparison)
-    source = (Span(model, "strong"), *([f", {after}"] if after else []))
+    source: Inline = (Span(model, "strong"), f", {after}") if after else (Span(model, "strong"),)
     if not ranked:
         return Headline("Explanation", source=source)
     (label, value, share), *others = ranked
@@ -83,7 +85,7 @@ def first(comparison: Comparison) -> tuple[Node, ...]:
 def shaded(comparison: Comparison) -> Choice:
     """The text by each method; the one that beat most random orders first."""
     cols = {col.method: col for col in columns(comparison)}
-    standing = {one.method: one for one in first_screen.standings(comparison.evidence)}
+    standing = {one.method: one for one in standings(comparison.evidence)}
     options = []
     for method in first_screen.ordered(comparison):
         one = standing.get(method)

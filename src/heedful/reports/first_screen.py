@@ -184,13 +184,11 @@ def contradictions(comparison: Comparison, methods: Sequence[str] | None = None)
             continue
         labels = numbered([word.text for word in col.words])
         for i, word in enumerate(col.words):
-            if abs(col.share(word)) >= STRONG and not col.unsure(word):
-                if _contradicts(col, i, effects[i], top):
-                    claimed = f"{col.sign(word)}{col.number(word)}{col.unit}"
-                    shown = fixed_signed(effects[i], 2)
-                    how = REMOVED.get(measured.operator, "removing")
-                    size = abs(col.share(word))
-                    found.append(Contradiction(labels[i], col.method, claimed, shown, how, size))
+            size = abs(col.share(word))
+            if size >= STRONG and not col.unsure(word) and _contradicts(col, i, effects[i], top):
+                claimed = f"{col.sign(word)}{col.number(word)}{col.unit}"
+                how, shown = REMOVED.get(measured.operator, "removing"), fixed_signed(effects[i], 2)
+                found.append(Contradiction(labels[i], col.method, claimed, shown, how, size))
     return sorted(found, key=lambda each: -each.size)
 
 

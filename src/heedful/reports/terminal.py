@@ -1,7 +1,7 @@
 """Documents in the terminal: the answer first, tabs and folds only with `verbose`.
 
-Nothing is cut: a table that is too wide continues below, long names are broken. Control characters in texts of
-the user are made visible here, and nowhere else. Output to a file is plain, and so is a terminal's under
+Nothing is cut: a table that is too wide continues below, long names are broken. Control characters in texts
+of the user are made visible here, and nowhere else. Output to a file is plain, and so is a terminal's under
 NO_COLOR.
 """
 
