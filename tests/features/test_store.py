@@ -16,13 +16,13 @@ from safetensors.torch import load_file
 from heedful import ActivationStore, HeedfulError
 from heedful.features.activations import shuffle
 from heedful.features.activations import store_writer as place
-from heedful.features.activations.shuffle import Scatter, Shape
+from heedful.features.activations.shuffle import ScatterWriter, Shape
 from heedful.features.activations.store import FORMAT, KIND
 
 
 def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> ActivationStore:
     """A store of rows that say their own number."""
-    scatter = Scatter(path, shape)
+    scatter = ScatterWriter(path, shape)
     numbers = numbered(rows, shape)
     for at in range(0, rows, chunk):
         scatter.add(numbers[at : at + chunk])
@@ -143,13 +143,13 @@ def test_what_was_not_kept_is_forgotten(tmp_path: Path) -> None:
     """Rows added after `keep`, a bucket that grew and one that was never known: all are cut back."""
     shape = Shape(3, "float32", 10, seed=0)
     rows = numbered(95, shape)
-    scatter = Scatter(tmp_path / "a", shape)
+    scatter = ScatterWriter(tmp_path / "a", shape)
     scatter.add(rows[:47])
     scatter.keep()
     scatter.add(rows[47:60] + 1000)
     scatter.stop()
     assert scatter.state.rows == 60
-    again = Scatter(tmp_path / "a", shape)
+    again = ScatterWriter(tmp_path / "a", shape)
     assert (again.state.rows, again.state.generation, again.state.filled) == (47, 1, 7)
     again.add(rows[47:])
     again.finish()
@@ -159,14 +159,14 @@ def test_what_was_not_kept_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_bucket_that_lost_bytes_is_refused(tmp_path: Path) -> None:
-    scatter = Scatter(tmp_path / "a", Shape(3, "float32", 10, seed=0))
+    scatter = ScatterWriter(tmp_path / "a", Shape(3, "float32", 10, seed=0))
     scatter.add(numbered(30, scatter.shape))
     scatter.keep()
     scatter.stop()
     bucket = next(path for path in (tmp_path / "a" / ".part").iterdir() if path.name.startswith("000000"))
     bucket.write_bytes(bucket.read_bytes()[:-4])
     with pytest.raises(HeedfulError, match="shorter"):
-        Scatter(tmp_path / "a", scatter.shape)
+        ScatterWriter(tmp_path / "a", scatter.shape)
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

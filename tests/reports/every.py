@@ -57,7 +57,7 @@ def explanation() -> Any:
 
 def audit() -> Any:
     from heedful.audits.result import Audit
-    from heedful.metrics.random_orders import Cell
+    from heedful.metrics.random_orders import MetricCell
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
     methods = ("lime", EVIL)
@@ -68,7 +68,7 @@ def audit() -> Any:
         for m, better in zip(methods, (False, True), strict=True)
     )
     said = Verdict(
-        20, judged, EVIL, True, (Cell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
+        20, judged, EVIL, True, (MetricCell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
     )
     errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}

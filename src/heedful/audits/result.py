@@ -16,15 +16,16 @@ from typing import Any, ClassVar
 
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
+from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
-from heedful.core.result import TextResult
+from heedful.core.result import Result
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
-from heedful.metrics.verdict import Facts, Verdict, judge, judging_operators
+from heedful.metrics.verdict import Verdict, VerdictFacts, judge, judging_operators
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -46,7 +47,7 @@ COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(TextResult):
+class Audit(Result):
     """The result of `heedful.audit`."""
 
     kind: ClassVar[str] = "audit"
@@ -77,6 +78,17 @@ class Audit(TextResult):
     def command(self) -> str | None:
         """What to type for the same audit, where it was made on the command line."""
         return self.made.get("command")
+
+    def advice(self) -> Advice:
+        """The recommendation, for `heedful.explain(..., audit=...)`."""
+        model = dict(self.made.get("model") or {})
+        return Advice(
+            self.verdict.use,
+            self.verdict.headline,
+            "" if self.folder is None else str(self.folder),
+            str(model.get("fingerprint") or ""),
+            str(self.made.get("name") or ""),
+        )
 
     def __repr__(self) -> str:
         where = f" in {str(self.folder)!r}" if self.folder else ""
@@ -261,7 +273,7 @@ class VerdictInputs:
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def pools(self) -> tuple[Pools, Facts]:
+    def pools(self) -> tuple[Pools, VerdictFacts]:
         """Values under the operators that may judge, and the facts of the methods."""
         turns = {name: list(result.values()) for name, result in self.fitted.items()}
         always = {name: _joined(each, set.intersection) for name, each in turns.items()}
@@ -272,7 +284,7 @@ class VerdictInputs:
             for name, result in self.inputs.items()
         }
         ever = {name: _joined(each, set.union) for name, each in turns.items()}
-        return joined(self.parts, self.names).only(names, operators), Facts(means, ever, left_out)
+        return joined(self.parts, self.names).only(names, operators), VerdictFacts(means, ever, left_out)
 
 
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:

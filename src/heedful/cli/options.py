@@ -62,7 +62,10 @@ SAE = "A dictionary of the model: which of its features fired. heedful features 
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
 Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
-Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
+AuditRun = Annotated[
+    Path | None,
+    option("--audit", metavar="RUN", help="Run folder of an audit of this model, to follow its advice."),
+]
 DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
 MORE = "More with -v; all of it in a report with --html FILE."
 VERBOSE = "Show everything: all tables, costs, and how it was made."

@@ -20,6 +20,7 @@ from heedful.cli.console import (
     write,
 )
 from heedful.cli.threads import fit_threads
+from heedful.comparisons.audit_advice import advice_of, check_same_model
 from heedful.comparisons.execute import execute
 from heedful.comparisons.internals import with_features
 from heedful.comparisons.planning import Plan, plan
@@ -34,6 +35,9 @@ from heedful.core.progress import Step
 
 if TYPE_CHECKING:
     from heedful.core.model import Model
+
+
+MORE = "More: -v for every word, evidence, cost and notes; --html FILE for a report."
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class ExplainRequest:
     allow_pickle: bool
     evidence: bool = False
     draws: int | None = None
-    features: str | None = None  # a dictionary
+    features: str | None = None  # an SAE
+    audit: Path | None = None  # the run folder of an audit
     command: str | None = None  # what to type for the same
 
 
@@ -64,7 +69,7 @@ class OutputChoice:
     form: str  # "text", "json" or "csv" on standard output
     html: Path | None = None
     save: Path | None = None
-    full: bool = False
+    verbose: bool = False
     quiet: bool = False
 
     def note(self, message: str) -> None:
@@ -82,10 +87,8 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
         comparison.save(out.save)
         out.note(f"saved {out.save}: heedful report {out.save}")
     if out.html:
-        from heedful.reports.comparison_page import page
-
-        write(out.html, page(comparison))
-    show(comparison, out.form, out.full)
+        write(out.html, comparison.page())
+    show(comparison, out)
     if out.html:
         out.note(f"wrote {out.html}")  # last, so that it does not scroll away
     if stopped := comparison.settings.get("interrupted"):
@@ -103,11 +106,15 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     for name in names:
         registry.get(name)  # a misspelt method is told before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
+    audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
         able = [s.method for s in registry.support(model) if s.ok]
-        names = names or ([] if every else [name for name in DEFAULT_METHODS if name in able])
+        if audit is not None:
+            check_same_model(audit, model)
+        wanted = list(dict.fromkeys([*DEFAULT_METHODS, *([audit.use] if audit and audit.use else [])]))
+        names = names or ([] if every else [name for name in wanted if name in able])
         params = _params(wish, names or able)
         made = plan(
             model,
@@ -125,6 +132,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
     given |= {"command": wish.command} if wish.command else {}
+    given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
     return replace(made, settings={**made.settings, **given})
 
@@ -198,12 +206,13 @@ def removing(operator: str | None, names: list[str]) -> dict[str, dict[str, Any]
     return {name: {"operator": operator} for name in removers}
 
 
-def show(comparison: Comparison, form: str, full: bool) -> None:
-    if form == "json":
+def show(comparison: Comparison, out: OutputChoice) -> None:
+    if out.form == "json":
         put_json(comparison.to_dict())
-    elif form == "csv":
+    elif out.form == "csv":
         sys.stdout.write(comparison.to_csv())
     else:
-        from heedful.reports import comparison_terminal
+        from heedful.reports import terminal
 
-        comparison_terminal.show(comparison, console(), None if full else comparison_terminal.MAX_WORDS)
+        more = "" if out.html else MORE
+        terminal.show(comparison.document(), console(), out.verbose, more)

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from heedful.comparisons.audit_advice import advice_of, check_same_model
 from heedful.comparisons.internals import Explained, internals_of, with_features
 from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
-from heedful.comparisons.single_text import weighed
+from heedful.comparisons.single_text import remove_alone, weighed
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
@@ -63,6 +64,7 @@ def explain(
     evidence: bool | Iterable[str] | None = None,
     draws: int | None = None,
     features: Any = None,
+    audit: Any = None,
     progress: Report | None = None,
     keep_partial: bool = True,
 ) -> Comparison:
@@ -80,11 +82,15 @@ def explain(
     draws     random orders beside which the methods are weighed; None: as many as a test of all of them takes
               if that costs at most a third of what they ask for, else 20
     features  a heedful.SAE of the model: its features that are active on the text, with their effects
+    audit     the result or the run folder of an audit of this model: its recommendation is shown first
     progress  called with a heedful.core.progress.Step as rows are run
     keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
               KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
     """
     session = model if isinstance(model, Session) else Session(load(model))
+    advice = None if audit is None else advice_of(audit)
+    if advice is not None:
+        check_same_model(advice, session.model)
     planned = plan(
         session.model,
         text,
@@ -102,6 +108,8 @@ def explain(
     comparison = execute(planned, session, progress=progress, keep_partial=keep_partial)
     if isinstance(model, str | Path):  # a name by which it is loaded again
         comparison = replace(comparison, settings={**comparison.settings, "source": str(model)})
+    if advice is not None:
+        comparison = replace(comparison, settings={**comparison.settings, "audit": advice.settings()})
     if features is None or not comparison.attributions:
         return comparison
     return with_features(comparison, session.model, features)
@@ -207,6 +215,7 @@ class _Execution:
         session.begin(Step(EVIDENCE, steps, steps, total=planned.weighing))
         try:
             self.evidence = weighed(session, items, planned.metrics, unit, seed, planned.draws)
+            remove_alone(session, items, unit)
         except BudgetSpentError as error:
             self.settings["evidence_skipped"] = str(error)
 

@@ -10,16 +10,24 @@ quicker than one alone. What is not the model's (maximum flows, fits) is not cou
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from heedful.comparisons.single_text import DRAWS, METRICS, THIRD, draws_needed, rows_of, rows_per_order
+from heedful.comparisons.single_text import (
+    DRAWS,
+    METRICS,
+    TEST_OPERATIONS,
+    THIRD,
+    draws_needed,
+    rows_of,
+    rows_per_order,
+)
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
@@ -110,7 +118,9 @@ class Plan(NotebookRepr):
             return DRAWS
         own = self._together({e.name: float(self.rows[e.name][0]) for e in self.chosen})
         needed = draws_needed(methods)
-        return max(DRAWS, needed) if needed * rows_per_order(units, self.metrics) <= THIRD * own else DRAWS
+        inputs = needed * rows_per_order(units, self.metrics)
+        operations = 2.0 * inputs * len(self.x) * (self.model.size or math.inf)
+        return max(DRAWS, needed) if inputs <= THIRD * own or operations <= TEST_OPERATIONS else DRAWS
 
     @property
     def seconds(self) -> float:
@@ -121,7 +131,9 @@ class Plan(NotebookRepr):
 
     def seconds_of(self, entry: Explainer) -> float:
         least, most = self.rows[entry.name]
-        return (GRADED if "gradients" in entry.needs else 1.0) * sqrt(least * most) * self.seconds_per_row
+        return (
+            (GRADED if "gradients" in entry.needs else 1.0) * math.sqrt(least * most) * self.seconds_per_row
+        )
 
     def _together(self, each: Mapping[str, float]) -> float:
         """A sum, to which those that read the trace alone add but once: it is one pass for all of them."""

@@ -6,9 +6,12 @@ beat the random orders whose share is smaller.
 
     p = (1 + number of random orders that did as well) / (1 + draws),   Holm over the methods, 5 %
 
-The smallest p is 1 / (1 + draws), so M methods need 20 M - 1 random orders. They are drawn where that costs
-at most a third of what the methods ask for anyway; else 20 are, and counts are all that is said, with what a
-test would cost.
+The smallest p is 1 / (1 + draws), so M methods need 20 M - 1 random orders. They are drawn where that is
+cheap: at most a third of what the methods ask for anyway, or at most TEST_OPERATIONS multiplications. Else 20
+are drawn, and counts are all that is said, with what a test would cost.
+
+The words that the methods name first are also removed one at a time by the same operator: the effect of a
+word alone is what a reader understands.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
 METRICS = ("comprehensiveness", "sufficiency")
 DRAWS = 20  # random orders, unless a test can be had cheaply
 ALPHA = 0.05
-THIRD = 1 / 3  # of the methods' own rows, the most that a test may cost by itself
+THIRD = 1 / 3  # of the methods' own model inputs, the most that a test may cost by itself
+TEST_OPERATIONS = 3e11  # about two seconds on one core: so much a test may cost in any case
+ALONE = 20  # words that are removed one at a time
 LAST = "One text ranks no methods against each other: heedful audit compares them on many."
 
 
@@ -57,8 +62,22 @@ def operator_of(model: Model, items: Sequence[Attribution] = ()) -> str:
 
 
 def rows_of(d: int, methods: int, metrics: Sequence[str] = METRICS, draws: int = DRAWS) -> int:
-    """Most rows that weighing asks for."""
-    return 2 + (methods + draws) * rows_per_order(d, metrics)
+    """Most model inputs that the evidence takes."""
+    return 2 + (methods + draws) * rows_per_order(d, metrics) + min(d, ALONE)
+
+
+def remove_alone(session: Session, items: Sequence[Attribution], unit: str) -> None:
+    """Remove the strongest words one at a time by the operator of the evidence; the session remembers."""
+    import numpy as np
+
+    x, target = items[0].x, items[0].target
+    sizes = np.stack([np.abs(item.unit_scores(unit)) for item in items])  # (methods, d)
+    tops = sizes.max(1, keepdims=True)
+    share = np.nan_to_num(sizes / np.where(tops > 0, tops, 1.0))
+    first = np.sort(np.argsort(-share.sum(0), kind="stable")[:ALONE])
+    keep = np.ones((len(first) + 1, sizes.shape[1]), bool)
+    keep[np.arange(1, len(first) + 1), first] = False
+    session.values(x, target, keep, operator_of(session.model, items), unit)
 
 
 def rows_per_order(d: int, metrics: Sequence[str] = METRICS) -> int:
@@ -95,7 +114,7 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
     """One per method that is judged by a removal not its own, those that beat most first."""
     import numpy as np
 
-    from heedful.metrics.random_orders import Cell, exchanged
+    from heedful.metrics.random_orders import MetricCell, exchanged
     from heedful.stats.exchange_test import holm
 
     judged = [e for e in evidence if e.orders and not e.circular and e.family]
@@ -109,7 +128,7 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
         signs = np.array([1.0 if e.better == "high" else -1.0 for e in entries])
         values = signs * np.array([e.value for e in entries])
         orders = (signs[:, None] * np.array([e.orders for e in entries])).T  # (B, C)
-        named = tuple(Cell(e.family, e.metric, e.operator) for e in entries)
+        named = tuple(MetricCell(e.family, e.metric, e.operator) for e in entries)
         w = np.round(exchanged(values[None], orders[None], named)[0], 9)
         results[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
     p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in results.values()]))

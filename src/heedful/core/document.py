@@ -1,8 +1,8 @@
 """Documents: what a result shows, as data. The terminal, the HTML report and the notebook draw any document.
 
 A document starts with the answer. What a reader may need later is in tabs and folds: the report shows them
-one click away, the terminal shows them with --verbose. Text here is never escaped: each renderer makes it safe
-for the place where it is shown.
+one click away, the terminal shows them with --verbose. Text here is never escaped: each renderer makes it
+safe for the place where it is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heedful.core.charts import Chart
 
 @dataclass(frozen=True)
 class Span:
-    """A few words inside a line: "strong", "soft", "code", "name" (text of the user) or a link to an anchor."""
+    """A few words inside a line: "strong", "soft", "code", "name" (text of the user) or a link."""
 
     text: str
     style: str = ""
@@ -180,6 +180,7 @@ class Section:
     name: str = ""  # for styles and links
     style: str = ""  # a class of the style sheet
     more: bool = False  # the terminal shows it with --verbose only
+    minor: bool = False  # one of several alike, with a small heading
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,14 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Only:
+    """What one renderer alone shows: "terminal" (left out with --verbose) or "html"."""
+
+    where: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
 class Group:
     """Nodes side by side where there is room."""
 
@@ -249,6 +258,7 @@ Node = (
     | Fold
     | Tabs
     | Choice
+    | Only
     | Group
     | Island
 )
@@ -270,7 +280,7 @@ def inside(node: Node) -> Iterator[Node]:
 
 
 def below(node: Node) -> Iterator[Node]:
-    if isinstance(node, Section | Fold | Group):
+    if isinstance(node, Section | Fold | Group | Only):
         yield from node.nodes
     elif isinstance(node, Tabs | Choice):
         for tab in node.tabs if isinstance(node, Tabs) else node.options:

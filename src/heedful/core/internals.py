@@ -29,18 +29,19 @@ class AttentionSummary:
 
 @dataclass(frozen=True)
 class FeatureEffect:
-    """One feature of a dictionary on this text."""
+    """One feature of an SAE on this text."""
 
     feature: int
     effect: float  # f(x) - f(x with it set to zero), measured
     estimate: float  # of the effect, by gradient times activation
     strength: float
     words: tuple[str, ...]  # where it is strongest
+    name: str = ""  # what it is said to be active on, where the SAE has explanations
 
 
 @dataclass(frozen=True)
 class ActiveFeatures(NotebookRepr):
-    """The strongest features of a dictionary on this text."""
+    """The strongest features of an SAE on this text."""
 
     site: str
     features: tuple[FeatureEffect, ...]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heedful.core.result import StoredResult, TextResult
+from heedful.core.result import StoredResult
 
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
 
@@ -76,7 +76,7 @@ Part = Paragraph | Table | Figure | Claim
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class LabReport(TextResult, StoredResult):
+class LabReport(StoredResult):
     """The result of `heedful.run_lab`."""
 
     kind: ClassVar[str] = "lab"

@@ -80,6 +80,11 @@ class Model:
         return None
 
     @property
+    def size(self) -> int:
+        """Number of parameters; 0 where it is not known."""
+        return 0 if self.module is None else sum(p.numel() for p in self.module.parameters())
+
+    @property
     def token_table(self) -> nn.Module | None:
         """The module that looks up the tokens of the text, if one is known."""
         return None

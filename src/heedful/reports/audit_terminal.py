@@ -27,8 +27,8 @@ from heedful.reports.audit_summary import (
     skipped,
     verdict_rows,
 )
-from heedful.reports.visible import visible
 from heedful.reports.terminal_text import terminal_text
+from heedful.reports.visible import visible
 
 GAP = 2  # between columns
 

@@ -23,7 +23,7 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
-class Column:
+class ScoreColumn:
     """A method's words with what is needed to print them in one aligned column."""
 
     item: Attribution
@@ -64,33 +64,33 @@ class Column:
 
     def number(self, word: UnitScore) -> str:
         """The size without its sign, in the column's unit."""
-        return self._show(abs(word.score))
+        return self.show(abs(word.score))
 
     def error(self, word: UnitScore) -> str:
-        return "" if word.stderr is None else self._show(word.stderr)
+        return "" if word.stderr is None else self.show(word.stderr)
 
-    def _show(self, value: float) -> str:
+    def show(self, value: float) -> str:
         return f"{value / 10.0**self.exponent:.{self.decimals}f}" if math.isfinite(value) else "–"
 
 
-def column(item: Attribution, unit: str = "word", beside: Sequence[UnitScore] = ()) -> Column:
+def column(item: Attribution, unit: str = "word", beside: Sequence[UnitScore] = ()) -> ScoreColumn:
     """`beside`: words of another part that is drawn on the same scale."""
     words = tuple(item.units(unit))
     sizes = [abs(word.score) for word in (*words, *beside) if math.isfinite(word.score)]
     top = max(sizes, default=0.0)
     power = math.floor(math.log10(top)) if top else 0
     exponent = 0 if -2 <= power < 4 else 3 * (power // 3)
-    return Column(item, words, top, exponent, min(4, max(0, 2 - (power - exponent))))
+    return ScoreColumn(item, words, top, exponent, min(4, max(0, 2 - (power - exponent))))
 
 
-def columns(comparison: Comparison) -> list[Column]:
+def columns(comparison: Comparison) -> list[ScoreColumn]:
     """Every method's column; the control last."""
     unit = ranked_unit(comparison)
     results = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
     return sorted(results, key=lambda each: each.method == CONTROL)
 
 
-def written_columns(comparison: Comparison) -> list[Column]:
+def written_columns(comparison: Comparison) -> list[ScoreColumn]:
     """The same of what was already written, for the methods that score it, each on the scale of its text."""
     unit = ranked_unit(comparison)
     results = [
@@ -108,7 +108,7 @@ def written_words(item: Attribution, unit: str) -> list[UnitScore]:
     return part.units(unit) if part is not None and same else []
 
 
-def every_word(comparison: Comparison, col: Column) -> list[tuple[UnitScore, bool]]:
+def every_word(comparison: Comparison, col: ScoreColumn) -> list[tuple[UnitScore, bool]]:
     """(word, whether it was already written) of the text and of what was written, on one scale."""
     prompt, offsets = comparison.settings.get("prompt_tokens"), text_of(comparison.x).offsets
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]

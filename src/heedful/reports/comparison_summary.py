@@ -20,7 +20,7 @@ from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed, probability, short
 from heedful.core.phrases import listed
 from heedful.metrics.sensitivity_warning import LOGIT_KINDS
-from heedful.reports.columns import Column, columns, every_word
+from heedful.reports.columns import ScoreColumn, columns, every_word
 from heedful.reports.visible import visible
 
 COUNTS = ("no", "one", "two", "three", "four", "five")
@@ -68,15 +68,15 @@ def explained(comparison: Comparison) -> str:
     return what if math.isnan(output) else f"{what}, which is {short(output, 4)}"
 
 
-def sentences(comparison: Comparison) -> list[str]:
-    """One to three plain sentences: what the methods point at, how far they agree, what the control does."""
+def pointed(comparison: Comparison) -> str:
+    """Which words most methods point at."""
     ranked = _ranked(comparison)
     if not ranked:
-        return ["No method ranks the words of this text: every score is the same."]
-    return [_pointed(ranked, comparison), *_agreeing(comparison)]
+        return "No method ranks the words of this text: every score is the same."
+    return _pointed(ranked, comparison)
 
 
-def _ranked(comparison: Comparison) -> list[Column]:
+def _ranked(comparison: Comparison) -> list[ScoreColumn]:
     """Methods with a ranking; behind the words of the text stand those already written, where scored."""
     results = [
         replace(col, words=tuple(word for word, _ in every_word(comparison, col)))
@@ -91,23 +91,23 @@ def _names(comparison: Comparison) -> list[str]:
     return [f"the written {quote(word.text)}" if written else quote(word.text) for word, written in words]
 
 
-def _has_ranking(col: Column) -> bool:
+def _has_ranking(col: ScoreColumn) -> bool:
     sizes = {abs(word.score) for word in col.words}
     return len(sizes) > 1 and all(map(math.isfinite, sizes))
 
 
-def _top(col: Column, k: int) -> list[int]:
+def _top(col: ScoreColumn, k: int) -> list[int]:
     return sorted(range(len(col.words)), key=lambda i: -abs(col.words[i].score))[:k]
 
 
-def _common(ranked: list[Column]) -> tuple[int, list[tuple[int, int]]]:
+def _common(ranked: list[ScoreColumn]) -> tuple[int, list[tuple[int, int]]]:
     """How many words of each method are looked at, and (word, methods) of those that most methods share."""
     k = 3 if max(len(col.words) for col in ranked) > 5 else 1
     counts = Counter(i for col in ranked for i in _top(col, k))
     return k, [(i, n) for i, n in counts.most_common(3) if n > len(ranked) / 2]
 
 
-def _pointed(ranked: list[Column], comparison: Comparison) -> str:
+def _pointed(ranked: list[ScoreColumn], comparison: Comparison) -> str:
     """Which words, and which way they push."""
     unit, words = ranked_unit(comparison), _names(comparison)
     ways = _ways(ranked, words, comparison)
@@ -125,7 +125,7 @@ def _pointed(ranked: list[Column], comparison: Comparison) -> str:
     return f"{most} put {listed([words[i] for i in results])} {place}{ways(results)}."
 
 
-def _ways(ranked: list[Column], words: list[str], comparison: Comparison) -> Callable[[list[int]], str]:
+def _ways(ranked: list[ScoreColumn], words: list[str], comparison: Comparison) -> Callable[[list[int]], str]:
     """What two thirds of the signed methods say of each word; told where they differ, or where none says."""
     able, target = [col for col in ranked if col.item.signed], comparison.target
     label = quote(target.label or f"{target.kind} {target.index}")
@@ -164,7 +164,7 @@ def _measured(comparison: Comparison) -> tuple[list[float], list[float] | None, 
     return pairs, [value for value in row if math.isfinite(value)], band
 
 
-def _agreeing(comparison: Comparison) -> list[str]:
+def agreeing(comparison: Comparison) -> list[str]:
     (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
     if math.isnan(band):
         both = with_written(comparison)

@@ -43,7 +43,7 @@ def fragment(document: Document) -> str:
     name = f"heedful-{secrets.token_hex(6)}"
     islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
     return html_frame.cell(
-        Renderer(f"{name}-", notebook=True).all(document.nodes, 3),
+        HtmlRenderer(f"{name}-", notebook=True).all(document.nodes, 3),
         name,
         [each.component for each in islands],
     )
@@ -52,16 +52,16 @@ def fragment(document: Document) -> str:
 def body(document: Document, size: int, prefix: str | None = None) -> str:
     """`size` is the heading level of the headline; ids start with `prefix`, by default one of their own."""
     prefix = f"h{secrets.token_hex(4)}-" if prefix is None else prefix
-    return Renderer(prefix).all(document.nodes, size)
+    return HtmlRenderer(prefix).all(document.nodes, size)
 
 
 def nodes_html(nodes: Sequence[Node], size: int, prefix: str | None = None) -> str:
     """Some nodes, for a page that has more; ids start with `prefix`, by default one of their own."""
-    return Renderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).all(nodes, size)
+    return HtmlRenderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).all(nodes, size)
 
 
 @dataclass
-class Renderer:
+class HtmlRenderer:
     """`prefix` keeps ids apart where several documents are on one page."""
 
     prefix: str
@@ -153,10 +153,11 @@ class Renderer:
     @draw.register
     def _(self, node: doc.Section, size: int) -> str:
         lead = f'<p class="lead">{self.inline(node.lead)}</p>' if node.lead else ""
-        name, kind = esc(node.name), " ".join(filter(None, ("part", node.name, node.style)))
-        anchor = f' id="{esc(self.prefix)}{name}"' if name else ""
-        heading = f'<h{size} class="title">{esc(node.title)}</h{size}>'
+        name = esc(node.name)
         inside = self.all(node.nodes, min(6, size + 1))
+        kind = " ".join(filter(None, ("" if node.minor else "part", node.name, node.style)))
+        anchor = f' id="{esc(self.prefix)}{name}"' if name and not node.minor else ""
+        heading = f'<h{size} class="{"name" if node.minor else "title"}">{esc(node.title)}</h{size}>'
         return f'<section class="{esc(kind)}"{anchor}>{heading}{lead}{inside}</section>'
 
     @draw.register
@@ -164,6 +165,10 @@ class Renderer:
         opened = " open" if node.opened else ""
         inside = self.all(node.nodes, size)
         return f'<details class="more"{opened}><summary>{esc(node.title)}</summary>{inside}</details>'
+
+    @draw.register
+    def _(self, node: doc.Only, size: int) -> str:
+        return self.all(node.nodes, size) if node.where == "html" else ""
 
     @draw.register
     def _(self, node: doc.Group, size: int) -> str:

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Table
-from heedful.reports.visible import visible
 from heedful.reports.terminal_text import terminal_text
+from heedful.reports.visible import visible
 
 HELD, FAILED = "✓", "✗"
 

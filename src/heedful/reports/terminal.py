@@ -1,7 +1,7 @@
 """Documents in the terminal: the answer first, tabs and folds only with `verbose`.
 
-Nothing is cut: a table that is too wide continues below, long names are broken. Control characters in texts of
-the user are made visible here, and nowhere else. Output to a file is plain, and so is a terminal's under
+Nothing is cut: a table that is too wide continues below, long names are broken. Control characters in texts
+of the user are made visible here, and nowhere else. Output to a file is plain, and so is a terminal's under
 NO_COLOR.
 """
 
@@ -32,7 +32,7 @@ METER = 9  # characters of the bar of a probability
 
 def show(document: Document, console: Console, verbose: bool = False, more: str = "") -> None:
     """`more` is printed last where tabs or folds are left out."""
-    renderer = Renderer(console.width, verbose)
+    renderer = TerminalRenderer(console.width, verbose)
     for each in renderer.all(document.nodes):
         console.print(each)
     if more and renderer.hidden:
@@ -51,7 +51,7 @@ def nodes_text(nodes: Sequence[Node], width: int = 80) -> str:
 
 
 @dataclass
-class Renderer:
+class TerminalRenderer:
     """`hidden` counts what was left out."""
 
     width: int
@@ -152,6 +152,11 @@ class Renderer:
             note = f"  {visible(tab.note)}" if tab.note else ""
             yield Text.assemble((visible(tab.title), "bold"), (note, "dim"))
             yield from self.all(tab.nodes)
+
+    @draw.register
+    def _(self, node: doc.Only) -> Iterator[RenderableType]:
+        if node.where == "terminal" and not self.verbose:
+            yield from self.all(node.nodes)
 
     @draw.register
     def _(self, node: doc.Group) -> Iterator[RenderableType]:

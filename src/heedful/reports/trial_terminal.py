@@ -11,8 +11,8 @@ from rich.text import Text
 
 from heedful.core.numbers import short, span
 from heedful.core.phrases import listed
-from heedful.reports.visible import visible
 from heedful.reports.terminal_text import terminal_text
+from heedful.reports.visible import visible
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, by_test
 

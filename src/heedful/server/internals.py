@@ -166,13 +166,13 @@ def active_features(
 
 def _shaded(pieces: Sequence[str], shares: Sequence[float], here: int) -> str:
     from heedful.core.document import Piece
-    from heedful.reports.html import Renderer
+    from heedful.reports.html import HtmlRenderer
 
     shown = (
         Piece(piece.replace("\n", "↵"), share, here=at == here and share > 0)
         for at, (piece, share) in enumerate(zip(pieces, shares, strict=True))
     )
-    return "".join(Renderer("").piece(each, signed=False) for each in shown)
+    return "".join(HtmlRenderer("").piece(each, signed=False) for each in shown)
 
 
 def feature_page(

@@ -23,13 +23,14 @@ from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL, DEFAULT_METHODS
+from heedful.core.document import Node
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.reports import comparison_sections, internals_sections
-from heedful.reports.agreement_section import agreement as _agreement
-from heedful.reports.comparison_page import weighed
+from heedful.reports import comparison as report
+from heedful.reports import comparison_parts as sections
 from heedful.reports.comparison_summary import explained, notes, predictions
+from heedful.reports.html import nodes_html
 from heedful.server.schemas import requests, responses
 
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types,
@@ -180,18 +181,17 @@ def facts_of(model: Model) -> dict[str, Any]:
 
 def parts(comparison: Comparison, agreement: bool = True) -> Parts:
     """Sections of the report, drawn by the report's own code."""
-    drawn = {
-        "methods": comparison_sections.methods,
-        "numbers": comparison_sections.numbers,
-        "evidence": weighed,
-        "what-if": internals_sections.what_if,
-        "agreement": _agreement,
-        "cost": comparison_sections.cost,
-        "remarks": comparison_sections.remarks,
-        "made": comparison_sections.made,
+    drawn: dict[str, Sequence[Node]] = {
+        "verdict": report.first(comparison),
+        "methods": [sections.methods(comparison)],
+        "numbers": report.words(comparison),
+        "evidence": sections.evidence(comparison),
+        "agreement": sections.agreement(comparison) if agreement else (),
+        "cost": sections.cost(comparison),
+        "remarks": sections.remarks(comparison),
+        "made": sections.made(comparison),
     }
-    results = {name: draw(comparison, 2) for name, draw in drawn.items() if agreement or name != "agreement"}
-    return results | {"verdict": comparison_sections.verdict(comparison)}
+    return {name: nodes_html(nodes, 2) for name, nodes in drawn.items()}
 
 
 def predicted(comparison: Comparison) -> list[responses.Prediction]:
@@ -201,10 +201,10 @@ def predicted(comparison: Comparison) -> list[responses.Prediction]:
     ]
 
 
-def words_of(x: Input) -> list[responses.Piece]:
+def words_of(x: Input) -> list[responses.TextPiece]:
     words = x.units("word")
     return [
-        responses.Piece(text=label, start=start, end=end)
+        responses.TextPiece(text=label, start=start, end=end)
         for label, (start, end) in zip(words.labels, words.regions, strict=True)
     ]
 

@@ -31,10 +31,11 @@ def explain(
     evidence: o.Evidence = True,
     draws: o.Draws = None,
     features: o.Features = None,
+    audit: o.AuditRun = None,
     long: o.Long = "error",
     html: o.Html = None,
     save: o.Save = None,
-    full: o.Full = False,
+    verbose: o.Verbose = False,
     as_json: o.AsJson = False,
     as_csv: o.AsCsv = False,
     dry_run: o.DryRun = False,
@@ -58,7 +59,7 @@ def explain(
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 
-    out = OutputChoice(form(as_json, as_csv), html, save, full, quiet)
+    out = OutputChoice(form(as_json, as_csv), html, save, verbose, quiet)
     result = read_input(text, pair, chat)
     wanted = {
         "label": target,
@@ -82,6 +83,7 @@ def explain(
         evidence=evidence,
         draws=draws,
         features=features,
+        audit=audit,
         command=typed(**_spelled(result)),
     )
     command(wish, out, dry_run)

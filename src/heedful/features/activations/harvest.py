@@ -29,7 +29,7 @@ from heedful.core.progress import Report, Step
 from heedful.engine.ray import Cluster
 from heedful.features.activations import store_writer as place
 from heedful.features.activations.extract import HarvestedBatch, HarvestSettings, take
-from heedful.features.activations.shuffle import Scatter, Shape
+from heedful.features.activations.shuffle import ScatterWriter, Shape
 from heedful.features.activations.shuffle import shard_rows as usual_rows
 from heedful.features.activations.store import FORMAT, KIND, ActivationStore
 from heedful.features.activations.windows import (
@@ -180,7 +180,7 @@ class HarvestWork:
         self, folder: Path, settings: HarvestSettings, texts: TextSource, progress: Report | None
     ) -> None:
         self.folder, self.settings, self.texts, self.progress = folder, settings, texts, progress
-        self.scatter = Scatter(folder, settings.shape)
+        self.scatter = ScatterWriter(folder, settings.shape)
         self.before, self.kept = self.scatter.state.rows, time.monotonic()
         self.asked: deque[str] = deque()  # digests of batches on their way
         self.cells = self.padding = 0

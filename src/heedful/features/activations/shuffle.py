@@ -80,7 +80,7 @@ class Progress:
     shards: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Scatter:
+class ScatterWriter:
     """Takes rows, leaves shards. `state` is where it stands; it is on disk when `keep` has returned."""
 
     def __init__(self, folder: Path, shape: Shape) -> None:

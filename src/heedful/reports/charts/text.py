@@ -86,7 +86,11 @@ def _bars(chart: Bars) -> list[str]:
     top = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
     width = max(map(len, names), default=0)
     lines = [
-        f"{name:<{width}}  {'█' * round(BAR * abs(value) / top) if math.isfinite(value) else ''} {short(value)}"
+        f"{name:<{width}}  {_bar(value / top)} {short(value)}"
         for name, value in zip(names, values, strict=False)
     ]
     return [*lines, directed(chart.y, chart.better)]
+
+
+def _bar(share: float) -> str:
+    return "█" * round(BAR * abs(share)) if math.isfinite(share) else ""

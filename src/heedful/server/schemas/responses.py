@@ -31,7 +31,7 @@ class MethodCost(BaseModel):
     summary: str = ""
 
 
-class Piece(BaseModel):
+class TextPiece(BaseModel):
     """A word of the text, or another unit; places count code points."""
 
     text: str
@@ -44,7 +44,7 @@ class LiveAnswer(BaseModel):
     prediction: list[Prediction]
     target: str
     explained: str
-    words: list[Piece]
+    words: list[TextPiece]
     methods: list[MethodCost]
     weighing: float  # seconds that weighing takes
     weighing_rows: int

@@ -1,0 +1,33 @@
+"""The recommendation of an audit, for an explanation of the same model."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from heedful.core.advice import Advice
+from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
+
+
+def advice_of(audit: Any) -> Advice:
+    """From a run folder, or from the result of `heedful.audit`."""
+    if isinstance(audit, str | Path):
+        audit = import_module("heedful.audits.result").load(audit)
+    advice = getattr(audit, "advice", None)
+    if not callable(advice):
+        raise HeedfulError("audit is not an audit", fix="Give a run folder or the result of heedful.audit")
+    made: Advice = advice()
+    return made
+
+
+def check_same_model(advice: Advice, model: Model) -> None:
+    """Refuse the audit of another model."""
+    here = str(model.facts().get("fingerprint") or "")
+    if advice.fingerprint and here and advice.fingerprint != here:
+        raise HeedfulError(
+            f"the audit {advice.run} is of another model",
+            f"it was made with {advice.model or 'other weights'}",
+            "Run heedful audit with this model",
+        )
