@@ -1,4 +1,4 @@
-"""One text without some heads, as a document: whether the answer changed, and whether just any heads do that."""
+"""One text without some heads, as a document: whether the answer changed, compared with random heads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from heedful.core.charts import Forest, Line
 from heedful.core.document import Bullets, Document, Figure, Headline, Node, nodes, text_table
 from heedful.core.numbers import fixed, fixed_signed
 from heedful.heads.ablation.ablate_text import AblationResult, Prediction
+from heedful.reports.notes import note_lines
 
 MANY = 8  # heads named in a line
 
@@ -58,7 +59,7 @@ def _sentences(found: AblationResult) -> list[str]:
             f"Control, without {others} ({found.draws} draws): drop {fixed_signed(found.random)}, from "
             f"{fixed_signed(low)} to {fixed_signed(high)}."
         )
-    return [*lines, *(f"Note: {note}." for note in found.notes)]
+    return [*lines, *note_lines(found.notes)]
 
 
 def _chart(found: AblationResult) -> Figure | None:

@@ -1,8 +1,8 @@
 """An atlas of attention as a document: what the heads do, the strongest links, every head as a picture.
 
-Without scripts it is complete: a picture of every head with its kind and its mass on special tokens, the kinds,
-which heads look alike, and the notes. The script adds the head view, the matrix of one head and saving; it
-draws from the numbers in the page (heedful.reports.atlas_numbers) and opens only the heads that are looked at.
+Without scripts it is complete: a picture of every head with its kind and its mass on special tokens, the
+kinds, which heads look alike, and the notes. The script adds the head view, the matrix of one head and saving;
+it draws from the numbers in the page (heedful.reports.atlas_numbers) and opens only the heads it shows.
 
 In a terminal a picture is one letter: the kind of the head.
 """
@@ -25,6 +25,7 @@ from heedful.core.document import (
     Headline,
     Island,
     Node,
+    Only,
     Paragraph,
     Row,
     Section,
@@ -41,12 +42,14 @@ from heedful.reports import atlas_image
 from heedful.reports.atlas_data import Packed
 from heedful.reports.atlas_layout import layouts
 from heedful.reports.atlas_numbers import Level, island_data, packed_levels
+from heedful.reports.notes import note_lines
 from heedful.reports.prediction import predictions
 
 STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
 LETTERS = dict(
     zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # in the order of KINDS
 )
+LETTER = "One letter per head, explained below; layers and heads count from 0."
 QUOTE = 400  # characters of the text that are repeated
 FEW = 8  # heads per layer up to which pictures are larger
 LINKS = 10
@@ -84,7 +87,11 @@ def document(
     front. A terminal does not need the `numbers` that scripts draw from."""
     sheets, levels = _sheets(atlas), packed_levels(atlas) if numbers else []
     chosen = view or AtlasView("Strongest links between words, mean of all heads", _mean_links(atlas))
-    grids = Section("Every head", tuple(_stacks(sheets)), _lead(sheets), "grids")
+    leads = (
+        Only("html", (Paragraph(_lead(sheets), "soft"),)),
+        Only("terminal", (Paragraph(LETTER, "soft"),)),
+    )
+    grids = Section("Every head", (*leads, *_stacks(sheets)), name="grids")
     return Document(
         title_of(atlas),
         nodes(
@@ -97,8 +104,8 @@ def document(
             _links(chosen),
             _scores(sheets),
             layouts(atlas, STACKS),
-            _stored(levels) if levels else None,
             _notes(atlas),
+            _stored(levels) if levels else None,
             _made(atlas),
         ),
     )
@@ -150,8 +157,8 @@ def _about(sheet: Sheet) -> str:
     if sheet.mass is None:
         return line
     return (
-        f"{line} Words give {percent(float(sheet.mass.mean()))} of their attention to special tokens, mean over "
-        f"heads; uniform attention would give them {percent(sheet.alike)}."
+        f"{line} Words give {percent(float(sheet.mass.mean()))} of their attention to special tokens, mean "
+        f"over heads; uniform attention would give them {percent(sheet.alike)}."
     )
 
 
@@ -329,9 +336,9 @@ def _left(maps: Maps, held: Packed) -> str:
     )
 
 
-def _notes(atlas: Atlas) -> Section | None:
-    notes = tuple(f"Note: {note}." for note in dict.fromkeys([*atlas.notes, *atlas.x.notes]))
-    return Section("Notes", (Bullets(notes),)) if notes else None
+def _notes(atlas: Atlas) -> Bullets | None:
+    notes = note_lines([*dict.fromkeys([*atlas.notes, *atlas.x.notes])])
+    return Bullets(tuple(notes)) if notes else None
 
 
 def _made(atlas: Atlas) -> Fold | None:

@@ -19,8 +19,8 @@ MAX_COMPARED_NUMBERS = 150_000_000  # pairs of heads times weights of a map: abo
 MIN_HEADS = 3  # heads: fewer lie in a plane whatever they look at
 LEAD = (
     "Heads that look alike lie together. Distance is the root of the Jensen–Shannon divergence of two heads' "
-    "weights, summed over queries, in the plane that keeps most of it. Where that is little more than by chance, "
-    "the plane says nothing."
+    "weights, summed over queries, in the plane that keeps most of it. Where that is little more than by "
+    "chance, the plane says nothing."
 )
 
 

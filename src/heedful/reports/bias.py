@@ -18,6 +18,7 @@ from heedful.core.document import (
 )
 from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias, MeanBias
+from heedful.reports.notes import note_lines
 
 MAX_HEADS = 12  # drawn
 LEAST = 3  # drawn where no head moves for sure
@@ -61,11 +62,11 @@ def _sentences(found: Bias) -> list[str]:
         result = found.preference
         lines.append(
             "Where the pronoun is due, the logit of pronoun 1 minus that of pronoun 2 is "
-            f"{fixed_signed(result.value, 2)} ({span(*result.interval, fixed_signed)}); with a first minus with "
-            f"b first: {fixed_signed(result.roles, 2)} ({span(*result.roles_interval, fixed_signed)})."
+            f"{fixed_signed(result.value, 2)} ({span(*result.interval, fixed_signed)}); with a first "
+            f"minus with b first: {fixed_signed(result.roles, 2)} ({span(*result.roles_interval, fixed_signed)})."
         )
     lines.append("Attention that moves is not yet harm: it shows where to look next.")
-    return [*lines, *(f"Note: {note}." for note in found.notes)]
+    return [*lines, *note_lines(found.notes)]
 
 
 def _figure(found: Bias) -> Section:
@@ -74,8 +75,8 @@ def _figure(found: Bias) -> Section:
     lines = [Line(name, head.pronoun.value, *head.pronoun.interval) for name, head in rows]
     axis = "share of attention on a, pronoun 1 minus pronoun 2"
     lead = (
-        "Attention from the pronoun to the words a or b, as the share of a. The dot says how it moves when only "
-        "the pronoun changes, with intervals for all heads together."
+        "Attention from the pronoun to the words a or b, as the share of a. The dot says how it moves when "
+        "only the pronoun changes, with intervals for all heads together."
     )
     chart = Forest(lines, axis, "Effect of the pronoun on the share of a")
     return Section("How attention moves with the pronoun", (Figure(chart, name="pronoun"),), lead)

@@ -1,4 +1,4 @@
-"""What a model can do, as a document: how many methods work, what the model is, each method with the reason."""
+"""What a model can do, as a document: how many methods work, what the model is, why others do not."""
 
 from __future__ import annotations
 

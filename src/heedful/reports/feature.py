@@ -19,6 +19,7 @@ from heedful.core.document import (
     Span,
     Table,
     nodes,
+    text_table,
 )
 from heedful.core.numbers import fixed, short, signed, span, with_interval
 from heedful.features.interpretation.interpret import Interpretation, together
@@ -28,13 +29,10 @@ from heedful.reports import one_feature
 
 MEANS = {
     "": "explanations",
-    "shuffled": "control, the explanation of another feature",
+    "shuffled": "control, explanations of other features",
     "permuted": "control, the method on shuffled activations",
 }
-COLOURS = (
-    "The deeper the colour of a token, the larger its activation, as a share of the feature's largest. The "
-    "underlined token is the one the example was chosen for."
-)
+ALPHA = 0.05  # p up to which an explanation counts as better than chance
 
 
 def document(pages: FeaturePages) -> Document:
@@ -48,10 +46,15 @@ def document(pages: FeaturePages) -> Document:
             Bullets(tuple(_sentences(pages))),
             None if alone else overview(_rows(pages), here),
             [one_feature.section(one, here, names, more=not alone) for one in pages],
+            _mean_table(_explained(pages)),
             _try_own(pages),
             _made(pages),
         ),
     )
+
+
+def _explained(pages: FeaturePages) -> list[Interpretation]:
+    return [one.interpretation for one in pages if one.interpretation is not None]
 
 
 def _title(pages: FeaturePages) -> str:
@@ -59,10 +62,24 @@ def _title(pages: FeaturePages) -> str:
 
 
 def _headline(pages: FeaturePages, names: Mapping[int, str]) -> Headline:
-    text = _title(pages)
-    if len(pages) == 1 and names:
-        text = f"{text} fires on {names[pages.pages[0].feature]}"
-    return Headline(text, source=source(pages.facts["features"], pages.readings.site, pages.readings.model))
+    r = pages.readings
+    text = answer([one.interpretation for one in pages], len(pages))
+    if len(pages) == 1:
+        text = headline(pages.pages[0].feature, names.get(pages.pages[0].feature, ""))
+    return Headline(text, source=source(pages.facts["features"], r.site, r.model))
+
+
+def headline(feature: int, name: str) -> str:
+    return f"Feature {feature} fires on {one_feature.cut(name)}" if name else f"Feature {feature}"
+
+
+def answer(found: Sequence[Interpretation | None], count: int) -> str:
+    """How many explanations are better than chance."""
+    tested = [each.scores.detection.p for each in found if each is not None and each.scores is not None]
+    if not tested:
+        return f"{count} features"
+    better = sum(p <= ALPHA for p in tested)
+    return f"{better} of {count} features have an explanation that is better than chance"
 
 
 def source(width: int, site: str, model: str) -> tuple[str | Span, ...]:
@@ -74,20 +91,31 @@ def _sentences(pages: FeaturePages) -> list[str]:
     r = pages.readings
     how = "You named the features" if r.chosen == "named" else f"Features were chosen by the rule {r.chosen}"
     dead = sum(one.reading.fired == 0 for one in pages)
-    lines = means([one.interpretation for one in pages if one.interpretation is not None])
+    lines = means(_explained(pages)) if len(pages) > 1 else []
     lines.append(f"Read on {r.settings['tokens']:,} tokens of {r.texts}. {how}.")
     if dead:
         lines.append(f"{dead} of {len(pages)} never fired on these texts.")
-    return [*lines, COLOURS, *r.notes]
+    return [*lines, *r.notes]
 
 
 def means(found: Sequence[Interpretation]) -> list[str]:
     """How well explanations predict tokens, mean over features, with the controls."""
-    lines = []
-    for who, scores in together(found).items():
-        shown = [f"{one_feature.MEASURES[name]} {_plain(score)}" for name, score in scores.items()]
-        lines.append(f"{MEANS[who].capitalize()}: {', '.join(shown)}, mean over features.")
-    return lines
+    shown = [f"{MEANS[who]} {_plain(scores['detection'])}" for who, scores in together(found).items()]
+    if not shown:
+        return []
+    return [f"Balanced accuracy on texts they were not made from (0.5 is chance): {'; '.join(shown)}."]
+
+
+def _mean_table(found: Sequence[Interpretation]) -> Fold | None:
+    """All three scores, mean over features."""
+    rows = [
+        [MEANS[who], *(_plain(scores[name]) for name in one_feature.MEASURES)]
+        for who, scores in together(found).items()
+    ]
+    if not rows:
+        return None
+    heads = ("mean over features", *one_feature.MEASURES.values())
+    return Fold("Mean scores of the explanations", (text_table("Mean scores", heads, rows),))
 
 
 def _plain(score: AgreementScore) -> str:
@@ -104,9 +132,9 @@ def _rows(pages: FeaturePages) -> list[tuple[Interpretation | None, float, Page 
 def interpretations(found: Sequence[Interpretation], rates: Mapping[int, float]) -> Document:
     """What features are said to fire on, without their pages."""
     rows = [(each, rates[each.feature], None) for each in found]
-    lines = Bullets(tuple(means(found)))
+    first = Headline(answer(found, len(found)))
     return Document(
-        "Features", nodes(Headline(f"{len(found)} features explained"), lines, overview(rows, ()))
+        "Features", nodes(first, Bullets(tuple(means(found))), overview(rows, ()), _mean_table(found))
     )
 
 

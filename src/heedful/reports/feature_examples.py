@@ -13,7 +13,11 @@ LEAST = 0.05  # the least share of full colour: a token on which the feature fir
 
 
 def strongest(one: Page) -> Section:
-    return Section("Strongest examples", lines(one.reading.top, one.reading.greatest))
+    lead = (
+        "The deeper the colour of a token, the larger its activation. The underlined token is the one the "
+        "example was chosen for."
+    )
+    return Section("Strongest examples", lines(one.reading.top, one.reading.greatest), lead)
 
 
 def every_strength(one: Page) -> Fold:

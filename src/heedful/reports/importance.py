@@ -1,4 +1,4 @@
-"""What heads are worth, as a document: how many help or harm, a dot with its interval per head, the numbers."""
+"""What heads are worth, as a document: how many help or harm, one dot with interval per head."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from heedful.core.document import (
 from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.core.phrases import listed
 from heedful.heads.ablation.importance_results import Importance, Unit
+from heedful.reports.notes import note_lines
 
 MAX_HEADS = 10  # drawn from each end of the ranking
-MAX_NOTES = 10
 EFFECTS = {1: "helps", -1: "better without", 0: ""}
 STYLES = {1: "strong", -1: "bad", 0: ""}
 
@@ -54,8 +54,8 @@ def _source(found: Importance) -> tuple[str | Span, ...]:
 
 def _answer(found: Importance) -> str:
     helps, harms, what = len(found.helps), len(found.improves), _many(found)
-    harm = f"{harms} do harm" if harms else "none is shown to do harm"
-    return f"{helps} of {len(found.units)} {what} help; {harm}"
+    harm = f"{harms} {'does' if harms == 1 else 'do'} harm" if harms else "none is shown to do harm"
+    return f"{helps} of {len(found.units)} {what} {'helps' if helps == 1 else 'help'}; {harm}"
 
 
 def _sentences(found: Importance) -> list[str]:
@@ -71,30 +71,27 @@ def _sentences(found: Importance) -> list[str]:
         f"{len(found.unclear)} {what} cannot be distinguished from {what} that do nothing ({merely} of these "
         "seem to do harm)."
     )
+    for reference in found.references:
+        ends = span(*reference.intervals[found.metric], lambda value: fixed_signed(value, 4))
+        drop = fixed_signed(reference.drops[found.metric], 4)
+        lines.append(f"For scale, without {reference.name}: drop {drop} ({ends}).")
     base = ", ".join(f"{name} {fixed(value, 3)}" for name, value in found.base.items())
     lines.append(f"With all heads: {base}, of {found.about}. Removed by: {found.how}.")
     return [*lines, *note_lines(found.notes)]
 
 
-def note_lines(notes: Sequence[str]) -> list[str]:
-    more = [f"And {len(notes) - MAX_NOTES} more notes."] if len(notes) > MAX_NOTES else []
-    return [f"Note: {note}." for note in notes[:MAX_NOTES]] + more
-
-
 def _figure(found: Importance) -> Section:
-    """Both ends of the ranking; changes that are no single head's are drawn below, for scale."""
+    """Both ends of the ranking."""
     ranked, what, metric = found.ranked(), _many(found), found.metric
     some = ranked if len(ranked) <= 2 * MAX_HEADS else ranked[:MAX_HEADS] + ranked[-MAX_HEADS:]
     lines = [Line(u.name, u.drops[metric].value, *u.drops[metric].interval) for u in some]
-    lines += [Line(r.name, r.drops[metric], *r.intervals[metric]) for r in found.references]
     title = f"Drop of {metric} without each {found.level}"
     chart = Forest(lines, f"drop of {metric} without it (above 0: it helps)", title)
     middle = len(ranked) - len(some)
     left = f" {middle} {what} between them are in the numbers." if middle else ""
-    scale = " The last lines are for scale." if found.references else ""
     lead = (
         f"Largest drop first, with 95 % intervals for all {what} together. Random signs would show drops up "
-        f"to {fixed(found.chance[metric], 4)}.{left}{scale}"
+        f"to {fixed(found.chance[metric], 4)}.{left}"
     )
     return Section(f"Drop of {metric} without each {found.level}", (Figure(chart, name="drops"),), lead)
 

@@ -21,6 +21,7 @@ from heedful.core.document import (
 )
 from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.heads.roles.induction import ROLES, AttentionShare, HeadRole, Induction
+from heedful.reports.notes import note_lines
 
 MAX_HEADS = 12  # drawn of a role
 TARGETS = {"induction": "the token after the same token", "duplicate": "the same token"}
@@ -35,7 +36,7 @@ def document(found: Induction) -> Document:
         f"{found.model}: induction heads",
         nodes(
             Headline(_answer(found), source=source),
-            Bullets((_loss(found), _control(found), *(f"Note: {note}." for note in found.notes))),
+            Bullets((_loss(found), _control(found), *note_lines(found.notes))),
             [_role(found, role) for role in TARGETS],
             _numbers(found),
             _made(found),
@@ -76,8 +77,8 @@ def _role(found: Induction, role: str) -> Section:
     if more > 0:
         inside += (Paragraph(f"And {more} more: see the numbers.", "soft"),)
     lead = (
-        f"They look at {TARGETS[role]}. The dot is the attention beyond the control, with its interval for all "
-        "heads together."
+        f"They look at {TARGETS[role]}. The dot is the attention beyond the control, with its interval for "
+        "all heads together."
     )
     return Section(title, inside, lead)
 
@@ -110,7 +111,7 @@ def _numbers(found: Induction) -> Fold:
         [f"{head.layer}.{head.head}", *(_cell(getattr(head, role)) for role in ROLES), ", ".join(head.roles)]
         for head in order
     ]
-    lead = "Heads with a role first, then by their induction score. The control of previous is uniform attention."
+    lead = "Heads with a role first, then by induction score. The control of previous is uniform attention."
     return Fold("The numbers", (Paragraph(lead, "soft"), text_table("Every head", heads, rows)))
 
 

@@ -35,6 +35,7 @@ WHO = {
     "shuffled": "control: the explanation of another feature",
     "permuted": "control: the method on shuffled activations",
 }
+MAX_NAME = 60  # characters of an explanation in a heading
 Names = Mapping[int, str]
 
 
@@ -43,13 +44,18 @@ def name_of(said: Interpretation | None) -> str:
     return said.explanation.text if said is not None and said.scores is not None else ""
 
 
+def cut(name: str) -> str:
+    """Short enough for a heading; the whole text is below it."""
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1].rstrip() + "…"
+
+
 def section(
     one: Page, linked: Container[int] = (), names: Names | None = None, more: bool = False
 ) -> Section:
     """`linked` features have a section of their own; `names` are explanations of others; `more`: shown in a
     terminal with --verbose only."""
     said = name_of(one.interpretation)
-    title = f"Feature {one.feature}: {said}" if said else f"Feature {one.feature}"
+    title = f"Feature {one.feature}: {cut(said)}" if said else f"Feature {one.feature}"
     inside = _dead(one, linked, names or {}) if not one.reading.fired else _alive(one, linked, names or {})
     return Section(title, inside, _about(one), f"feature-{one.feature}", "feature", more)
 
@@ -91,8 +97,8 @@ def _meaning(said: Interpretation | None) -> Paragraph | None:
         f"; the explanation of another feature reaches {short(control.detection.value)}" if control else ""
     )
     how = (
-        f" {by}, from {said.examples[0]} examples. On {said.examples[1]} other examples its balanced accuracy "
-        f"is {short(held.value)} (0.5 is chance){beside}."
+        f" {by}, from {said.examples[0]} examples. On {said.examples[1]} other examples its balanced "
+        f"accuracy is {short(held.value)} (0.5 is chance){beside}."
     )
     line: Inline = ("Said to fire on ", Span(said.explanation.text, "strong"), ".", how)
     return Paragraph(line, "answer")

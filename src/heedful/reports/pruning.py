@@ -20,7 +20,7 @@ from heedful.core.document import (
 )
 from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.heads.ablation.pruning import Pruning
-from heedful.reports.importance import note_lines
+from heedful.reports.notes import note_lines
 
 TOLERANCES = (0.01, 0.05, 0.1)
 
@@ -53,7 +53,8 @@ def _answer(found: Pruning) -> str:
 def _sentences(found: Pruning) -> list[str]:
     what, (chose, measured) = _many(found), found.texts
     lines = [
-        f"A loss of {found.metric} above {tolerance:g} is ruled out up to {found.within(tolerance)} {what} gone."
+        f"A loss of {found.metric} above {tolerance:g} is ruled out up to {found.within(tolerance)} {what} "
+        "gone."
         for tolerance in TOLERANCES
     ]
     lines.append(

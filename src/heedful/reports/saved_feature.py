@@ -10,7 +10,7 @@ from heedful.core.result import Result
 from heedful.features.reading.feature_pages import Page
 from heedful.io.json_codec import to_jsonable
 from heedful.reports import one_feature
-from heedful.reports.feature import COLOURS, source
+from heedful.reports.feature import headline, source
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,13 @@ class SavedFeature(Result):
 
 
 def document(saved: SavedFeature) -> Document:
-    said = one_feature.name_of(saved.feature.interpretation)
-    title = f"Feature {saved.feature.feature}"
-    headline = f"{title} fires on {said}" if said else title
+    number, said = saved.feature.feature, one_feature.name_of(saved.feature.interpretation)
+    where = source(saved.width, saved.site, saved.model)
     return Document(
-        title,
+        f"Feature {number}",
         (
-            Headline(headline, source=source(saved.width, saved.site, saved.model)),
-            Bullets((saved.about, COLOURS)),
+            Headline(headline(number, said), source=where),
+            Bullets((saved.about,)),
             one_feature.section(saved.feature),
         ),
     )

@@ -74,8 +74,8 @@ def _trade(sweep: Sweep) -> Section:
         for method in sweep.methods
     ]
     lead = (
-        "Higher: the feature is present on more of the text. Further right: the unsteered model finds the text "
-        f"less likely; over {math.log10(BROKEN):.2f} the text counts as broken. Every line starts at the "
+        "Higher: the feature is present on more of the text. Further right: the unsteered model finds the "
+        f"text less likely; over {math.log10(BROKEN):.2f} the text counts as broken. Every line starts at the "
         "unsteered texts."
     )
     chart = Scatter(

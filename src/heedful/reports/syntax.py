@@ -17,6 +17,7 @@ from heedful.core.document import (
 )
 from heedful.core.numbers import fixed, fixed_signed, span
 from heedful.heads.roles.syntax import HeadAccuracy, Relation, Syntax
+from heedful.reports.notes import note_lines
 
 MAX_RELATIONS = 20  # drawn
 
@@ -40,17 +41,20 @@ def document(found: Syntax) -> Document:
 
 def _answer(found: Syntax) -> str:
     sure = sum(row.crossed.interval[0] > 0 for row in found.relations)
-    return f"In {sure} of {len(found.relations)} rows a head beats the best fixed offset"
+    if not sure:
+        return "No head beats the best fixed offset"
+    return f"In {sure} of {len(found.relations)} relations a head beats the best fixed offset"
 
 
 def _sentences(found: Syntax) -> list[str]:
     return [
-        "A head is right for a word if, of all other words, it attends most to the word's syntactic head (to), "
-        "or if the syntactic head attends most to the word (from).",
+        "A head is right for a word if, of all other words, it attends most to the word's syntactic head "
+        "(to), or if the syntactic head attends most to the word (from).",
         "Head and offset were chosen on one half of the sentences and measured on the other. Naive: both on "
         "all sentences, which is too high.",
-        "Each interval is for its own row: of 40 rows without an effect about one is above 0 by chance.",
-        *(f"Note: {note}." for note in found.notes),
+        "Each interval is for its own relation: of 40 relations without an effect about one is above 0 by "
+        "chance.",
+        *note_lines(found.notes),
     ]
 
 
@@ -93,8 +97,8 @@ def _numbers(found: Syntax) -> Fold:
         for row in found.relations
     ]
     lead = (
-        "% of words. Right: the head. Offset: the best fixed offset. ?: the two halves chose different heads; "
-        "the one named is the best on all sentences."
+        "% of words. Right: the head. Offset: the best fixed offset. ?: the two halves chose different "
+        "heads; the one named is the best on all sentences."
     )
     return Fold(
         "The numbers", (Section("Every relation", (text_table("Relations", heads, rows),), lead),), True

@@ -1,7 +1,8 @@
 """A table that loses nothing where the terminal is narrow.
 
-Headings are broken after hyphens and at spaces, columns of text are wrapped; then columns continue below, each
-part with the names of the rows. Cells of a table with `bars` have a bar as long as their share of the column's largest.
+Headings are broken after hyphens and at spaces, columns of text are wrapped; then columns continue below,
+each part with the names of the rows. Cells of a table with `bars` have a bar as long as their share of the
+column's largest.
 """
 
 from __future__ import annotations
@@ -72,11 +73,13 @@ class TableGrid:
 
     def _drawn(self, first: int, heads: list[str], places: list[int], last: bool) -> Grid:
         grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        # rich aligns the cells of a column like its heading: wrapped text is read from the top
+        stand: Literal["top", "bottom"] = "top" if any(self.words[place] for place in places) else "bottom"
         for place in (0, *places):
             bars = self.table.bars
             side: Literal["left", "right"] = "left" if self.words[place] or (bars and place) else "right"
             fixed = None if self.words[place] else self._size(heads, place)
-            grid.add_column(Text(heads[place]), justify=side, vertical="bottom", overflow="fold", width=fixed)
+            grid.add_column(Text(heads[place]), justify=side, vertical=stand, overflow="fold", width=fixed)
         for cells, texts in zip(self.rows, self.texts, strict=True):
             shown = (Text(texts[place], _style(cells[place])) for place in places)
             grid.add_row(Text(broken(texts[0], first), _style(cells[0])), *shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.core.charts import Bars, Chart, Curves, Forest
+from heedful.core.charts import Bars, Chart, Curves, Forest, Histogram
 from heedful.core.numbers import fixed, short, with_interval
 from heedful.reports.charts.forest_scatter import directed
 from heedful.reports.charts.sparkline import reach, sparkline
@@ -22,17 +22,22 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
         return _curves(chart)
     if isinstance(chart, Bars):
         return _bars(chart)
+    if isinstance(chart, Histogram):
+        return _histogram(chart)
     return []
 
 
 def _forest(chart: Forest, width: int) -> list[str]:
     """├──●──┤ on one scale, a line │ at the reference."""
-    numbers = [with_interval(one.value, one.low, one.high, fixed) for one in chart.lines]
-    names, tail = max(len(one.label) for one in chart.lines), max(map(len, numbers))
-    room = max(12, min(40, width - names - tail - 4))
     values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
     low, high = reach([values])
     spread = (high - low) or 1.0
+    decimals = min(6, max(2, 2 - math.floor(math.log10(spread))))  # neighbours must differ
+    numbers = [
+        with_interval(one.value, one.low, one.high, lambda v: fixed(v, decimals)) for one in chart.lines
+    ]
+    names, tail = max(len(one.label) for one in chart.lines), max(map(len, numbers))
+    room = max(12, min(40, width - names - tail - 4))
 
     def at(value: float) -> int:
         return round((value - low) / spread * (room - 1))
@@ -94,3 +99,14 @@ def _bars(chart: Bars) -> list[str]:
 
 def _bar(share: float) -> str:
     return "█" * round(BAR * abs(share)) if math.isfinite(share) else ""
+
+
+def _histogram(chart: Histogram) -> list[str]:
+    """Counts on a logarithmic scale; neighbours are added where there are many."""
+    if not any(chart.counts):
+        return []
+    step = max(1, math.ceil(len(chart.counts) / MOST_POINTS))
+    counts = [sum(chart.counts[at : at + step]) for at in range(0, len(chart.counts), step)]
+    heights = [math.log10(count + 1) for count in counts]
+    line = sparkline(heights, 0.0, max(heights))
+    return [f"{short(chart.edges[0])} {line} {short(chart.edges[-1])}  {chart.x}"]
