@@ -1,10 +1,9 @@
 """An atlas of attention as a document: what the heads do, the strongest links, every head as a picture.
 
 Without scripts it is complete: a picture of every head with its kind and its mass on special tokens, the
-kinds, which heads look alike, and the notes. The script adds the head view, the matrix of one head and saving;
-it draws from the numbers in the page (heedful.reports.atlas_numbers) and opens only the heads it shows.
-
-In a terminal a picture is one letter: the kind of the head.
+kinds, which heads look alike, and the notes. The script adds the head view, the matrix of one head and
+saving. It draws from the numbers in the page (heedful.reports.atlas_numbers) and opens only the heads it
+shows. In a terminal a picture is one letter: the kind of the head.
 """
 
 from __future__ import annotations

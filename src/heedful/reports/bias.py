@@ -63,7 +63,8 @@ def _sentences(found: Bias) -> list[str]:
         lines.append(
             "Where the pronoun is due, the logit of pronoun 1 minus that of pronoun 2 is "
             f"{fixed_signed(result.value, 2)} ({span(*result.interval, fixed_signed)}); with a first "
-            f"minus with b first: {fixed_signed(result.roles, 2)} ({span(*result.roles_interval, fixed_signed)})."
+            f"minus with b first: {fixed_signed(result.roles, 2)} "
+            f"({span(*result.roles_interval, fixed_signed)})."
         )
     lines.append("Attention that moves is not yet harm: it shows where to look next.")
     return [*lines, *note_lines(found.notes)]

@@ -51,6 +51,7 @@ def lines(snippets: Sequence[Snippet], greatest: float) -> tuple[UnitMap, ...]:
 def _pieces(snippet: Snippet, greatest: float) -> Iterator[Piece]:
     for at, (piece, value) in enumerate(zip(snippet.context.pieces, snippet.values, strict=True)):
         text = piece.replace("\r\n", "\n").replace("\n", "↵")  # so that an example is one line
+        text = text if at or not text.strip() else text.lstrip()
         if value > 0 and greatest > 0:
             share = max(LEAST, value / greatest)
             yield Piece(text or "·", share, short(value), here=at == snippet.at)

@@ -27,6 +27,7 @@ from heedful.reports.html_parts import esc
 from heedful.reports.shading import hue, inline_style, level
 
 WIDE = 8  # columns that fit an upright sheet of paper
+_WORDS = ' class="words"'  # columns of text start at the left
 DATA_NAMES = ("head", "layer", "stack")  # attributes data-NAME that a document may set
 HOLDS, FAILED = "✓", "✗"
 
@@ -247,8 +248,8 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.Table, size: int) -> str:
-        heads = "".join(f'<th scope="col">{_head(column)}</th>' for column in node.columns)
-        rows = "".join(map(self._row, node.rows))
+        heads = "".join(map(_head, node.columns))
+        rows = "".join(self._row(row, node.columns) for row in node.rows)
         wide = " wide" if len(node.columns) > WIDE else ""
         kind = f"{esc(node.style)}{' sortable' if node.sortable else ''}".strip()
         switches = self._switches(node.columns) if node.switches else ""
@@ -269,15 +270,17 @@ class HtmlRenderer:
             )
         return '<span class="columns">Columns:</span>' + "".join(drawn)
 
-    def _row(self, row: doc.Row) -> str:
+    def _row(self, row: doc.Row, columns: Sequence[doc.Column]) -> str:
         first, *others = row.cells
         unit = f' data-w="{row.unit}"' if row.unit >= 0 else ""
         kind = f' class="{esc(row.kind)}"' if row.kind else ""
         head = f'<th scope="row">{self._inside(first)}</th>'
-        return f"<tr{unit}{kind}>{head}{''.join(map(self._cell, others))}</tr>"
+        words = [column.words for column in columns[1 : len(row.cells)]]
+        cells = "".join(self._cell(*pair) for pair in zip(others, words, strict=True))
+        return f"<tr{unit}{kind}>{head}{cells}</tr>"
 
-    def _cell(self, cell: doc.Cell) -> str:
-        kinds = [cell.style] if cell.style else []
+    def _cell(self, cell: doc.Cell, words: bool) -> str:
+        kinds = [*filter(None, (cell.style, "words" if words else ""))]
         if math.isfinite(cell.shade):
             kinds += [hue(cell.shade, cell.signed), f"l{level(max(-1.0, min(1.0, cell.shade)))}"]
         kind = f' class="{esc(" ".join(kinds))}"' if kinds else ""
@@ -300,7 +303,8 @@ def columns_named(columns: Sequence[doc.Column], title: str) -> int:
 
 def _head(column: doc.Column) -> str:
     name = esc(column.title) or '<span class="unseen">name</span>'
-    return f"{name}<small>{esc(column.note)}</small>" if column.note else name
+    note = f"<small>{esc(column.note)}</small>" if column.note else ""
+    return f'<th scope="col"{_WORDS if column.words else ""}>{name}{note}</th>'
 
 
 def _data(given: doc.Data) -> str:

@@ -80,7 +80,8 @@ def _alive(one: Page, linked: Container[int], names: Names) -> tuple[Node, ...]:
         _meaning(one.interpretation),
         examples.own(one),
         examples.strongest(one),
-        Group(nodes(_strengths(one), _effects(one.effects)), "figures"),
+        _strengths(one),
+        _effects(one.effects),
         Fold("The numbers", numbers),
         examples.every_strength(one),
     )
@@ -122,7 +123,7 @@ def _effects(found: Effects) -> Section | None:
     )
     sides = (("raises", found.promoted), ("lowers", found.suppressed))
     tables = tuple(_pushed(name, some, most) for name, some in sides)
-    return Section("What it does to the output", tables, lead, style="pushed")
+    return Section("What it does to the output", (Group(tables, "sides"),), lead)
 
 
 def _pushed(name: str, some: Sequence[LogitEffect], most: float) -> Table:

@@ -60,8 +60,9 @@ def _judged(sides: Sides) -> str:
         return f"The perplexity of the two texts cannot be compared.{before}"
     return (
         f"The unsteered model's perplexity of the steered text is {by_size(ratio)} × that of the text "
-        f"before; over {BROKEN:g} × counts as broken. {sides.after.repetition:.0%} of its trigrams are repeats; over "
-        f"{MAX_REPETITION:.0%} counts as repeating itself.{before} This is one text: --sweep measures many."
+        f"before; over {BROKEN:g} × counts as broken. {sides.after.repetition:.0%} of its trigrams are "
+        f"repeats; over {MAX_REPETITION:.0%} counts as repeating itself.{before} This is one text: --sweep "
+        "measures many."
     )
 
 

@@ -18,6 +18,8 @@ from heedful.core.document import (
     Fold,
     Headline,
     Node,
+    Only,
+    Paragraph,
     Row,
     Section,
     Span,
@@ -40,7 +42,7 @@ def document(sweep: Sweep) -> Document:
         nodes(
             Headline(_answer(sweep), source=_source(sweep)),
             Bullets(tuple(sweep.sentences())),
-            _trade(sweep),
+            Only("html", (_trade(sweep),)),  # a terminal has its numbers in the table
             _repeats(sweep),
             _first_prompt(sweep),
             _numbers(sweep),
@@ -51,7 +53,8 @@ def document(sweep: Sweep) -> Document:
 
 
 def _source(sweep: Sweep) -> tuple[str | Span, ...]:
-    place = f" steered at {sweep.settings.get('site')}, {len(sweep.prompts)} prompts"
+    count = len(sweep.prompts)
+    place = f" steered at {sweep.settings.get('site')}, {count} prompt{'s' * (count != 1)}"
     return (Span(str(sweep.model.get("name")), "strong"), place)
 
 
@@ -75,8 +78,8 @@ def _trade(sweep: Sweep) -> Section:
     ]
     lead = (
         "Higher: the feature is present on more of the text. Further right: the unsteered model finds the "
-        f"text less likely; over {math.log10(BROKEN):.2f} the text counts as broken. Every line starts at the "
-        "unsteered texts."
+        f"text less likely; over {math.log10(BROKEN):.2f} the text counts as broken. Every line starts at "
+        "the unsteered texts."
     )
     chart = Scatter(
         series,
@@ -135,7 +138,7 @@ def _numbers(sweep: Sweep) -> Fold:
     rows = [[point.strength, *_row(point)] for point in sweep.points]
     table = text_table("Every number", heads, rows)
     lead = "Means over prompts, with 95 % intervals. Perplexity is that of the unsteered model."
-    return Fold("The numbers", (Section("Means", (table,), lead),), opened=True)
+    return Fold("The numbers", (Paragraph(lead, "soft"), table), opened=True)
 
 
 def _row(point: SweepPoint) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from heedful.core.document import (
     Figure,
     Fold,
     Headline,
+    Paragraph,
     Section,
     Span,
     nodes,
@@ -100,9 +101,8 @@ def _numbers(found: Syntax) -> Fold:
         "% of words. Right: the head. Offset: the best fixed offset. ?: the two halves chose different "
         "heads; the one named is the best on all sentences."
     )
-    return Fold(
-        "The numbers", (Section("Every relation", (text_table("Relations", heads, rows),), lead),), True
-    )
+    table = text_table("Every relation", heads, rows)
+    return Fold("The numbers", (Paragraph(lead, "soft"), table), opened=True)
 
 
 def _gain(choice: HeadAccuracy) -> str:
