@@ -4,7 +4,7 @@
     token     p      of tokens     lime                                 random (control)
     ·Paris    77 %   71 %          83 % text  ▲France  ▲capital  △‹is›  64 % text  ▲The ...
 
-A mark is a sign, as in heedful.reports.comparison_terminal; an open one is unsure. ‹ › marks a word that was
+A mark is a sign, as in heedful.reports.columns; an open one is unsure. ‹ › marks a word that was
 already written. The percentage is the method's input dependence (heedful.comparisons.input_share).
 """
 
@@ -18,8 +18,7 @@ from rich.text import Text
 
 from heedful.comparisons.result import Comparison, share_by_count
 from heedful.core.numbers import percent
-from heedful.reports.columns import Column, columns, every_word
-from heedful.reports.comparison_terminal import MARKS, STYLES
+from heedful.reports.columns import MARKS, STYLES, ScoreColumn, columns, every_word
 from heedful.reports.visible import visible
 
 TOP_WORDS = 3  # words shown a method
@@ -66,7 +65,7 @@ def _share(comparison: Comparison) -> str:
     return f"< {100 * min(shares):.0f} %" if shares else ""
 
 
-def _first_words(comparison: Comparison, col: Column) -> Text:
+def _first_words(comparison: Comparison, col: ScoreColumn) -> Text:
     """The method's input dependence where something was written, then its strongest words."""
     shares = comparison.input_shares()
     share = percent(shares[col.method]) if shares else ""
