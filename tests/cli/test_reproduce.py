@@ -253,13 +253,11 @@ def test_text_of_standard_input_is_typed(toy: None, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_that_was_interrupted_says_so(shared: Any) -> None:
-    from heedful.reports.comparison_page import page
-
     found = heedful.explain(shared("bert").model, TEXT, ["occlusion"])
     whole = replace(found, settings={**found.settings, "source": "zoo:x"})
     cut = replace(whole, settings={**whole.settings, "interrupted": "lime"})
-    assert "This run was interrupted; what is below runs to the end." in page(cut)
-    assert "interrupted" not in page(whole)
+    assert "This run was interrupted; what is below runs to the end." in cut.page()
+    assert "interrupted" not in whole.page()
 
 
 # --- the others ---------------------------------------------------------------------------------------------

@@ -22,10 +22,9 @@ from heedful.core.attribution import Attribution, Written
 from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
 from heedful.models.written_text import written_text
-from heedful.reports import comparison_terminal
-from heedful.reports.visible import visible
-from heedful.reports.comparison_page import page
+from heedful.reports import terminal
 from heedful.reports.html_parts import esc
+from heedful.reports.visible import visible
 
 TEXT, GIVEN, WANTED = "the cat sat on the mat", (12, 25, 9, 30), 14
 METHODS = ("grad-x-input", "grad-l2", "integrated-gradients", "occlusion", "kernel-shap")
@@ -214,9 +213,11 @@ def test_the_prediction_shown_is_taken_after_what_was_given(
     assert comparison_to_dict(found)["model"]["prediction_after"] == written
     after = f"after the text and “{visible(written.strip())}”"
     console = Console(width=200, record=True, file=StringIO())
-    comparison_terminal.show(found, console)
-    assert f"predicts {after}: {visible(label).strip()}" in console.export_text()
-    assert esc(after) in page(found)
+    terminal.show(found.document(), console, verbose=True)
+    first = console.export_text().splitlines()[0]
+    assert first.startswith(visible(label).strip())
+    assert first.endswith(f", {after}")
+    assert esc(after) in found.page()
 
 
 def test_nothing_written_is_nothing_said(shared: Any) -> None:

@@ -201,7 +201,6 @@ def pages() -> dict[str, Callable[[], str]]:
     from heedful.reports import (
         atlas_page,
         audit_page,
-        comparison_page,
         feature_page,
         lab_page,
         sides_page,
@@ -211,7 +210,7 @@ def pages() -> dict[str, Callable[[], str]]:
     )
 
     return {
-        "explanation": lambda: comparison_page.page(explanation()),
+        "explanation": lambda: explanation().page(),
         "audit": lambda: audit_page.page(audit()),
         "trial": lambda: trial_page.page(trial()),
         "atlas": lambda: atlas_page.page(atlas()),

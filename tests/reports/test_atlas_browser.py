@@ -18,7 +18,7 @@ from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_data
 from heedful.reports.atlas_page import page
-from heedful.reports.comparison_page import component
+from heedful.reports.html_frame import component
 
 Make = Callable[..., Atlas]
 DRAWN = "new Promise(r => setTimeout(r, 250))"  # a few frames

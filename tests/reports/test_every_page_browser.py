@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from tests.reports import every
 
-from heedful.reports import comparison_page
-from heedful.reports.inline_style import style
+from heedful.reports.shading import inline_style
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +130,7 @@ def test_charts_are_saved_as_svg_and_png(
 def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: Path) -> None:
     """Each sorts its own tables, ids are one thing each, and no style reaches what stands between them."""
     cells = [
-        comparison_page.fragment(every.explanation()),
+        every.explanation()._repr_html_(),
         every.features()._repr_html_(),
         every.features()._repr_html_(),
     ]
@@ -153,9 +152,9 @@ def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: 
     )
     sort = """(() => { const first = document.querySelectorAll(".cells > div")[0];
       const last = document.querySelectorAll(".cells > div")[3];
-      const order = (cell) => [...cell.querySelector(".numbers tbody").rows].map((r) => r.dataset.w).join();
+      const order = (cell) => [...cell.querySelector(".words tbody").rows].map((r) => r.dataset.w).join();
       const before = [order(first), order(last)];
-      first.querySelector(".numbers thead th:nth-child(3) [role=button]").click();
+      first.querySelector(".words thead th:nth-child(3) [role=button]").click();
       return [before[0] !== order(first), before[1] === order(last)]; })()"""
     assert browser.run(sort) == [True, True]
     here = browser.run(
@@ -194,7 +193,7 @@ def test_every_table_fits_the_paper(
     path = written.get(kind, tmp_path / "many.html")
     if kind not in written:
         many = make(methods=[(name, "l" not in name[-2:], name in ("lime", "kernel-shap")) for name in MANY])
-        path.write_text(comparison_page.page(many), encoding="utf-8")
+        path.write_text(many.page(), encoding="utf-8")
     try:
         assert paper(browser, path, UPRIGHT) == []
         assert paper(browser, path, SIDEWAYS) == []
@@ -204,7 +203,7 @@ def test_every_table_fits_the_paper(
                 "(c) => [...c.childNodes].some((n) => { const r = document.createRange(); r.selectNode(n);"
             )
             lines += " return n.nodeType === 3 && r.getClientRects().length > 1; })"
-            assert browser.run(f'[...document.querySelectorAll(".numbers td")].filter({lines}).length') == 0
+            assert browser.run(f'[...document.querySelectorAll(".words td")].filter({lines}).length') == 0
             made = base64.b64decode(browser.send("Page.printToPDF", preferCSSPageSize=True)["data"])
             sheets = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", made)
             assert {float(wide) > float(high) for wide, high in sheets} == {True, False}
@@ -218,7 +217,7 @@ def test_a_cell_in_a_sandbox_is_shaded_by_score(
     styled: bool, sandbox: str, browser: Any, tmp_path: Path
 ) -> None:
     """As notebook hosts show it: a frame without our origin, scripts or not, styles taken away or not."""
-    cell = comparison_page.fragment(every.explanation())
+    cell = every.explanation()._repr_html_()
     look = """<script>onload = () => parent.postMessage([...document.querySelectorAll(".shade")].map((e) =>
       [e.className, getComputedStyle(e).backgroundColor, getComputedStyle(e).color]), "*")</script>"""
     cell = cell if styled else re.sub("<style>.*?</style>", "", cell, flags=re.DOTALL)
@@ -234,7 +233,7 @@ def test_a_cell_in_a_sandbox_is_shaded_by_score(
     if not sandbox:  # no script may look inside: its picture must hold the colours
         from PIL import Image
 
-        kinds = {style(kind, int(at)) for kind, at in re.findall(r"shade (pos|neg|any) l(\d)", cell)}
+        kinds = {inline_style(kind, int(at)) for kind, at in re.findall(r"shade (pos|neg|any) l(\d)", cell)}
         wanted = [bytes.fromhex(each[12:18]) for each in kinds]
         near: list[bytes] = []
         for _ in range(40):  # a frame is painted when it is: on a busy machine after the page is ready

@@ -14,8 +14,8 @@ from tests.features.planted import TEXTS, on_tokens
 
 from heedful.features.reading.feature_pages import FeaturePages, feature_pages
 from heedful.reports.charts.histogram import histogram
-from heedful.reports.comparison_page import scripts
 from heedful.reports.feature_page import fragment, page
+from heedful.reports.html_frame import scripts
 
 EVIL = "<script>alert(1)</script> & \u202e the cat sat"
 

@@ -17,14 +17,25 @@ from heedful.comparisons.result import Comparison, matrix
 from heedful.core.attribution import Written
 from heedful.core.target import Target
 from heedful.modalities.text import TextInput
-from heedful.reports import comparison_terminal, generation_table
+from heedful.reports import generation_table, terminal
 from heedful.reports.columns import columns, written_columns
-from heedful.reports.comparison_page import page
-from heedful.reports.comparison_summary import measured, sentences
+from heedful.reports.comparison_summary import agreeing, measured, pointed
 from heedful.reports.input_share import shares, written_part
 
 Make = Callable[..., Comparison]
 EVIL = "<script>alert(3)</script>"
+
+
+def page(comparison: Comparison) -> str:
+    return comparison.page()
+
+
+def show(comparison: Comparison) -> Callable[[Console], None]:
+    return lambda console: terminal.show(comparison.document(), console, verbose=True)
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    return [pointed(comparison), *agreeing(comparison)]
 
 
 def encode(text: str) -> TextInput:
@@ -58,22 +69,20 @@ def by_hand(comparison: Comparison, method: str) -> str:
 
 def test_the_terminal_has_both_parts_and_the_shares(make: Make) -> None:
     comparison = given(make())
-    text = printed(lambda console: comparison_terminal.show(comparison, console))
-    before, after = text.split("already written: so good")
-    assert "input dependence" not in before
-    rows = dict(
-        re.findall(r"^(\S+(?: \(control\))?) {2,}(\d+ %|–)$", after.split("input dependence")[1], re.M)
-    )
+    text = printed(show(comparison))
+    part = text.split("The text, and what was already written")[1]
+    assert "so good" in part
+    rows = dict(re.findall(r"^(\S+(?: \(control\))?) {2,}(\d+ %|–) *$", part, re.M))
     expected = {name: by_hand(comparison, name) for name in ("grad-x-input", "integrated-gradients", "lime")}
     expected |= {"grad-l2": "–", "attention-rollout": "–", "random (control)": by_hand(comparison, "random")}
     assert rows == expected
     assert "it would be 83 %" in " ".join(text.split()), "ten words were read and two written"
-    assert "does not score what was written" in text
+    assert "does not score what was written" in " ".join(text.split())
 
 
 def test_without_a_prefix_nothing_is_said(make: Make) -> None:
     comparison = make()
-    assert "input dependence" not in printed(lambda console: comparison_terminal.show(comparison, console))
+    assert "already written" not in printed(show(comparison))
     assert "already written" not in page(comparison)
     assert written_part(comparison) is None
     assert shares(comparison) == []
@@ -81,9 +90,9 @@ def test_without_a_prefix_nothing_is_said(make: Make) -> None:
 
 def test_the_page_has_the_section(make: Make) -> None:
     comparison = given(make())
-    section = page(comparison).split('<section class="part written">')[1].split("</section>")[0]
-    assert f'<th scope="row">lime</th><td>{by_hand(comparison, "lime")}</td>' in section
-    assert '<th scope="row">grad-l2</th><td>–</td>' in section
+    section = page(comparison).split('<section class="part written"')[1].split("</section>")[0]
+    assert f"<bdi>lime</bdi></th><td><bdi>{by_hand(comparison, 'lime')}</bdi></td>" in section
+    assert "<bdi>grad-l2</bdi></th><td><bdi>–</bdi></td>" in section
     assert "by number of tokens it would be 83 %" in section.lower()
     assert re.search(r"<bdi>good</bdi></th>.*±", section)
 
@@ -93,7 +102,7 @@ def test_hostile_writing_is_shown_and_never_run(make: Make) -> None:
     assert EVIL not in page(comparison)
     assert "&lt;script&gt;alert(3)" in page(comparison)
     for text in (
-        printed(lambda console: comparison_terminal.show(comparison, console)),
+        printed(show(comparison)),
         printed(lambda console: generation_table.show([comparison], console)),
     ):
         assert "\x1b" not in text
@@ -193,7 +202,7 @@ def test_another_scale_is_not_mixed_in(make: Make) -> None:
 def test_fits_the_width(make: Make, width: int) -> None:
     comparison = given(make())
     for text in (
-        printed(lambda console: comparison_terminal.show(comparison, console), width),
+        printed(show(comparison), width),
         printed(lambda console: generation_table.show([comparison], console), width),
     ):
         assert max(map(cell_len, text.splitlines())) <= width

@@ -19,6 +19,8 @@ from heedful.core.defaults import CONTROL
 from heedful.modalities.text import text_of
 from heedful.stats.intervals import NORMAL_QUANTILE
 
+STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
+MARKS = {("+", False): "▲", ("−", False): "▼", ("+", True): "△", ("−", True): "▽"}
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

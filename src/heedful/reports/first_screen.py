@@ -59,12 +59,11 @@ def tested(methods: Sequence[MethodStanding]) -> bool:
 
 
 def passed(comparison: Comparison) -> list[MethodStanding]:
-    """Methods that are better than random orders on this text; where there are too few orders for a test,
-    those that beat all of them."""
-    methods = standings(comparison.evidence)
-    if tested(methods):
-        return [one for one in methods if one.p <= ALPHA]
-    return [one for one in methods if one.beat == one.draws]
+    """Methods that are better than random orders on this text, as they are offered; where there are too few
+    orders for a test, those that beat all of them."""
+    methods, order = standings(comparison.evidence), ordered(comparison)
+    good = [one for one in methods if (one.p <= ALPHA if tested(methods) else one.beat == one.draws)]
+    return sorted(good, key=lambda one: order.index(one.method) if one.method in order else len(order))
 
 
 def ordered(comparison: Comparison) -> list[str]:

@@ -18,7 +18,6 @@ from heedful.core.numbers import percent
 from heedful.reports import columns as methods
 
 TOP_WORDS = 3  # words shown per method
-MARKS = {("+", False): "▲", ("−", False): "▼", ("+", True): "△", ("−", True): "▽"}  # (sign, unsure)
 
 
 def document(found: Sequence[Comparison]) -> Document:
@@ -58,14 +57,14 @@ def _probability(comparison: Comparison) -> str:
     return f"< {100 * min(shares):.0f} %" if shares else ""
 
 
-def _first_words(comparison: Comparison, col: methods.Column) -> str:
+def _first_words(comparison: Comparison, col: methods.ScoreColumn) -> str:
     """The method's input dependence where something was written, then its strongest words."""
     shares = comparison.input_shares()
     share = percent(shares[col.method]) if shares else ""
     cells = [f"{share}{' text' if '%' in share else ''}"] if share else []
     scored = [pair for pair in methods.every_word(comparison, col) if pair[0].score]
     for word, written in sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP_WORDS]:
-        mark = MARKS.get((col.sign(word), col.unsure(word)), "")
+        mark = methods.MARKS.get((col.sign(word), col.unsure(word)), "")
         text = word.text.strip()
         cells.append(f"{mark}{f'‹{text}›' if written else text}")
     return "  ".join(cells)

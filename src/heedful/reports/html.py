@@ -44,7 +44,7 @@ def fragment(document: Document) -> str:
     name = f"heedful-{secrets.token_hex(6)}"
     islands = [node for top in document.nodes for node in doc.inside(top) if isinstance(node, doc.Island)]
     return html_frame.cell(
-        HtmlRenderer(f"{name}-", notebook=True).all(document.nodes, 3),
+        HtmlRenderer(f"{name}-", notebook=True).document(document, 3),
         name,
         [each.component for each in islands],
     )
@@ -53,7 +53,7 @@ def fragment(document: Document) -> str:
 def body(document: Document, size: int, prefix: str | None = None) -> str:
     """`size` is the heading level of the headline; ids start with `prefix`, by default one of their own."""
     prefix = f"h{secrets.token_hex(4)}-" if prefix is None else prefix
-    return HtmlRenderer(prefix).all(document.nodes, size)
+    return HtmlRenderer(prefix).document(document, size)
 
 
 def nodes_html(nodes: Sequence[Node], size: int, prefix: str | None = None) -> str:
@@ -70,6 +70,12 @@ class HtmlRenderer:
 
     def __post_init__(self) -> None:
         self._numbers = count()
+
+    def document(self, given: Document, size: int) -> str:
+        """The headline has the level `size`, sections the next."""
+        heads = [node for node in given.nodes if isinstance(node, doc.Headline)]
+        rest = [node for node in given.nodes if not isinstance(node, doc.Headline)]
+        return f"{self.all(heads, size)}\n{self.all(rest, size + 1)}"
 
     def all(self, nodes: Sequence[Node], size: int) -> str:
         return "\n".join(text for text in self._each(nodes, size) if text)

@@ -145,13 +145,7 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.Choice) -> Iterator[RenderableType]:
-        if not self.verbose:
-            yield from self.all(node.options[0].nodes)
-            return
-        for tab in node.options:
-            note = f"  {visible(tab.note)}" if tab.note else ""
-            yield Text.assemble((visible(tab.title), "bold"), (note, "dim"))
-            yield from self.all(tab.nodes)
+        yield from self.all(node.options[0].nodes)
 
     @draw.register
     def _(self, node: doc.Only) -> Iterator[RenderableType]:

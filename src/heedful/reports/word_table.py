@@ -69,7 +69,7 @@ def score_cell(col: ScoreColumn, word: UnitScore) -> Cell:
 
 def _measured(removal: Removal, index: int) -> Cell:
     value = removal.leave_one_out[index]
-    top = max(abs(v) for v in removal.leave_one_out if math.isfinite(v)) or 1.0
+    top = max((abs(v) for v in removal.leave_one_out if math.isfinite(v)), default=0.0) or 1.0
     if not math.isfinite(value):
         return Cell("–", style="strong")
     sign = "+" if value > 0 else "−" if value < 0 else ""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from heedful.core.charts import Arrows, BandCurve, BandCurves, Heat, Panel
 from heedful.core.numbers import short
-from heedful.reports.charts.forest_scatter import image
+from heedful.reports.charts.forest_scatter import directed, image
 from heedful.reports.html_parts import esc
 
 SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
@@ -88,7 +88,8 @@ def band_curves(chart: BandCurves) -> str:
                 place = f'x="{left - 5:g}" y="{float(at(0.0, y).split(",")[1]) + 4:.1f}"'
                 yield f'<text class="end" {place} text-anchor="end">{short(y)}</text>'
 
-    return _grid(panels, chart.title, chart.columns, draw, (WIDE, LEFT, FOOT))
+    axes = (chart.x, directed(chart.y, chart.better))
+    return _grid(panels, chart.title, chart.columns, draw, (WIDE, LEFT, FOOT), axes)
 
 
 Drawn = TypeVar("Drawn", Panel, BandCurve)
@@ -100,8 +101,10 @@ def _grid(
     columns: int,
     draw: Callable[[Drawn, float, float], Iterator[str]],
     sizes: tuple[float, float, float] = (SIDE, GAP, 0.0),
+    axes: tuple[str, str] = ("", ""),
 ) -> str:
-    """`sizes`: the width of a panel, the room left of the first, the room below each."""
+    """`sizes`: the width of a panel, the room left of the first, the room below each. `axes`: their titles,
+    below all panels."""
     wide, margin, foot = sizes
     columns = max(1, min(columns, len(panels)))
     below = 18.0 if any(panel.note for panel in panels) else 0.0
@@ -117,4 +120,8 @@ def _grid(
         drawn += draw(panel, left, top)
         place = f'x="{middle:g}" y="{top + SIDE + foot + 15:g}"'
         drawn.append(f'<text {place} text-anchor="middle">{esc(panel.note)}</text>')
-    return image(margin + (wide + GAP) * columns, high * -(-len(panels) // columns), title, drawn)
+    height = high * -(-len(panels) // columns)
+    for line in filter(None, (axes[0] and f"across: {axes[0]}", axes[1] and f"up: {axes[1]}")):
+        drawn.append(f'<text x="{margin:g}" y="{height + 6:g}">{esc(line)}</text>')
+        height += 18.0
+    return image(margin + (wide + GAP) * max(columns, 3 if axes[0] else 1), height, title, drawn)

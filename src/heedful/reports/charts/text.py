@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.core.charts import Bars, Chart, Curves, Forest, Histogram
+from heedful.core.charts import BandCurves, Bars, Chart, Curves, Forest, Histogram
 from heedful.core.numbers import fixed, short, with_interval
 from heedful.reports.charts.forest_scatter import directed
 from heedful.reports.charts.sparkline import reach, sparkline
@@ -20,6 +20,8 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
         return _forest(chart, width)
     if isinstance(chart, Curves):
         return _curves(chart)
+    if isinstance(chart, BandCurves):
+        return _band_curves(chart)
     if isinstance(chart, Bars):
         return _bars(chart)
     if isinstance(chart, Histogram):
@@ -74,6 +76,16 @@ def _curves(chart: Curves) -> list[str]:
         if values
     ]
     return [*lines, f"{directed(chart.y, chart.better)}, by {chart.x}"] if lines else []
+
+
+def _band_curves(chart: BandCurves) -> list[str]:
+    """Each curve, and the middle of the band, on one scale."""
+    curves = {panel.name: [y for _, y in panel.points] for panel in chart.panels}
+    band = next((panel.band for panel in chart.panels if panel.band), ())
+    curves |= {"random orders": [(low + high) / 2 for _, low, high in band]} if band else {}
+    ends, width = reach(curves.values()), max(map(len, curves), default=0)
+    lines = [f"{name:<{width}}  {sparkline(values, *ends)}" for name, values in curves.items()]
+    return [*lines, f"{directed(chart.y, chart.better)}, by {chart.x}"]
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
