@@ -82,9 +82,9 @@ class Sheet:
 def document(
     atlas: Atlas, view: AtlasView | None = None, first: Sequence[Node] = (), numbers: bool = True
 ) -> Document:
-    """`view`: what is shown closely, by default the strongest links of the first stack; `first` is put in
-    front. A terminal does not need the `numbers` that scripts draw from."""
-    sheets, levels = _sheets(atlas), packed_levels(atlas) if numbers else []
+    """`view`: the one stack that is shown, and its links; by default all stacks, and the links of the first.
+    `first` is put in front. A terminal does not need the `numbers` that scripts draw from."""
+    sheets, levels = _sheets(atlas, view), packed_levels(atlas) if numbers else []
     chosen = view or AtlasView("Strongest links between words, mean of all heads", _mean_links(atlas))
     leads = (
         Only("html", (Paragraph(_lead(sheets), "soft"),)),
@@ -97,7 +97,7 @@ def document(
             first,
             _headline(atlas),
             Paragraph(_quoted(atlas.x.text), "quote"),
-            Bullets((*map(_about, sheets), _limits())),
+            Bullets((*map(_about, sheets), *_others(atlas, view), _limits())),
             Island("atlas", _data(atlas, sheets, levels), (grids,)),
             _kinds(sheets),
             _links(chosen),
@@ -114,7 +114,7 @@ def title_of(atlas: Atlas) -> str:
     return f"Attention of {atlas.model.get('name', 'a model')}"
 
 
-def _sheets(atlas: Atlas) -> list[Sheet]:
+def _sheets(atlas: Atlas, view: AtlasView | None) -> list[Sheet]:
     return [
         Sheet(
             maps,
@@ -124,7 +124,14 @@ def _sheets(atlas: Atlas) -> list[Sheet]:
             atlas.special_share(maps.stack),
         )
         for maps in atlas.stacks
+        if view is None or maps.stack == view.stack
     ]
+
+
+def _others(atlas: Atlas, view: AtlasView | None) -> list[str]:
+    """Stacks that are not shown."""
+    names = [maps.stack for maps in atlas.stacks if view is not None and maps.stack != view.stack]
+    return [f"There is more: --stack {', --stack '.join(names)}."] if names else []
 
 
 def _data(atlas: Atlas, sheets: Sequence[Sheet], levels: Sequence[Level]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
                      text's share
     token     p      of tokens     lime                                 random (control)
-    ·Paris    77 %   71 %          83 % text  ▲France  ▲capital  △‹is›  64 % text  ▲The ...
+    ·Paris    77 %   71 %          83 % text: ▲France, ▲capital, △‹is›  64 % text: ▲The, ...
 
 A mark is a sign; an open one is unsure. ‹ › marks a word that was
 already written. The percentage is the method's input dependence (heedful.comparisons.input_share).
@@ -61,10 +61,11 @@ def _first_words(comparison: Comparison, col: methods.ScoreColumn) -> str:
     """The method's input dependence where something was written, then its strongest words."""
     shares = comparison.input_shares()
     share = percent(shares[col.method]) if shares else ""
-    cells = [f"{share}{' text' if '%' in share else ''}"] if share else []
+    words = []
     scored = [pair for pair in methods.every_word(comparison, col) if pair[0].score]
     for word, written in sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP_WORDS]:
         mark = methods.MARKS.get((col.sign(word), col.unsure(word)), "")
         text = word.text.strip()
-        cells.append(f"{mark}{f'‹{text}›' if written else text}")
-    return "  ".join(cells)
+        words.append(f"{mark}{f'‹{text}›' if written else text}")
+    first = f"{share}{' text' if '%' in share else ''}: " if share else ""
+    return first + ", ".join(words)

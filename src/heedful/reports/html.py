@@ -28,7 +28,7 @@ from heedful.reports.shading import hue, inline_style, level
 
 WIDE = 8  # columns that fit an upright sheet of paper
 _WORDS = ' class="words"'  # columns of text start at the left
-DATA_NAMES = ("head", "layer", "stack")  # attributes data-NAME that a document may set
+DATA_NAMES = ("layer", "head", "stack")  # attributes data-NAME that a document may set
 HOLDS, FAILED = "✓", "✗"
 
 
