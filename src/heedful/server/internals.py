@@ -15,6 +15,7 @@ import numpy as np
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
 from heedful.heads.atlas import Atlas
+from heedful.reports.saved_feature import SavedFeature
 from heedful.server import saved_results
 from heedful.server.feature_cache import Codes, read_codes
 from heedful.server.job_queue import Job
@@ -177,7 +178,7 @@ def _shaded(pieces: Sequence[str], shares: Sequence[float], here: int) -> str:
 
 def feature_page(
     model: TokenModel, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
-) -> saved_results.SavedFeature:
+) -> SavedFeature:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpretation.interpret import interpret
     from heedful.features.interpretation.rules import Rules
@@ -192,10 +193,10 @@ def feature_page(
     job.report("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
-    return saved_results.SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
+    return SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
 
 
-def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
+def feature_parts(saved: SavedFeature) -> dict[str, Any]:
     """As it stands in the panel, where neighbours can be opened."""
     from heedful.reports import html, one_feature
 
