@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.comparisons.audit_advice import advice_of, check_same_model
+from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.internals import Explained, internals_of, with_features
 from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
@@ -61,7 +61,7 @@ def explain(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
-    evidence: bool | Iterable[str] | None = None,
+    evidence: bool | Iterable[str] = True,
     draws: int | None = None,
     features: Any = None,
     audit: Any = None,
@@ -70,15 +70,15 @@ def explain(
 ) -> Comparison:
     """Explain one prediction with several methods, side by side.
 
-    methods   names, or None for every method the model supports except expensive ones (a pass per token or
-              more); `random`, the control, is always there
+    methods   names; None: seven usual ones (heedful.core.defaults); "all": every method the model supports
+              except expensive ones. `random`, the control, is always there
     target    None (the prediction), a label, an index, a token, or a mapping (see heedful.models.targets)
     unit      "word", "token" or "sentence": what is removed as one by the methods that remove
     budget    most model inputs that all methods together may run, passes with gradients included
     long      what to do with a text longer than the model reads: "error", "truncate" or "window"
     params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
-    evidence  weigh the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
-              False; None: when every method runs
+    evidence  test the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
+              False
     draws     random orders beside which the methods are weighed; None: as many as a test of all of them takes
               if that costs at most a third of what they ask for, else 20
     features  a heedful.SAE of the model: its features that are active on the text, with their effects
@@ -89,12 +89,10 @@ def explain(
     """
     session = model if isinstance(model, Session) else Session(load(model))
     advice = None if audit is None else advice_of(audit)
-    if advice is not None:
-        check_same_model(advice, session.model)
     planned = plan(
         session.model,
         text,
-        methods,
+        with_advice(session.model, methods, advice),
         target,
         unit,
         seed,

@@ -58,6 +58,7 @@ def explain_each(
     shared, pieces = SharedGeneration(model, x, answer), steps(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
+    common["evidence"] = False  # of every token it would cost many times what the methods do
     comparisons: list[Comparison] = []
     try:
         for k, (piece, target) in enumerate(pieces):

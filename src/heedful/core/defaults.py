@@ -17,6 +17,7 @@ DEFAULT_METHODS = (
 )
 
 
+ALL = "all"  # every method that the model supports, expensive ones left out
 MIN_TEXTS = 10  # below which a verdict claims nothing
 MIN_COMPARED_TEXTS = 20  # below which nothing is claimed between methods
 

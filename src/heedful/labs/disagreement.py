@@ -54,7 +54,7 @@ ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 
 )
 def disagreement(run: LabRun) -> None:
     model = heedful.load("zoo:one-layer")
-    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS)
+    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS, evidence=False)
     one_sentence(run, comparison)
     count = FAST if run.fast else 200
     rng = np.random.default_rng(run.seed)

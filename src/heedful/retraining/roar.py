@@ -241,7 +241,9 @@ def explained(
     results: dict[str, list[Floats]] = {name: [] for name in methods}
     read = []
     for text in texts:
-        comparison = explain(model, text, methods, unit=unit, seed=seed, params=params, long="truncate")
+        comparison = explain(
+            model, text, methods, unit=unit, seed=seed, params=params, long="truncate", evidence=False
+        )
         read.append(text_of(comparison[CONTROL].x))
         for name in methods:
             results[name].append(read[-1].units(unit).sums(comparison[name].scores))
