@@ -31,11 +31,12 @@ What the labs are written with, below the names above; documented where they sta
 """
 HEAD = """# Methods
 
-This page is generated from the code. `heedful methods` prints the same list. *Signed* scores push towards (+) or
-away from (−) the target; unsigned scores only say how important a word is. *Needs* is what the model must offer;
-`heedful doctor MODEL` says whether it does. *Expensive* methods need one pass per token or many more, and run
-only when you name them. Click a method for its formula, cost, limitations and citation. For a short guide, see
-[Which method should I use?](faq.md#which-method-should-i-use)
+This page is generated from the code. `heedful methods` prints the same list. *Signed* scores push
+towards (+) or away from (−) the target; unsigned scores only say how important a word is. *Needs* is
+what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive* methods need one pass
+per token or many more, and run only when you name them. Click a method for its formula, cost,
+limitations and citation. For a short guide, see [Which method should I
+use?](faq.md#which-method-should-i-use)
 
 | method | what it computes | signed | needs |
 |---|---|---|---|
@@ -44,27 +45,27 @@ only when you name them. Click a method for its formula, cost, limitations and c
 UNITS = """
 ## Units of the scores
 
-Most scores and standard errors have the unit of the output. If you multiply the output by a constant, they are
-multiplied by it; if you add a constant, they do not change. The exceptions:
+Most scores and standard errors have the unit of the output. If you multiply the output by a constant,
+they are multiplied by it; if you add a constant, they do not change. The exceptions:
 
-| methods | scores |
-|---|---|
-| `anchors`, `attention-…`, `random`, `search`, `value-zeroing` | ranks, rules or shares of attention, without a unit |
-| `chefer`, `chefer-lrp` | products of gradients through the layers; with two layers or more they scale in no simple way, and the order of the words may change |
+- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, without a unit.
+- `chefer` and `chefer-lrp` multiply gradients through the layers. With two layers or more they scale in no simple
+  way, and the order of the words may change.
 """
 
 METRICS = """# Metrics
 
-This page is generated from the code. `heedful metrics` prints the same list. Every value is compared with a
-*control* (the same metric on random scores) and with the *best*:
+This page is generated from the code. `heedful metrics` prints the same list. Every value is compared
+with a *control* (the same metric on random scores) and with the *best*:
 
 > skill = (value − control) / (best − control)
 
-So 0 is the mean of random scores and 1 is the best. If *best* is "the best order found", the metric removes words,
-under every removal operator that judges. The other metrics explain again, other texts or other models, and cost
-that many explanations. *Verdict* is the family through which the metric takes part in the verdict of an audit;
-metrics without a family are shown but do not take part. Some metrics have no value in some cases: `plausibility`
-needs rationales, `completeness` needs a method with a baseline.
+So 0 is the mean of random scores and 1 is the best. If *best* is "the best order found", the metric
+removes words, under every removal operator that judges. The other metrics explain again, other texts or
+other models, and cost that many explanations. *Verdict* is the family through which the metric takes
+part in the verdict of an audit; metrics without a family are shown but do not take part. Some metrics
+have no value in some cases: `plausibility` needs rationales, `completeness` needs a method with a
+baseline.
 
 | metric | what it measures | good is | best | verdict |
 |---|---|---|---|---|
@@ -73,10 +74,10 @@ needs rationales, `completeness` needs a method with a baseline.
 INVARIANCE = """
 ## The unit of the output
 
-The verdict does not depend on the unit of the output. If you multiply the output by a positive constant, the
-metrics of the verdict are multiplied by it, for methods and random orders alike; all other metrics keep their
-values. If you add a constant, no metric changes. `tests/test_unit_of_output.py` checks this for every metric. The
-exceptions, by definition:
+The verdict does not depend on the unit of the output. If you multiply the output by a positive constant,
+the metrics of the verdict are multiplied by it, for methods and random orders alike; all other metrics
+keep their values. If you add a constant, no metric changes. `tests/test_unit_of_output.py` checks this
+for every metric. The exceptions, by definition:
 
 - the control of `completeness`: random scores have size 1, whatever the unit of the output
 - the sentence that there is little to explain: below 0.01 for a logit, or a thousandth of any other output
@@ -85,8 +86,8 @@ exceptions, by definition:
 
 ## Metrics that train models
 
-`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data set or
-training of their own. They are functions, not metrics of one text: see [Retraining](roar.md).
+`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data
+set or training of their own. They are functions, not metrics of one text: see [Retraining](roar.md).
 """
 
 TESTS = re.compile(r"(<!-- tests: generated -->\n).*?(<!-- end of tests -->)", re.DOTALL)
@@ -119,7 +120,7 @@ def method(entry: registry.Explainer) -> str:
     params = "".join(f"| `{p.name}` | `{p.default!r}` |\n" for p in entry.params.values())
     table = f"\n## Parameters\n\n| name | default |\n|---|---|\n{params}" if params else ""
     facts = [
-        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none, only importance'}",
+        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none'}",
         f"- **Needs of the model:** {needs}",
         f"- **Runs:** {'only when you name it: it is expensive' if entry.expensive else 'with --method all'}",
         f"- **Checked properties:** {', '.join(sorted(entry.properties)) or 'those of every method'} "
