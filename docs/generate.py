@@ -35,8 +35,8 @@ This page is generated from the code. `heedful methods` prints the same list. *S
 towards (+) or away from (−) the target; unsigned scores only say how important a word is. *Needs* is
 what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive* methods need one pass
 per token or many more, and run only when you name them. Click a method for its formula, cost,
-limitations and citation. For a short guide, see [Which method should I
-use?](faq.md#which-method-should-i-use)
+limitations and citation. For a short guide, see
+[Which method should I use?](faq.md#which-method-should-i-use)
 
 | method | what it computes | signed | needs |
 |---|---|---|---|
@@ -48,9 +48,10 @@ UNITS = """
 Most scores and standard errors have the unit of the output. If you multiply the output by a constant,
 they are multiplied by it; if you add a constant, they do not change. The exceptions:
 
-- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, without a unit.
-- `chefer` and `chefer-lrp` multiply gradients through the layers. With two layers or more they scale in no simple
-  way, and the order of the words may change.
+- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, without a
+  unit.
+- `chefer` and `chefer-lrp` multiply gradients through the layers. With two layers or more they scale in
+  no simple way, and the order of the words may change.
 """
 
 METRICS = """# Metrics
