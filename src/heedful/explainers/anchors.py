@@ -128,10 +128,10 @@ def anchors(
     beam: int = 4,
     samples: int = 4000,
 ) -> Attribution:
-    """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside.
+    """The shortest set of words that keeps the prediction: score 1 for words in the set, 0 for the others.
 
-    Limitations: The anchor holds for texts with words replaced or removed as the sampler does; for other
-    texts nothing was tried. An anchor of the whole text says only that the prediction is fragile.
+    Limitations: The result holds for texts in which words are removed or replaced as here; other texts
+    were not tried. If the anchor is the whole text, it only says that the prediction is fragile.
     """
     if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= MIN_SAMPLES):
         raise HeedfulError(

@@ -61,10 +61,11 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     properties=("symmetric",),
 )
 def attention_flow(q: Question, *, limit: int = 128) -> Attribution:
-    """Maximum flow from where the answer is read to each token, with attention weights as capacities.
+    """Maximum flow from the position where the answer is read to each token, with attention weights as
+    capacities.
 
-    Limitations: It inherits attention's blindness to values, and counts paths that carry nothing. On long
-    texts flows even out and the ranking follows position.
+    Limitations: Like all attention, it ignores the value vectors, so it counts paths that carry nothing.
+    On long texts the flows become equal and the ranking follows the position.
     """
     trace = q.trace()
     text, written, notes = flows(trace, limit)

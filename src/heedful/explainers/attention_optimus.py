@@ -108,10 +108,10 @@ def rft(weights: Floats, deltas: Floats) -> float:
     rows=lambda x, target, p: len(x.units(x.atom)) + 2,
 )
 def attention_optimus(q: Question) -> Attribution:
-    """The layers, heads and reading of attention that best predict what removing each token does.
+    """The choice of layers, heads and kind of attention that best predicts the effect of removing each token.
 
-    Limitations: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
-    circular for it. On short texts it fits noise.
+    Limitations: It is chosen by the effect of removals on this same text, so removal metrics are circular
+    for it. On short texts it fits noise.
     """
     q, trace = replace(q, unit=q.x.atom), q.trace()
     places = [atoms[0] for atoms in q.x.units(q.unit)]

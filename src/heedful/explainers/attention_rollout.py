@@ -119,10 +119,10 @@ def answer_of_trace(
     properties=("symmetric",),
 )
 def attention_rollout(q: Question) -> Attribution:
-    """Attention multiplied through all layers, residual stream included: what the answer is made of.
+    """Attention multiplied through all layers, including the residual stream.
 
-    Limitations: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
-    part, where much of the computation is. The same for every class.
+    Limitations: It treats a layer as attention plus identity. It ignores values, norms and the
+    feed-forward part, where much of the computation happens. It is the same for every class.
     """
     trace = q.trace()
     total = rolled(trace)

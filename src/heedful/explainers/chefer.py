@@ -84,10 +84,10 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     properties=("symmetric",),
 )
 def chefer(q: Question) -> Attribution:
-    """Attention weighted by the target's gradient, positive part, carried through all layers.
+    """Positive part of attention times the target's gradient, accumulated through all layers.
 
-    Limitations: Negative contributions are thrown away, so a word that speaks against the target looks
-    unimportant. Saturated attention has no gradient and gets no relevance.
+    Limitations: Negative contributions are dropped, so a word against the target looks unimportant.
+    Saturated attention has no gradient and gets no relevance.
     """
     trace = q.trace()
     scores, written = relevances(trace)

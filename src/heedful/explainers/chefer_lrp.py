@@ -49,10 +49,10 @@ def rolled(cams: list[Tensor]) -> Tensor:
     rows=lambda x, target, p: 2,
 )
 def chefer_lrp(q: Question) -> Attribution:
-    """Relevance of attention weights times their gradient, positive part, multiplied through the layers.
+    """Positive part of attention relevance times its gradient, multiplied through the layers.
 
-    Limitations: The rules conserve relevance by construction whether or not the model works that way; the
-    positive part alone is kept. What biases and norms receive is lost to the words.
+    Limitations: The rules conserve relevance by construction, whether or not the model works that way.
+    Only the positive part is kept. The relevance that goes to biases and norms is lost.
     """
     trace = q.trace()
     with q.spend(1):

@@ -87,10 +87,10 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     properties=("gradient-x-input", "unused", "symmetric"),
 )
 def gradient_exact(q: Question, *, reduce: str = "x-input") -> Attribution:
-    """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
+    """The gradient in closed form, times the input ("x-input") or as the mean over dimensions ("avg").
 
-    Limitations: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
-    words that work together) is missed exactly.
+    Limitations: It is exact for the gradient, and it has the same limits as the gradient: saturation, and
+    words that act together.
     """
     if reduce not in ("x-input", "avg"):
         raise HeedfulError(f"unknown reduction {reduce!r}", fix='Use "x-input" or "avg"')
@@ -141,10 +141,10 @@ def _solved(q: Question, solve: Callable[[RatioGame], Floats]) -> Attribution:
     properties=("symmetric",),
 )
 def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attribution:
-    """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
+    """The limit of LIME for infinitely many samples; bandwidth is its kernel width / 100, inf allowed.
 
-    Limitations: Without sampling, the same linear view: words that work together are told apart wrongly, and
-    the bandwidth decides how far around one looks.
+    Limitations: It has no sampling error, but the same linear view: it cannot show words that act
+    together, and the bandwidth decides how far from the text it looks.
     """
     return _solved(q, lambda game: ratio_game.lime(game, bandwidth))
 
@@ -157,9 +157,9 @@ def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attri
     properties=("complete", "unused", "symmetric"),
 )
 def shapley_exact(q: Question) -> Attribution:
-    """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
+    """Shapley values without sampling; they sum to f(text) - f(every word unknown).
 
-    Limitations: Exact for the game in which removed words are unknown ones; another kind of removal is
-    another game. Redundant words share the credit.
+    Limitations: It is exact if removed words are replaced by the unknown-word token. Another removal
+    operator gives other values. Redundant words share the credit.
     """
     return _solved(q, ratio_game.shapley)

@@ -24,10 +24,11 @@ from heedful.models.guided_relu import GuidedRelu
     properties=("unused", "symmetric"),
 )
 def guided_backprop(q: Question) -> Attribution:
-    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
+    """Gradient times embedding; negative gradients are set to zero at every ReLU. It is known to fail sanity
+    checks.
 
-    Limitations: It restores edges of the input and hardly depends on the weights of the last layers:
-    explanations of random networks look alike.
+    Limitations: It depends little on the weights of the last layers: explanations of random networks look
+    the same.
     """
     read = q.embeds()  # (T + W, d)
     with GuidedRelu():

@@ -50,8 +50,9 @@ def integrated_gradients(
 ) -> Attribution:
     """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
 
-    Limitations: The answer belongs to its baseline, and the path runs through embeddings that are no words.
-    Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
+    Limitations: The scores depend on the baseline, and the path goes through embeddings that are not
+    words. Where the output changes steeply along the path, scores are large and of both signs, although
+    the sum is correct.
     """
     baseline = baseline or default_baseline(q.model)
     text, base = q.embeds(), baseline_embeds(q, baseline)  # (T + W, d)

@@ -47,8 +47,8 @@ def kernel_shap(
 ) -> Attribution:
     """Shapley values: each word's share of the difference between the text and the empty text.
 
-    Limitations: Removing words makes texts the model has not seen, and the values average over all of them.
-    Redundant words share the credit, so each of two decisive words looks half as important.
+    Limitations: Texts with removed words are unlike the training texts, and the values are means over many
+    of them. Redundant words share the credit, so each of two decisive words looks half as important.
     """
     d = len(q.units)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples

@@ -57,11 +57,10 @@ def lime(
     features: int = 10,
     bag: bool = False,
 ) -> Attribution:
-    """How much each word adds, in the linear model nearest to this one around the text.
+    """The coefficient of each word in a linear model that is fitted to the model near this text.
 
-    Limitations: It explains the linear model nearest to this one around the text, and how near that is
-    stands in the fit, not in the scores. Bandwidth and feature selection change the answer; the seed changes
-    it within the errors shown.
+    Limitations: It explains the fitted linear model; the fit says how near that is to the real model.
+    Bandwidth and feature selection change the scores. The seed changes them within the standard errors.
     """
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")

@@ -63,10 +63,10 @@ def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> 
     "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, averaged over the heads of one layer.
+    """Attention from the position where the answer is read, mean over the heads of one layer.
 
-    Limitations: A head may look at a token and use nothing of it, and what it uses may come from other
-    tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
+    Limitations: A head may look at a token and use nothing of it. In deep layers a position contains
+    information from other words, too. The mean hides differences between heads.
     """
     return _answer(q, layer, lambda rows: rows.mean(0))
 
@@ -75,9 +75,9 @@ def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
     "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_max(q: Question, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, the largest over the heads of one layer.
+    """Attention from the position where the answer is read, maximum over the heads of one layer.
 
-    Limitations: One head that looks at punctuation in every text wins every text. A large weight on a token
-    with a small value vector does nothing.
+    Limitations: One head that always looks at punctuation decides every text. A large weight on a token
+    with a small value vector has no effect.
     """
     return _answer(q, layer, lambda rows: rows.amax(0))

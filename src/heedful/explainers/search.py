@@ -55,10 +55,10 @@ def _rows(d: int, beam: int, depth: int, shortlist: int) -> tuple[int, int]:
 def search(
     q: Question, *, beam: int = 3, depth: int = 16, shortlist: int = 64, goal: str = "deletion"
 ) -> Attribution:
-    """The best deletion order a beam search finds: the ceiling for deletion metrics.
+    """The best deletion order that a beam search finds: an upper limit for deletion metrics.
 
-    Limitations: It is made of the deletions it is judged by: a ceiling for metrics, not an explanation to
-    show to people.
+    Limitations: It optimises the same deletions that judge it. Use it as a limit for metrics, not as an
+    explanation for people.
     """
     if beam < 1 or depth < 1 or shortlist < 1:
         raise HeedfulError("beam, depth and shortlist must be at least 1")

@@ -28,10 +28,10 @@ from heedful.stats.mask_sampling import student
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1) -> Attribution:
-    """Gradient times embedding, the gradient averaged over noisy copies of the text.
+    """Gradient times embedding, with the gradient averaged over noisy copies of the text.
 
-    Limitations: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
-    changes the ranking. Saturation is softened, not cured.
+    Limitations: The mean over noise makes the gradient smoother and less precise. The amount of noise
+    changes the ranking. Saturation becomes weaker but does not disappear.
     """
     if samples < 4:
         raise HeedfulError(

@@ -59,10 +59,11 @@ def _rows_of(x: Input, side: Target) -> int:
     rows=lambda x, target, p: 1 + sum(_rows_of(x, side) for side in target.sides),
 )
 def value_zeroing(q: Question) -> Attribution:
-    """How far each layer's output turns when a token's value is zeroed, multiplied through the layers.
+    """How much each layer's output changes direction when a token's value vector is zero, multiplied through
+    the layers.
 
-    Limitations: It measures how far representations turn, not what that does to the answer: a token may
-    change everything but the output.
+    Limitations: It measures how far representations change, not what this does to the output: a token may
+    change everything except the output.
     """
     trace = q.trace()
     layers, *other = (mixing(q, side, len(trace.attentions)) for side in q.target.sides)

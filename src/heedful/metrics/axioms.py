@@ -48,9 +48,9 @@ from heedful.stats.rounding import rounding_step
     scale_free=False,
 )
 def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How far the scores are from summing to the change of the output, relative to it.
+    """Distance between the sum of the scores and the change of the output, relative to that change.
 
-    Limitations: Scores can sum to the right number and be handed to the wrong words.
+    Limitations: The sum can be right although the scores are on the wrong words.
     """
     item = subject.item
     base = item.base
@@ -86,9 +86,9 @@ def incompleteness(scores: Floats, rise: float) -> float:
     spoiled_by="silent",
 )
 def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Share of units that matter but score zero, or score but never matter.
+    """Share of units that matter but score zero, or have a score but never matter.
 
-    Limitations: Whether a unit matters is found by single removals, which redundancy hides.
+    Limitations: Whether a unit matters is measured by removing it alone, and redundancy hides that.
     """
     missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")

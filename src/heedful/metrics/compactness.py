@@ -23,9 +23,10 @@ from heedful.metrics.metric_input import MetricInput
 
 @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
 def compactness(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How few units carry the explanation.
+    """How few units have most of the scores.
 
-    Limitations: Few is not right: a method that always names one word is perfectly compact.
+    Limitations: Few words are not necessarily the right words: a method that always names one word has the
+    best value.
     """
     return gini(subject.scores)
 

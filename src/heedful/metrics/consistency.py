@@ -67,9 +67,9 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
 
 @metric("consistency", kind="re-explain", better="low", best=0.0, cite="Visani et al. 2022", expensive=True)
 def consistency(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
+    """Spread of the scores over seeds, relative to their size; 0 for a method without randomness.
 
-    Limitations: A constant answer is perfectly consistent; deterministic methods win by definition.
+    Limitations: Constant scores have the best value. Methods without randomness win by definition.
     """
     return spread_over_seeds(repeated(subject, rng).scores)
 
@@ -83,9 +83,9 @@ def spread_over_seeds(scores: Floats) -> float:
 
 @metric("vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
+    """Variables stability index: how often different seeds choose the same units; 100 without randomness.
 
-    Limitations: Choosing the same wrong words each time is perfectly stable.
+    Limitations: A method that always chooses the same wrong words has the best value.
     """
     p = chosen_count(subject)
     if not p:
@@ -95,9 +95,9 @@ def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
 
 @metric("csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def csi(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Coefficients stability: how often the 95 % intervals of other seeds overlap.
+    """Coefficients stability index: how often the 95 % intervals of different seeds overlap.
 
-    Limitations: Wide intervals overlap: an imprecise method looks stable.
+    Limitations: Wide intervals overlap, so an imprecise method looks stable.
     """
     p = chosen_count(subject)
     if not p or (subject.item.stderr is None and subject.item.method != CONTROL):

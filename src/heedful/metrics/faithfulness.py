@@ -98,10 +98,10 @@ def curve_counts(d: int) -> list[int]:
     goal="deletion",
 )
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the output falls when the best units go.
+    """How far the output falls when the top units are removed.
 
-    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
-    weigh most.
+    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
+    they are unusual. The largest groups of removed words have the largest influence.
     """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -116,10 +116,10 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the best units alone fall short of the output.
+    """How far the output falls when only the top units are kept.
 
-    Limitations: A few words alone are no text: the model's answer to them may be its prior, and a strong
-    prior makes every method look sufficient.
+    Limitations: A few words alone are not a text: the output may be the model's prior. With a strong prior
+    every method looks good.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -127,10 +127,10 @@ def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("aopc", kind="removal", better="high", cite="Samek et al. 2017", family="remove-top", goal="deletion")
 def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Area over the curve of the output as units go, best first.
+    """Mean fall of the output while units are removed, top unit first.
 
-    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
-    methods that find what breaks the model.
+    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
+    they are unusual. The metric rewards methods that find what breaks the model.
     """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -145,9 +145,9 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Area over the curve of the output as units come, best first.
+    """How far the output stays below the full output, on average, while units are added, top unit first.
 
-    Limitations: A few words alone are no text: the model's answer to them may be its prior.
+    Limitations: A few words alone are not a text: the output may be the model's prior.
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -166,10 +166,10 @@ def _one_out(d: int) -> Masks:
     shuffled=True,
 )
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Rank correlation of the size of a score and the loss when its unit goes.
+    """Rank correlation between the size of a score and the effect of removing its unit.
 
-    Limitations: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
-    zero.
+    Limitations: In long texts the effects of single words are close to rounding errors, and redundancy
+    makes them zero.
     """
     size = merged_scores(np.abs(scores))
 
@@ -191,9 +191,10 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     shuffled=True,
 )
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Share of units where score and effect disagree about being zero.
+    """Share of units for which exactly one of score and effect is zero.
 
-    Limitations: What counts as zero is a threshold; dense methods are punished for tiny scores.
+    Limitations: A threshold decides what counts as zero. Methods that give every word a small score get
+    bad values.
     """
     silent = np.abs(scores) <= NEGLIGIBLE_SHARE * np.abs(scores).max(initial=0.0)
 
@@ -207,9 +208,10 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("effective-complexity", kind="removal", better="low", cite="Nguyen & Martinez 2020", goal="insertion")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Share of units that must be fixed to hold the output.
+    """Share of units that must be kept to keep the output.
 
-    Limitations: The threshold decides; for a model that ignores most words every order is short.
+    Limitations: The threshold decides the value. If a model ignores most words, the value is small for
+    every method.
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
@@ -227,10 +229,10 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("infidelity", kind="removal", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
 def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How badly the scores foretell the effect of removing random sets.
+    """How badly the scores predict the effect of removing random sets of units.
 
-    Limitations: Random sets of half the words say little about single ones; scores of one sign foretell that
-    much removal matters more than little, which is no insight (hence the shuffled control).
+    Limitations: Random sets of half of the words say little about single words. Scores of one sign predict
+    that more removal has more effect, which is trivial; therefore the control is the shuffled scores.
     """
     keep = rng.random((INFIDELITY_SETS, len(scores))) < rng.random((INFIDELITY_SETS, 1))  # all sizes alike
 

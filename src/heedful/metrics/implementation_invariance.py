@@ -75,10 +75,10 @@ class Twins:
     expensive=True,
 )
 def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How far explanations of networks that compute the same function differ, relative to their size.
+    """How far the scores differ between networks that compute the same function, relative to their size.
 
-    Limitations: Only networks that were built to be equal are compared: it says nothing about the weights
-    people train.
+    Limitations: Only networks that were built to be equal are compared. It says nothing about weights from
+    different training runs.
     """
     scores, item = subject.scores, subject.item
     if not scores.any() or not can_copy(subject.model):

@@ -245,10 +245,10 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     expensive=True,
 )
 def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest relative change of the explanation under edits of the text that keep its meaning.
+    """The largest relative change of the scores under edits of the text that keep its meaning.
 
-    Limitations: Edits that keep the meaning for people may change it for the model; then the explanation
-    should change.
+    Limitations: Edits that keep the meaning for people may change it for the model. Then the scores should
+    change, too.
     """
     counted = [trial.distance for trial in trail(subject) if not trial.why]
     return max(counted, default=float("nan"))

@@ -59,10 +59,10 @@ def _marks(subject: MetricInput) -> Marks | None:
     "plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
 )
 def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Area under precision and recall of the units people marked.
+    """Area under the precision-recall curve for the units that people marked.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     return float("nan") if marks is None else average_precision(subject.scores, marks)
@@ -72,10 +72,10 @@ def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     "plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
 )
 def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of as many top units as people marked.
+    """F1 of the top units with the units that people marked, the same number of each.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     if marks is None:
@@ -92,10 +92,10 @@ def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     rationales=True,
 )
 def plausibility_iou(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of spans of as many top units as people marked, a match being half of what either covers.
+    """F1 of spans of top units with marked spans; a match is an overlap (IOU) of at least one half.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     if marks is None:

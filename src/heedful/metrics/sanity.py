@@ -83,10 +83,10 @@ class RandomisedLayer:
     spoiled_by="stuck",
 )
 def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How much the explanation of a network with random weights looks like that of the trained one.
+    """How similar the scores are for the trained network and for one with random weights.
 
-    Limitations: A method may pass because everything about it changes with the weights, noise included.
-    Passing shows dependence, not truth.
+    Limitations: A method may pass because everything in it changes with the weights, noise included.
+    Passing shows that the scores depend on the weights, not that they are right.
     """
     if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):
         return float("nan")
