@@ -1,18 +1,18 @@
-"""Exact explanations of a one-layer softmax attention classifier: no sampling, no limit of many rows.
+"""Exact explanations of a one-layer softmax attention classifier, without sampling.
 
 With u_t = W_l v_t (a scalar: the target's read-out of value t) and ubar = sum_s alpha_s u_s, mean over heads:
 
     gradient-exact  d f/d e_t = alpha_t W_v^T W_l^T + alpha_t (u_t - ubar) W_k^T q / sqrt(d_att)
                               + 1[t = CLS] W_q^T sum_s alpha_s (u_s - ubar) k_s / sqrt(d_att)
-    lime-exact      LIME's coefficients with endlessly many rows, for any bandwidth
+    lime-exact      LIME's coefficients for infinitely many samples, for any bandwidth
     shapley-exact   Shapley values; they sum to f(text) - f(every word unknown)
 
-The last two play with words (or tokens, sentences); an absent one is replaced, in place, by the unknown-word
-token (operator "unk"). They explain the logit, to which heads add up; a contrast is one more read-out.
-Cost: no model row; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
+The last two remove words (or tokens, sentences): a removed word is replaced by the unknown-word token
+(operator "unk"). They explain the logit, which is a sum over heads; a contrast is one more read-out.
+Cost: no model inputs; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
 
-`games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), for whoever wants other
-values of them; `gradient` is the closed form at any embeddings.
+`games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), if you need other values of
+them; `gradient` is the closed form at any embeddings.
 
 Lopardo, Precioso & Garreau 2024 (model and gradient; the query path of CLS is added here); Mardaoui &
 Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).

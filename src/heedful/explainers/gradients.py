@@ -3,8 +3,8 @@
     grad-avg      mean_i g_ti            grad-l1   sum_i |g_ti|
     grad-x-input  sum_i g_ti e_ti        grad-l2   sqrt(sum_i g_ti^2)
 
-True norms, without the 1/d of some lecture notes. Tokens that were already written are scored the same way,
-at the embeddings the model reads them by: an encoder-decoder's decoder has its own.
+These are true norms, without the 1/d of some lecture notes. Tokens that were written before are scored in the
+same way, at the embeddings through which the model reads them (a decoder has its own).
 Cost: one forward and backward, shared by all of them.
 Needs: gradients.
 

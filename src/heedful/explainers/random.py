@@ -1,6 +1,6 @@
 """The control: scores drawn from N(0, 1), one per unit, spread over its tokens.
 
-Cost: none. Needs: nothing. Every number another method earns is read beside what this one earns by luck.
+Cost: none. Needs: nothing. Compare the result of every other method with the result of this one.
 """
 
 from __future__ import annotations

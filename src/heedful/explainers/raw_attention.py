@@ -1,12 +1,12 @@
-"""Raw attention: how much the position the answer is read from looks at each token, in one layer.
+"""Raw attention: the attention of one layer on each token, from the position where the answer is read.
 
     attention-avg   mean over heads of A[h, q, t]        attention-max   max over heads
 
-q is where the answer is read: [CLS], the last token, or all positions weighted by their share of the answer
-(`Trace.readout`). The usual baseline is the last layer. Encoder-decoders show cross-attention, and for what
-they had already written their decoder's own attention: two distributions, each of which sums to one, so no
-share of text and written tokens follows from them.
-Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+q is the position where the answer is read: [CLS], the last token, or all positions weighted by their share of
+the answer (`Trace.readout`). The default is the last layer. For an encoder-decoder the scores of the text are
+cross-attention, and the scores of tokens that were written before are the decoder's own attention. Each of
+the two sums to one, so they cannot be compared and there is no input dependence.
+Cost: one forward and backward, shared with all methods that use the trace. Needs: attentions.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Search: the deletion order that makes the output fall fastest, by beam search over removed sets.
 
-A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets whose area
-so far is largest. No explanation can be expected to do better on a deletion metric, which is its purpose: it
-is the ceiling other methods are measured against, and it is fitted to that metric, so never judge it by it.
-goal="insertion" starts from nothing and looks for the units that bring the output back soonest: the same
-with sum_k f(j_1..j_k alone) - f(nothing).
+A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets with the
+largest area so far. Its purpose is to be an upper limit: no explanation can be expected to do better on a
+deletion metric. It is fitted to that metric, so never judge it by that metric.
+goal="insertion" starts from an empty text and looks for the units that bring the output back soonest: the
+same with sum_k f(j_1..j_k alone) - f(nothing).
 
-Scores are ranks, (d - k) / d for the unit moved k-th: only the order means something.
-Cost: at most beam * d rows a step, or beam * `shortlist` (the units that did most alone), `depth` steps; sets
-met twice are run once. Units left after `depth` steps follow by what they did alone. Needs: values.
+Scores are ranks, (d - k) / d for the unit moved k-th: only the order has a meaning.
+Cost: per step at most beam * d model inputs, or beam * `shortlist` (the units with the largest effect alone);
+`depth` steps. Sets that occur twice are run once. Units that are left after `depth` steps follow in the order
+of their effect alone. Needs: values.
 Zhou & Shah 2022 (the solvability of interpretability metrics).
 """
 

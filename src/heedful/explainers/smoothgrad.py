@@ -2,8 +2,8 @@
 
     SG_t = sum_i e_ti * E[ d f / d e_ti (e + s n) ],  n ~ N(0, I)
 
-It draws antithetic pairs (e + s n, e - s n); its standard errors come from the spread of the pairs, scaled by
-Student's quantile, so that +-1.96 of them is a 95 % interval with few pairs, too.
+It samples antithetic pairs (e + s n, e - s n). The standard errors come from the spread of the pairs, scaled
+by Student's quantile, so that +-1.96 of them is a 95 % interval also with few pairs.
 
 Cost: one forward + backward per sample. Needs: gradients. Smilkov et al. 2017.
 """
