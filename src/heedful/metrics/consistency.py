@@ -1,24 +1,23 @@
-"""Does the same question get the same answer? The method is asked RUNS times with other seeds.
+"""Does a method give the same scores with another seed? The method runs RUNS times with different seeds.
 
     consistency   sqrt(sum_i var_i) / sqrt(mean over runs of sum_i s_i^2): relative spread over seeds; low
     vsi           100 * mean over pairs of runs of |F_a and F_b| / p,  F the p units a run chose; high
     csi           100 * mean over units chosen in at least two runs of the share of pairs of these runs whose
-                  95 % intervals s +- 1.96 se overlap; high. Only of methods that give standard errors
+                  95 % intervals s +- 1.96 se overlap; high. Only for methods that give standard errors
 
-F: what LIME as published selects, of any other method the p units with the largest |score|, p = half the
-units and at most FEATURES (of all units nothing can be chosen: nan). Random scores have a consistency of
-about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are points, which never
-meet, so its csi is 0.
+F: for LIME as published, the words it selects; for other methods, the p units with the largest |score|,
+where p is half of the units and at most FEATURES (if this is all units, the value is nan). Random scores
+have a consistency of about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are
+points, which never overlap, so its csi is 0.
 
-A method that draws nothing is perfectly consistent, and that is all these numbers then say:
-`repeated(...).drawn` is False. Wide intervals overlap: a high csi is worth no more than the standard errors
-are.
+A method without randomness is perfectly consistent, and the numbers say nothing more:
+`repeated(...).drawn` is False. Wide intervals overlap, so a high csi is only as good as the standard errors.
 
-csi takes the standard errors of the method. Visani's are `ridge_errors`: X without a column for the
-intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so intervals grow
-or shrink with their scale. heedful's published LIME has sandwich errors instead, which do not.
+csi uses the standard errors of the method. Those of Visani et al. are `ridge_errors`: X without a column for
+the intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so the intervals
+depend on the scale of the weights. The published LIME of heedful has sandwich errors, which do not.
 
-Cost: RUNS explanations; metrics share their rows through a run that remembers. Visani et al. 2022.
+Cost: RUNS explanations; the metrics share their model inputs through a cache. Visani et al. 2022.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""Does the model do what the explanation says? Remove words and see; f is the explained number.
+"""Does the model react as the explanation says? Words are removed to see it; f is the explained number.
 
-a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x less i))^2.
+a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x without i))^2.
 
-    comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x less top_k)              high is good
+    comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x without top_k)           high is good
     sufficiency           the same bins of                  f(x) - f(top_k alone)               low
-    aopc                  area over the deletion curve, 1/(L+1) sum_k f(x) - f(x less top_k)    high
+    aopc                  area over the deletion curve, 1/(L+1) sum_k f(x) - f(x without top_k) high
     insertion             area over the curve of top_k alone, the same sum                      low
     monotonicity          Spearman correlation of |a_i| and e_i                                 high
     non-sensitivity       share of units where exactly one of a_i and e_i is zero               low
-    effective-complexity  share of units that must be fixed, best |a| first, until the loss
-                          (f(x) - f)^2 / (f(x) - f(nothing))^2, the others tossed, is below 0.1 low
-    infidelity            mean (b m.a - (f(x) - f(x less m)))^2 / mean (f(x) - f(x less m))^2, m a random
-                          set of units, b >= 0 the best scale                                   low
+    effective-complexity  share of units that must be kept, largest |a| first, until the loss
+                          (f(x) - f)^2 / (f(x) - f(nothing))^2, with the other units removed at
+                          random, is below 0.1                                                  low
+    infidelity            mean (b m.a - (f(x) - f(x without m)))^2 / mean (f(x) - f(x without m))^2, m a
+                          random set of units, b >= 0 the best scale                            low
 
-A metric here is a plan: the rows it wants, and what to make of their values. Plans of all methods and draws
-are run together, so a row two of them want is run once (heedful.metrics.score).
-Removal makes texts no model was trained on: every number belongs to its removal operator.
+A metric here is a plan: the model inputs it needs, and a function of their outputs. The plans of all methods
+and random orders run together, so an input that two of them need runs once (heedful.metrics.score).
+Texts with removed words are unlike the training texts: every number belongs to its removal operator.
 
 DeYoung et al. 2020 (ERASER); Samek et al. 2017 (AOPC); Nguyen & Martinez 2020; Yeh et al. 2019.
 """
