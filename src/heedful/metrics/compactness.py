@@ -6,8 +6,9 @@
 It is 0 if all absolute scores are equal and 1 - 1/d if one unit has everything. Moving a part of a large
 score to a small one lowers it. A common factor, a sign or the order of the units do not change it. Neither
 does repeating the whole text, so texts of different length can be compared. A short explanation is easy to
-read, but this is no reason to trust it. Cost: a sort, no model inputs.
+read, but this is no reason to trust it.
 
+Cost: a sort, no model inputs.
 Hurley & Rickard 2009, "Comparing measures of sparsity" (of those compared, the one with all six properties).
 """
 

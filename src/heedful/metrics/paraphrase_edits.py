@@ -20,7 +20,8 @@ The value is nan for pairs, chats and cut texts, for targets at a position of th
 no edit applies.
 
 Cost: one explanation per edit that counts, one model input per edit, and one for the empty text. After
-Ribeiro et al. 2018 (edits that keep the meaning) and Yeh et al. 2019 (max-sensitivity). """
+Ribeiro et al. 2018 (edits that keep the meaning) and Yeh et al. 2019 (max-sensitivity).
+"""
 
 from __future__ import annotations
 
