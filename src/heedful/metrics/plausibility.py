@@ -1,23 +1,23 @@
-"""Does the explanation point where people point? Marks are the units that people gave as the reason.
+"""Does the explanation name the words that people name? Marks are the units that people gave as the reason.
 
     plausibility       AUPRC: mean over marked units, by score, of the precision there (average precision;
                        equal scores are one step)
     plausibility-f1    F1 of the top k units against the marked ones
-    plausibility-iou   F1 of spans: the top k units, those side by side merged, against the marked spans. A
-                       predicted span counts when it covers a marked one with
+    plausibility-iou   F1 of spans: the top k units, neighbours merged, against the marked spans. A predicted
+                       span counts if it covers a marked one with
                            |both| / |either| >= 1/2
                        precision is of predicted spans, recall of marked ones
 
-A metric of one text takes k = the number of units marked there: the method need not guess how many, and
+A metric of one text uses k = the number of units marked there: the method need not guess how many, and
 precision, recall and F1 of units are then the same number. `agreement` is ERASER's measure over a set of
-texts: k = the mean share of marked units over the set, of each text's length. Micro sums counts over texts.
-Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean precision
-and mean recall. They print the area under the curve both ways, joined by lines and by steps (average
-precision); here it goes by steps, which do not flatter.
+texts: k = the mean share of marked units over the set, times the length of each text. Micro sums counts over
+texts. Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean
+precision and mean recall. ERASER's scripts print the area under the curve in two ways, joined by lines and by
+steps (average precision); here it is by steps, which do not overestimate it.
 
-What this is not: a measure of truth. A model may decide for reasons no person would give; an explanation that
-shows them is implausible and right. Where the marks are long passages, single words cannot match a span.
-A text in which nothing or everything is marked has no value (nan). Nothing is run.
+This is not a measure of truth. A model may decide for reasons that no person would give; an explanation that
+shows them is implausible and right. If the marks are long passages, single words cannot match a span.
+A text in which nothing or everything is marked has no value (nan). Cost: no model inputs.
 
 DeYoung et al. 2020 (ERASER).
 """
