@@ -157,7 +157,8 @@ def table(data: dict[str, Any]) -> str:
         part = data["sooner"]
         lines += [
             "",
-            f"Audits with `--until-decided`, at most {part['texts']} texts, {part['audits']:,} audits per line.",
+            f"Audits with `--until-decided`, at most {part['texts']} texts, "
+            f"{part['audits']:,} audits per line.",
             "",
             "| what is audited | texts, median | a false “better” | a recommendation worse than it says "
             "| certified |",

@@ -114,12 +114,9 @@ def share(mean: MeasuredValue) -> str:
 
 def steered(swept: dict[int, Sweep]) -> Iterator[str]:
     """One line per feature: at the strength that does most before the text breaks, with the baselines."""
-    heads = ("feature", "strength", "active on, of the generated tokens", "unsteered", "difference of means")
-    yield (
-        "| "
-        + " | ".join((*heads, "random direction", "perplexity ÷ unsteered", "breaks at", "result"))
-        + " |"
-    )
+    heads = ["feature", "strength", "active on, of the generated tokens", "unsteered", "difference of means"]
+    heads += ["random direction", "perplexity ÷ unsteered", "breaks at", "result"]
+    yield "| " + " | ".join(heads) + " |"
     yield "|---" * 9 + "|"
     for feature, found in swept.items():
         mine = found.methods[0]
@@ -161,11 +158,8 @@ def verdict(found: Sweep) -> str:
         return "not significantly more active"
     rivals = [p for p in found.points[1:] if p.strength == best.strength and p.method != best.method]
     beaten = all(best.presence.low > rival.presence.high for rival in rivals)
-    return (
-        "more active"
-        if beaten
-        else "more active; not significantly different from a baseline of the same size"
-    )
+    same = "not significantly different from a baseline of the same size"
+    return "more active" if beaten else f"more active; {same}"
 
 
 def main() -> None:
