@@ -72,7 +72,8 @@ def _row(title: str, r: Ratio) -> str:
 
 def _details(name: str, r: Ratio) -> str:
     amounts = f"{_amount(r.ours, r.unit)} | {_amount(r.theirs, r.unit)}"
-    return f"| `python -m bench {name}` | {r.work} | {r.rival} | {amounts} | {r.pairs} | {_inputs(r)} | {r.note} |"
+    work = f"`python -m bench {name}` | {r.work} | {r.rival}"
+    return f"| {work} | {amounts} | {r.pairs} | {_inputs(r)} | {r.note} |"
 
 
 def _inputs(r: Ratio) -> str:
