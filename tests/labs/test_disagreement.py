@@ -45,7 +45,7 @@ def test_the_sentence(told: Any) -> None:
     lab.one_sentence(run, told)
     assert held(run) == [True]
     figure = next(part for part in run.parts if isinstance(part, Figure))
-    assert "purple" in figure.caption
+    assert "Purple" in figure.caption
     drawn = ElementTree.fromstring(figure.svg)
     names = [text.text for text in drawn.iter("text")]
     assert set(lab.SENTENCE.split()) <= set(names)  # the rows are named where they stand

@@ -150,7 +150,7 @@ def test_one_training_with_many_neurons_is_not_enough() -> None:
 def test_a_method_that_finds_rules_in_nothing_is_noticed(hits: int, expected: bool) -> None:
     run = LabRun()
     lab.nothing(run, shares(**GOOD), [1.0] * hits + [0.0] * (100 - hits))
-    assert holds(run, "moved") is expected
+    assert holds(run, "permuted") is expected
 
 
 def test_the_conclusion_follows_the_numbers() -> None:

@@ -205,8 +205,8 @@ def trained(count: int, seed: int) -> list[GradientCase]:
 def gradient_theorem(run: LabRun) -> None:
     draws, texts = (10, 50) if run.fast else (100, 400)
     run.say(
-        "Random models of one, two and six heads and the trained zoo:one-layer on film reviews, in float64."
-        " Autograd is the judge; errors are relative to the largest row of the gradient."
+        "Random models with one, two and six heads, and the trained zoo:one-layer on film reviews, in "
+        "float64. The reference is autograd. Errors are relative to the largest row of the gradient."
     )
     groups = {}
     for k in HEADS:
@@ -220,7 +220,7 @@ def gradient_theorem(run: LabRun) -> None:
 def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     """Which rows each formula gets right."""
     run.table(
-        "Error of each formula against autograd, mean over texts",
+        "Error of each formula compared with autograd, mean over texts",
         ["model", "published, class token", "published, other rows", "three lines, all rows", "texts"],
         [
             [
@@ -237,7 +237,8 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ours = [max(case.ours.max(), case.library.max()) for case in every]
     value, span = mean_of(ours)
     run.claim(
-        "With the query's path, the closed form is autograd's gradient in every row, whatever the heads.",
+        "With the path through the query, the closed form equals autograd's gradient in every row, for "
+        "any number of heads.",
         value=value,
         interval=span,
         holds=bool(max(ours) < ROUNDING),
@@ -245,7 +246,7 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     first, others = [case.published[0] for case in every], [case.published[1:].max() for case in every]
     value, span = mean_of(first)
     run.claim(
-        "Without it, the class token's row is wrong, and no other.",
+        "Without this path, only the class token's row is wrong.",
         value=value,
         interval=span,
         against=float(np.mean(others)),
@@ -286,8 +287,8 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     value, span = mean_of(left)
     run.claim(
-        "Gradient x input misses the logit by twice the attention covariance of score and value, and by once"
-        " that if the query is a constant.",
+        "The sum of gradient x input differs from the logit by twice the attention covariance of score "
+        "and value, and by once this covariance if the query is a constant.",
         value=value,
         interval=span,
         against=float(np.mean(gaps)),
@@ -308,7 +309,7 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     share = [abs(2 * case.covariance) / abs(case.f) for case in real]
     value, span = mean_of(np.log10(share))
     run.claim(
-        "On the trained model the gap is no trifle: a tenth of the logit or more, in the geometric mean.",
+        "On the trained model the gap is large: at least a tenth of the logit, in the geometric mean.",
         value=10**value,
         interval=(10 ** span[0], 10 ** span[1]),
         holds=span[0] > -1,
@@ -323,5 +324,6 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     run.figure(
         "gap",
         scatter(series, "2 Cov(score, u), relative", "gradient x input less f, relative", "The gap"),
-        "The completeness gap of gradient x input against twice the attention covariance: one line.",
+        "The completeness gap of gradient x input and twice the attention covariance: all points are on "
+        "one line.",
     )

@@ -136,8 +136,9 @@ def not_not_explanation(run: LabRun) -> None:
 
 def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.say(
-        """First, a BiLSTM trained with attention and one trained without: every state weighs the same. If the
-        second is as good, the task needs no attention, and a map of it cannot say how it must be done."""
+        "First, a BiLSTM trained with attention is compared with one trained with uniform attention. If "
+        "the second is as good, the task needs no attention, and an attention map cannot show how the "
+        "task must be solved."
     )
     results = {
         "trained freely": flat.free,
@@ -151,7 +152,7 @@ def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.table("F1 of the BiLSTM", ("training", "F1", "at least", "at most", f"F1, {RECALLED}"), rows)
     gap, reach = flat.free.over(flat.uniform, F1)
     run.claim(
-        f"Trained with uniform attention, a BiLSTM loses little: less than {100 * little:.0f} points of F1",
+        f"A BiLSTM trained with uniform attention loses less than {100 * little:.0f} points of F1",
         value=gap,
         interval=reach,
         holds=reach[1] < little,
@@ -190,9 +191,9 @@ def tell_adversary(
     run: LabRun, here: AttentionSetup, flat: UniformRetraining, apart: Seeds, moved: TrainedAdversary
 ) -> None:
     run.say(
-        """Next, a second BiLSTM is trained to answer like the first and to look elsewhere: the more lambda
-        weighs, the more it is paid for looking elsewhere. How far it came means something beside what a mere
-        seed does."""
+        "Next, a second BiLSTM is trained to give the same answers as the first with different attention. "
+        "A larger lambda rewards different attention more. For comparison: the difference between two "
+        "seeds."
     )
     (among, _), (output, _) = apart.between(apart.among), apart.between(apart.among_output)
     rows: list[tuple[Any, ...]] = [
@@ -203,7 +204,7 @@ def tell_adversary(
     columns = ("model", "answers moved, TVD", "attention moved, JSD", "accuracy", "F1")
     run.table("The same answers, other attention", columns, rows)
     series = [
-        Series("adversaries, a dot a lambda", [(row[1], row[2]) for row in rows[1:-1]], joined=True),
+        Series("adversaries, one dot per lambda", [(row[1], row[2]) for row in rows[1:-1]], joined=True),
         Series("two seeds", [(output, among)]),
         Series(f"adversary, {RECALLED}", [(FAR["output"], FAR["moved"])]),
     ]
@@ -211,7 +212,7 @@ def tell_adversary(
     run.figure(
         "adversaries",
         scatter(series, "answers moved (TVD)", "attention moved (JSD)", title),
-        "Means over held-out sentences. Two models that differ by a seed are the scale.",
+        "Means over held-out sentences. For comparison: two models with different seeds.",
     )
 
 
@@ -228,7 +229,7 @@ def claim_adversary(
     none, most = moved.points[0], moved.points[-1]
     cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
-        "Looking elsewhere has its price: with the largest lambda answers move farther than with none",
+        "Different attention has a cost: with the largest lambda the answers change more than with lambda 0",
         value=cost,
         interval=reach,
         holds=reach[0] > 0,
@@ -238,8 +239,8 @@ def claim_adversary(
     gap, reach = nanmean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
-        "A model trained to look elsewhere moves attention farther than another seed does, and its answers"
-        f" by at most {size.kept:g} (TVD)",
+        "A model trained for different attention changes attention more than another seed does, and its "
+        f"answers by at most {size.kept:g} (TVD)",
         value=gap,
         interval=reach,
         holds=reach[0] > 0 and kept,
@@ -262,8 +263,8 @@ def claim_adversary(
 
 def tell_guides(run: LabRun, led: Guided) -> None:
     run.say(
-        """Last, the weights are handed to a network that reads each word alone and knows nothing of the model
-        they come from. Weights that help it are about the words."""
+        "Last, the weights are given to a network that reads each word alone and has no access to the "
+        "model they come from. If weights help this network, they contain information about the words."
     )
     rows = []
     for name, judged in led.judged.items():
@@ -303,14 +304,14 @@ def claim_guides(run: LabRun, led: Guided) -> None:
             control = {"against": recalled, "control": f"difference, {RECALLED}"}
         run.claim(sentence, value=gap, interval=reach, holds=reach[0] > 0, **control)  # type: ignore[arg-type]
     rows = [
-        (f"{NAMES.get(some, some)} rather than {NAMES.get(other, other)}", *_over(led, some, other))
+        (f"{NAMES.get(some, some)} minus {NAMES.get(other, other)}", *_over(led, some, other))
         for some, other in unclaimed
     ]
     run.table("Differences of F1 that are not claimed", ("guide", "more F1", "at least", "at most"), rows)
     run.say(
-        f"""The recalled order is uniform, learnt, the model's, the adversary's last. Ours: weights of the
-        BiLSTM {_beside(rows[1])} those that the network learns by itself, and {_beside(rows[2])} those of its
-        adversary. That is not claimed."""
+        "The published order (from memory): uniform, learnt, the model's, and the adversary's last. Here "
+        f"the weights of the BiLSTM {_beside(rows[1])} those that the network learns by itself, and "
+        f"{_beside(rows[2])} those of its adversary. This is not a claim."
     )
 
 
@@ -347,7 +348,7 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     run.table("The same tests on zoo:one-layer", columns, [*scored, *rows])
     gap, reach = own.over(even, F1)
     run.claim(
-        "zoo:one-layer needs the attention it has learnt: made uniform afterwards, it loses F1",
+        "zoo:one-layer needs its learnt attention: with uniform attention it loses F1",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
@@ -386,8 +387,8 @@ def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None
     gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
-        "A copy of it that looks elsewhere, by more than a fifth of the farthest there is, stays as accurate,"
-        f" within {100 * little:.0f} points",
+        "A copy with different attention, by more than a fifth of the largest distance, is as accurate "
+        f"within {100 * little:.0f} points",
         value=gap,
         interval=reach,
         holds=reach[0] > -little and far > LN2 / 5,
