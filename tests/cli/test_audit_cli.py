@@ -71,7 +71,7 @@ def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.Cap
     assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
 
 
-def test_all_is_the_default_and_the_dear_are_named(
+def test_full_and_all_run_every_method_and_name_the_expensive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = tmp_path / "texts.csv"
@@ -80,7 +80,7 @@ def test_all_is_the_default_and_the_dear_are_named(
     given += ["--draws", "2", "--out", str(tmp_path / "run")]
     able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
     expensive = [name for name in able if registry.get(name).expensive]
-    for more in (["--method", "all"], []):
+    for more in (["--method", "all", "--out", str(tmp_path / "all")], ["--full"]):
         assert main([*given, *more]) == 0
         assert (
             f"skipped (expensive): {', '.join(expensive)}; run with --method NAME\n"
@@ -88,7 +88,8 @@ def test_all_is_the_default_and_the_dear_are_named(
         )
     ran = set(heedful.Audit.load(tmp_path / "run").made["settings"]["methods"])
     assert ran == {*able} - {*expensive, "random"}
-    assert main([*given, "--quiet"]) == 0
+    assert set(heedful.Audit.load(tmp_path / "all").made["settings"]["methods"]) == ran
+    assert main([*given, "--full", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -274,7 +275,7 @@ def test_nothing_is_written_that_was_not_named(
     assert main(["audit", data.name, "--text-column", "review", *FEW, "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["run"] is None
-    assert "nothing was written: --html FILE writes a page, --out FOLDER keeps everything" in said.err
+    assert "nothing was saved: --html FILE writes the report, --out FOLDER saves everything" in said.err
     audited = heedful.audit("zoo:one-layer", ["good", "bad"], methods=["occlusion"], metrics=["aopc"])
     assert audited.folder is None
     assert audited.texts == 2

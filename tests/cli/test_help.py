@@ -98,6 +98,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [("the food is great", "positive"), ("not bad at all", "negative"), ("slow and bad", "negative")]
     lines = "".join(f"{text},{text},{label}\n" for text, label in rows * 6)
     (tmp_path / "reviews.csv").write_text("text,review,label\n" + lines, encoding="utf-8")
+    (tmp_path / "texts.csv").write_text("text,review,label\n" + lines, encoding="utf-8")
     (tmp_path / "sentences.csv").write_text("text\n" + speech.replace(",", "") * 6, encoding="utf-8")
     shutil.copy(ROOT / "docs" / "examples" / "sentences.conllu", tmp_path)
     return tmp_path

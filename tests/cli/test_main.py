@@ -433,7 +433,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
     lines = err.splitlines()
     assert re.fullmatch(r"up to 146 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
     assert "method 2 of 3: grad-l2" in lines
-    assert lines[-1] == "method 4 of 4: evidence: 222/222 rows"
+    assert lines[-1] == "method 4 of 4: evidence: 222/222"
     assert run(*wish, "--budget", "5") == 0
     assert capsys.readouterr().err.startswith("up to 5 model inputs")
     assert run(*wish, "--quiet") == 0

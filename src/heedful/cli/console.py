@@ -211,7 +211,7 @@ def _every(seconds: float) -> Report:
 
 
 def counted() -> Callable[[int, int], str]:
-    """ "34/100 rows, about 5 s left": of one count at a time, by its own pace since it began; nothing where
+    """ "34/100, about 5 s left": of one count at a time, by its own pace since it began; nothing where
     nothing is counted."""
     began, first, before = time.monotonic(), 0, (0, 0)
 
@@ -222,7 +222,7 @@ def counted() -> Callable[[int, int], str]:
         before = (done, total)
         if total <= 1:
             return ""
-        return f"{done:,}/{total:,} rows{time_left(done - first, total - first, time.monotonic() - began)}"
+        return f"{done:,}/{total:,}{time_left(done - first, total - first, time.monotonic() - began)}"
 
     return told
 

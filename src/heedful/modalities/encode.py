@@ -246,6 +246,14 @@ def knows_unknown_words(tokenizer: Any) -> bool:
 
 
 LONG = ("error", "truncate", "window")
+LONG_OF_MANY = ("skip", "truncate")  # what functions of many texts offer: one long text does not stop them
+
+
+def long_of_many(long: str) -> str:
+    """The `long` of `encode` for one of many texts: to skip it, it is refused, and the caller goes on."""
+    if long not in LONG_OF_MANY:
+        raise HeedfulError(f"long cannot be {long!r}", fix=f"Use one of: {', '.join(LONG_OF_MANY)}")
+    return "error" if long == "skip" else long
 
 
 class TooLong(HeedfulError):
