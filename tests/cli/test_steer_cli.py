@@ -106,7 +106,7 @@ def test_the_dictionary_of_the_zoo_is_the_default_and_its_features_are_told(
     words = ["steer", PROMPT, "--feature", "268=1x", "--texts", texts, "--max-new-tokens", "3"]
     assert main([*words, "--html", str(html), "--json"]) == 0
     shown = capsys.readouterr()
-    assert "the dictionary that comes with zoo:lm" in shown.err
+    assert "the SAE that comes with zoo:lm" in shown.err
     found = json.loads(shown.out)
     model, sae = heedful.load("zoo:lm"), heedful.SAE.load("zoo:lm")
     strongest = max(

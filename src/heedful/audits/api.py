@@ -279,6 +279,6 @@ class _RowCounter:
             raise HeedfulError("there are no texts", fix="Give at least one")
         if run.numbers() != list(range(self.shards)):
             raise HeedfulError(
-                f"{run.path} holds shards of other rows than these",
+                f"{run.path} contains results of other texts than these",
                 fix="Name another folder, or remove this one",
             )

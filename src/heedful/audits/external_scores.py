@@ -91,7 +91,8 @@ def check_usable(
     for name in left if count else ():
         texts = "the only text" if count == 1 else f"any of the {count:,} texts"
         raise HeedfulError(
-            f"{name!r} has no usable scores on {texts}", first.get(name, "there are none for these rows")
+            f"{name!r} has no usable scores on {texts}",
+            first.get(name, "there are no scores for these texts"),
         )
 
 

@@ -107,7 +107,7 @@ def resolve_settings(
         )
     if not results and not given:
         raise HeedfulError(
-            f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
+            f"there is no method to audit on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
     chosen = _named(metrics, "metric", registry.metrics()) or list(FULL_METRICS if full else QUICK_METRICS)
     for name in chosen:

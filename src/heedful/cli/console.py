@@ -146,7 +146,7 @@ def read_chat(file: str) -> list[dict[str, str]]:
         raise HeedfulError(f"{file} is not JSON", str(error), shape) from None
     ok = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
     if not ok:
-        raise HeedfulError(f"{file} holds no chat messages", "", shape)
+        raise HeedfulError(f"{file} contains no chat messages", "", shape)
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 

@@ -198,7 +198,7 @@ def load_attribution(folder: Path) -> Attribution:
     comparison = load_comparison(folder)
     if len(comparison) != 1:
         raise HeedfulError(
-            f"{folder} holds {len(comparison)} explanations, not one",
+            f"{folder} contains {len(comparison)} explanations, not one",
             fix="Open it with heedful.Comparison.load",
         )
     return comparison.attributions[0]

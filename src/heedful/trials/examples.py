@@ -84,7 +84,7 @@ def prepare(
     if model.kind not in KINDS:
         raise HeedfulError(
             f"a model of the kind {model.kind} cannot be put on trial",
-            "the tests compare one answer a text",
+            "the tests compare one output per text",
             "Use a classifier, a regression or a causal language model",
         )
     if why := model.lacks(["attentions", "edits"]):

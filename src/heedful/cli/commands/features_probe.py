@@ -73,7 +73,7 @@ def probe(
 def _counts(words: str) -> tuple[int, ...]:
     numbers = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
     if not numbers or len(numbers) != len(words.split(",")) or min(numbers) < 1:
-        raise HeedfulError(f"-k {words}: not numbers of features", fix="Give, say, -k 1,2,5")
+        raise HeedfulError(f"-k {words}: not numbers of features", fix="For example: -k 1,2,5")
     return numbers
 
 

@@ -206,7 +206,7 @@ def numbered(given: list[str] | None) -> list[int] | None:
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong or not parts:
         raise HeedfulError(
-            f"{wrong[0]!r} is no feature" if wrong else "no feature is named", fix="Use --feature 3,17"
+            f"{wrong[0]!r} is not a feature" if wrong else "no feature is named", fix="Use --feature 3,17"
         )
     return [int(part) for part in parts]
 

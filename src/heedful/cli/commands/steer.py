@@ -169,7 +169,7 @@ def _lines(path: Path | None) -> list[str]:
         ) from None
     results = [line.strip() for line in lines if line.strip()]
     if not results:
-        raise HeedfulError(f"{path} holds no text")
+        raise HeedfulError(f"{path} contains no text")
     return results
 
 
@@ -189,16 +189,18 @@ def _check(wish: dict[str, Any]) -> None:
     if (wish["towards"] is None) != (wish["away"] is None):
         raise HeedfulError("--towards and --away go together", fix="Give a file of texts to each")
     if wish["sae"] is None and wish["towards"] is None:
-        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own dictionary"
+        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own SAE"
         raise HeedfulError("there is nothing to steer by", fix=fix)
     if wish["sae"] is not None and not wish["features"]:
         raise HeedfulError("which feature shall be set?", fix="Give --feature 268=5x")
     if wish["sae"] is None and wish["features"]:
-        raise HeedfulError("--feature needs an autoencoder", fix=f"Give --sae sae/, or --model {OWN}")
+        raise HeedfulError("--feature needs an SAE", fix=f"Give --sae sae/, or --model {OWN}")
     if wish["sae"] is None and wish["site"] is None:
         raise HeedfulError("it is not known where to steer", fix="Give --site blocks.2.resid")
     if wish["sae"] is None and wish["sweep"]:
-        raise HeedfulError("--sweep needs --sae", "presence is where a feature fires", "Give --sae sae/")
+        raise HeedfulError(
+            "--sweep needs --sae", "it counts the tokens where a feature is active", "Give --sae sae/"
+        )
     if len(wish["prompts"]) > 1 and not wish["sweep"]:
         raise HeedfulError("--prompts is for --sweep", fix="Give one prompt")
 

@@ -124,7 +124,7 @@ def _case(model: TokenModel, x: TextInput, label: Any) -> LabelledText:
     if model.kind == "causal-lm":
         scored = tuple(t for t in range(1, len(x)) if not x.special[t])
         if not scored:
-            raise HeedfulError("it has no second token to foretell")
+            raise HeedfulError("it has no second token to predict")
         return LabelledText(x, tuple(map(float, x.ids)), scored)
     if model.kind == "encoder-decoder":
         return LabelledText(x, tuple(map(float, written(model, x, label).sequence)))

@@ -84,8 +84,8 @@ def _beside(name: str, what: str) -> Path:
     entry = find(name)
     if not entry.dictionary:
         have = ", ".join(f"zoo:{one.name}" for one in catalog.EMBEDDED if one.dictionary)
-        fix = "Train one: `heedful features harvest`, then `heedful features train`"
-        raise HeedfulError(f"no dictionary comes with zoo:{entry.name}", f"one comes with {have}", fix)
+        fix = "Train one: heedful features harvest, then heedful features train"
+        raise HeedfulError(f"no SAE comes with zoo:{entry.name}", f"one comes with {have}", fix)
     return path(entry.name) / what
 
 
