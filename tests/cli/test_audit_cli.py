@@ -93,6 +93,62 @@ def test_full_and_all_run_every_method_and_name_the_expensive(
     assert capsys.readouterr().err == ""
 
 
+def test_the_cost_is_printed_before_the_first_text(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from heedful.audits import shard
+
+    before: list[str] = []
+
+    def weigh_row(*given: Any) -> Any:
+        before.append(capsys.readouterr().err)
+        return {"errors": [(given[1].number, "", "not today")]}
+
+    monkeypatch.setattr(shard, "weigh_row", weigh_row)
+    given = ["audit", str(data), "--text-column", "review", "--model", "zoo:one-layer"]
+    assert main(given) == 2  # no text could be audited
+    cost, quick, few = before[0].splitlines()
+    assert re.fullmatch(r"4 methods × 2 metrics × 7 texts: about [\d,]+ model inputs, [\d.]+ m?s", cost)
+    names = "occlusion, integrated-gradients, attention-avg, lime"
+    assert quick == f"quick audit: {names}; --full runs all methods and metrics"
+    assert few.startswith("7 texts are too few for a verdict")
+    for more in (["--full"], ["--method", "occlusion"]):
+        before.clear()
+        assert main([*given, *more]) == 2
+        assert "quick audit" not in before[0]
+        assert "7 texts: about" in before[0]
+    before.clear()
+    capsys.readouterr()
+    assert main([*given, "--quiet"]) == 2
+    assert before[0] == ""
+
+
+def test_quick_by_default_and_all_with_full(data: Path) -> None:
+    given = ["audit", str(data), "--text-column", "review", "--model", "zoo:one-layer", "--quiet"]
+    found = {}
+    for name, more in {"quick": [], "full": ["--full"], "named": ["--method", "lime"]}.items():
+        out = data.parent / name
+        assert main([*given, "--draws", "2", "--limit", "2", "--out", str(out), *more]) == 0
+        found[name] = heedful.Audit.load(out).made["settings"]
+    assert found["quick"]["methods"] == ["occlusion", "integrated-gradients", "attention-avg", "lime"]
+    assert found["quick"]["metrics"] == ["comprehensiveness", "sufficiency"]
+    assert len(found["full"]["methods"]) > 10
+    assert len(found["full"]["metrics"]) == 6
+    assert (found["named"]["methods"], found["named"]["metrics"]) == (["lime"], found["quick"]["metrics"])
+
+
+def test_a_long_text_is_skipped_or_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "long.csv"
+    data.write_text("text\na good film\n" + "good " * 3000 + "\n")
+    given = ["audit", str(data), "--model", "zoo:sentiment", "--method", "grad-l2", "--metric", "aopc"]
+    given += ["--draws", "2", "--json", "--quiet"]
+    assert main([*given, "--long", "skip"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["texts"], found["errors"][0]["row"]) == (1, 1)
+    assert main([*given, "--long", "error"]) == 2
+    assert "'skip', 'truncate'" in capsys.readouterr().err
+
+
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(data) == 0
     first = capsys.readouterr().out

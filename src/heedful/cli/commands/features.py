@@ -130,7 +130,7 @@ def harvest(
         put_json({"folder": str(out), **acts.manifest})
         return
     for why, count in acts.manifest["skipped"].items():
-        print_stderr(f"left out: {why} ({count:,} times)")
+        print_stderr(f"skipped: {why} ({count:,} times)")
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
     print_stderr(f"in {duration(time.monotonic() - started)}")
@@ -172,4 +172,4 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
         )
     console().print(table)
     for site, why in result.missing.items():
-        print_stderr(f"{site} cannot be told: {why}")
+        print_stderr(f"{site} is not available: {why}")

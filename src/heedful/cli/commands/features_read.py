@@ -181,7 +181,7 @@ def interpret(
     if chat is not None:
         print_stderr(f"{chat.model}: {chat.cost}")
         if chat.cost.unread:
-            print_stderr(f"{chat.cost.unread:,} answers could not be read and count as silent everywhere")
+            print_stderr(f"{chat.cost.unread:,} answers could not be read and count as never active")
 
 
 def opened(

@@ -167,7 +167,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
         )
 
     def tell(step: int, lines: list[str]) -> None:
-        print_stderr(f"step {step:,}, an early look:")
+        print_stderr(f"step {step:,}, three features so far:")
         for one in lines:
             from heedful.reports.columns import visible
 
@@ -212,5 +212,5 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
     console().print(table)
     observed = sae.config.source["maxima_rows"]
     print_stderr(
-        f"on the last batch; maxima of features over {observed:,} rows; in {out}, {duration(seconds)}"
+        f"on the last batch; maxima of features over {observed:,} activations; in {out}, {duration(seconds)}"
     )

@@ -170,7 +170,7 @@ def read(
             texts.append(row.text)
             labels.append(row.label)
         else:
-            left.append(f"row {row.number} was left out: {row.broken or 'there is no text'}")
+            left.append(f"row {row.number} was skipped: {row.broken or 'there is no text'}")
     if not texts:
         raise HeedfulError(f"{file.name} has no text that can be read", left[0] if left else "")
     return texts, labels if label_column is not None else None, left

@@ -138,7 +138,7 @@ def study(
     with page.listen(port) as at:
         with progress_bar(f"study {name}", quiet) as say:
             rounds = page.material(seed, say)
-        print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
+        print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C stops it)")
         page.serve(page.application(rounds, answers), at)
 
 

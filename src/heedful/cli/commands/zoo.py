@@ -76,6 +76,7 @@ def pull(
     wanted = [entry.name for entry in resolve.entries()] if every else list(names or [])
     if not wanted:
         raise HeedfulError("no model was named", fix="Give a name from heedful zoo list, or --all")
+    resolve.require_packages(wanted, force=force)
     folders = {
         name.removeprefix("zoo:"): str(resolve.pull(name, force=force, progress=print_stderr))
         for name in wanted

@@ -229,7 +229,7 @@ class Stream:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out of the texts, once they are read."""
-        left = [f"left out: {why} ({count:,} times)" for why, count in self.skipped.items()]
+        left = [f"skipped: {why} ({count:,} times)" for why, count in self.skipped.items()]
         return (*left, *told_apart(self.sae, self.model))
 
     def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:

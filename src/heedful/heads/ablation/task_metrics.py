@@ -114,7 +114,7 @@ def prepare(
             cases.append(_case(model, x, label))
             left += [f"text {number}: {note}" for note in x.notes]  # it was cut
         except HeedfulError as error:
-            left.append(f"text {number} was left out: {error}")
+            left.append(f"text {number} was skipped: {error}")
     if not cases:
         raise HeedfulError("no text could be used", left[0] if left else "", "Give at least one")
     return Task(model, tuple(cases), labels is None, tuple(left))
