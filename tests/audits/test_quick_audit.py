@@ -99,9 +99,8 @@ def test_the_cost_is_said_in_one_line() -> None:
     texts = model.texts(12, 1)
     given: dict[str, Any] = {"methods": None, "metrics": None, "operators": None}
     told = estimate_audit(model, texts, **given)
-    assert told.line.startswith(
-        f"3 methods × 2 metrics × 12 texts: about {12 * told.likely_rows_per_text:,} "
-    )
+    rows = 12 * told.likely_rows_per_text
+    assert told.line.startswith(f"3 methods × 2 metrics × 12 texts: about {rows:,} model inputs, ")
     assert "\n" not in told.line
     assert told.likely_rows_per_text <= told.rows_per_text
     asked = heedful.audit(model, texts).cost["asked"]
