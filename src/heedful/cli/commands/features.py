@@ -35,13 +35,6 @@ HELP = """Train sparse autoencoders (SAEs) and read their features.
     features.
 """
 app = typer.Typer(help=HELP)
-app.command()(train)
-app.command()(page)
-app.command()(interpret)
-app.command()(measure)
-app.command()(split)
-app.command()(compare)
-app.command()(probe)
 
 File = Annotated[
     Path, argument(metavar="FILE", help="File with the texts: .txt, .csv, .tsv, .jsonl or .parquet.")
@@ -64,7 +57,6 @@ ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Also store activations of special tokens.")]
 
 
-@app.command()
 def harvest(
     file: File,
     site: Site,
@@ -136,7 +128,6 @@ def harvest(
     print_stderr(f"in {duration(time.monotonic() - started)}")
 
 
-@app.command()
 def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
     """List the sites of a model: where activations can be read.
 
@@ -173,3 +164,8 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
     console().print(table)
     for site, why in result.missing.items():
         print_stderr(f"{site} is not available: {why}")
+
+
+# in the order of the work
+for command in (sites, harvest, train, page, interpret, measure, probe, split, compare):
+    app.command()(command)

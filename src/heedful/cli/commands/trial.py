@@ -57,7 +57,7 @@ class TrialCommand(typer.core.TyperCommand):
 
 
 def _listed(facts: Any) -> tuple[str, str]:
-    condition = "--improve: " if facts.on_request else "--train: " if facts.trains else ""
+    condition = "needs --improve. " if facts.on_request else "needs --train. " if facts.trains else ""
     return facts.name.replace(" ", "-"), condition + facts.title
 
 
