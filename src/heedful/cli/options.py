@@ -18,7 +18,7 @@ AsJson = Annotated[bool, option("--json", help="Print the result as one JSON doc
 Seed = Annotated[int, option(help="Random seed.")]
 Pickle = Annotated[bool, option("--allow-pickle", help=PICKLE)]
 Html = Annotated[Path | None, option(metavar="FILE", help="Write the report as one HTML file.")]
-RUN = "A folder written by --save or --out, or inside the --runs folder of heedful serve."
+RUN = "A folder written by --out, or inside the --runs folder of heedful serve."
 Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
 # of many texts
@@ -32,6 +32,7 @@ RATIONALES = (
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=RATIONALES)]
 LONG_OF_MANY = "Texts longer than the model can read: skip and report them, or cut them."
 SkipOrCut = Annotated[Literal["skip", "truncate"], option(help=LONG_OF_MANY)]
+FirstTexts = Annotated[int | None, option(min=1, metavar="N", help="Use the first N texts only.")]
 CONTEXT = "Tokens per model input. Default: 128, or the model's limit if that is smaller."
 Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
 Engine = Annotated[Literal["local", "ray"], option(help="Run in this process, or on a Ray cluster.")]
@@ -78,9 +79,8 @@ SAE = "Also show which features of this SAE are active: a folder of heedful feat
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 LONG = "A text longer than the model can read: stop, cut it, or read it in windows."
 Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
-Save = Annotated[
-    Path | None, option(metavar="FOLDER", help="Save the result in this folder; heedful report opens it.")
-]
+SAVE = "Save the result in this folder; heedful report opens it."
+Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
 DryRun = Annotated[bool, option("--dry-run", help="Only print what each method would cost.")]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no notes.")]

@@ -31,7 +31,7 @@ FORMAT = 1
 
 
 FILES = ("comparison.json", "scores.parquet")
-HINT = "A run folder is written by: heedful explain TEXT --save FOLDER"
+HINT = "A run folder is written by: heedful explain TEXT --out FOLDER"
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:

@@ -32,7 +32,6 @@ How = Annotated[Literal["zero", "mean", "uniform"], o.option("--how", help=HOW)]
 Level = Annotated[Literal["head", "layer"], o.option(help="Switch off single heads, or whole layers.")]
 METRIC = "log-probability, accuracy, agreement or log-likelihood. Default: the first that fits the model."
 Metric = Annotated[str | None, o.option(metavar="NAME", help=METRIC)]
-Limit = Annotated[int | None, o.option(min=1, metavar="N", help="Use the first N texts only.")]
 GRADIENT = "Also estimate the importance from gradients: one pass per text."
 Gradient = Annotated[bool, o.option("--gradient/--no-gradient", help=GRADIENT)]
 SHORTLIST = "Heads tried at each step: the K that mattered least before. 0: all."
@@ -53,7 +52,7 @@ def importance(
     level: Level = "head",
     metric: Metric = None,
     gradient: Gradient = True,
-    limit: Limit = None,
+    limit: o.FirstTexts = None,
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
     as_json: o.AsJson = False,
@@ -108,7 +107,7 @@ def prune(
     shortlist: Shortlist = 8,
     steps: Steps = None,
     draws: Draws = 10,
-    limit: Limit = None,
+    limit: o.FirstTexts = None,
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
     as_json: o.AsJson = False,

@@ -14,7 +14,7 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
     """Write the HTML report of a saved run. The model is not needed.
 
     \b
-    heedful explain "the service is not bad" --save run/
+    heedful explain "the service is not bad" --out run/
     heedful report run/ --html why.html
 
     It opens folders written by explain, audit, trial, lab and serve. Without --html the report is written to

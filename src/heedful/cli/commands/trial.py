@@ -10,7 +10,6 @@ import typer
 import typer.core
 
 from heedful.cli import options as o
-from heedful.cli.commands.audit import Limit
 from heedful.cli.console import (
     console,
     form,
@@ -70,7 +69,7 @@ def trial(
     test: Tests = None,
     train: Train = None,
     train_limit: TrainLimit = None,
-    limit: Limit = 50,
+    limit: o.FirstTexts = 50,
     permutations: Permutations = 100,
     epsilon: Epsilon = 0.01,
     starts: Starts = 5,
@@ -94,7 +93,7 @@ def trial(
     heedful trial reviews.csv --label-column label
     heedful trial reviews.csv --model zoo:sentiment --test correlation,adversary
     heedful trial reviews.csv --label-column label --limit 20 --html trial.html
-    heedful trial reviews.csv --label-column label --train train.csv --save trial/
+    heedful trial reviews.csv --label-column label --train train.csv --out trial/
     heedful trial texts.csv --label-column label --train m.jsonl --improve sharper
 
     Papers disagree: "Attention is not Explanation", "Attention is not not Explanation". This runs their
