@@ -125,15 +125,15 @@ def test_scores_that_are_not_finite(bad: float) -> None:
         (None, "scores cannot be a NoneType"),
         ({1.0, 2.0}, "scores cannot be a set"),
         (b"[1, 2]", "scores cannot be a bytes"),
-        (torch.float32, "holds no real numbers"),
-        (torch.tensor([True]), "holds no real numbers"),
-        (torch.tensor([1j]), "holds no real numbers"),
+        (torch.float32, "contains no real numbers"),
+        (torch.tensor([True]), "contains no real numbers"),
+        (torch.tensor([1j]), "contains no real numbers"),
         (torch.zeros(2, 3, 4), r"tensor of shape \(2, 3, 4\) does not contain one text"),
         (torch.tensor(1.0), r"tensor of shape \(\) does not contain one text"),
         (np.zeros((3, 2)), r"array of shape \(3, 2\) is not one number per token.*scores\.sum"),
         (np.zeros((1, 3, 2)), r"array of shape \(1, 3, 2\)"),
-        (np.array(["a"]), "holds no scores"),
-        (np.array([True]), "an array of bool holds no scores"),
+        (np.array(["a"]), "contains no scores"),
+        (np.array([True]), "an array of bool contains no scores"),
         ([], "there are no scores"),
         (np.zeros(0), "there are no scores"),
         ([1.0, "a"], "'a' does not fit in a list of scores"),
@@ -415,7 +415,7 @@ def test_inseq_that_cannot_be_taken_says_what_to_change(tmp_path: Path) -> None:
 
 def test_files_that_are_not_of_inseq(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    for content, why in ((b"{", "not JSON"), (b"[1]", "holds no object"), (b"[" * 100_000, "JSON")):
+    for content, why in ((b"{", "not JSON"), (b"[1]", "contains no object"), (b"[" * 100_000, "JSON")):
         path.write_bytes(content)
         with pytest.raises(HeedfulError, match=why):
             read_given(path)

@@ -61,7 +61,7 @@ def test_what_was_cut_or_is_of_no_use_is_told(shared: Any) -> None:
 
 
 def test_what_cannot_be_tried_is_refused_in_words(shared: Any) -> None:
-    with pytest.raises(HeedfulError, match="one answer a text"):
+    with pytest.raises(HeedfulError, match="one output per text"):
         prepare(shared("t5").model, TEXTS)
     with pytest.raises(HeedfulError, match="unknown label 'good'"):
         prepare(shared("bert").model, TEXTS, ["good", "bad", "bad"])

@@ -79,7 +79,7 @@ def start(
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
 
-    heedful COMMAND --help shows the options of a command, with examples.
+    Options and more examples of a command: heedful COMMAND --help
     """
 
 

@@ -79,7 +79,7 @@ def run(
     heedful lab run superposition --fast --seed 1 --out lab/ --html a.html
     heedful lab run superposition --fast --json
 
-    heedful lab list shows how long each lab takes. Another seed gives slightly other numbers;
+    Each lab takes some minutes: see heedful lab list. Another seed gives slightly other numbers;
     docs/labs/index.md says how often it changes a conclusion.
     """
     silence_libraries()
