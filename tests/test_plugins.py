@@ -108,7 +108,7 @@ once = ("--method", "letters", "--json", "--quiet")
 done["explain"] = run("explain", "a very good film", "--param", "letters.power=2", *once)
 kept = ("--metric", "best-word-drop", "--draws", "5", "--out", str(folder / "audit"))
 done["audit"] = run("audit", texts, *once, *kept)
-kept = ("--html", str(folder / "trial.html"), "--save", str(folder / "trial"))
+kept = ("--html", str(folder / "trial.html"), "--out", str(folder / "trial"))
 done["trial"] = run("trial", texts, "--test", "text-length", "--json", "--quiet", *kept)
 done["report"] = run("report", str(folder / "trial"), "--html", str(folder / "again.html"))
 

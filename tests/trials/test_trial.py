@@ -128,7 +128,7 @@ def test_mistakes_are_told(shared: Any) -> None:
             heedful.trial(model, TEXTS, **wrong)
     with pytest.raises(HeedfulError, match="one string"):
         heedful.trial(model, "the cat sat")
-    with pytest.raises(HeedfulError, match="no test could be held"):
+    with pytest.raises(HeedfulError, match="no test could run"):
         heedful.trial(model, TEXTS, tests=["frozen"])
 
 

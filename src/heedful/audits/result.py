@@ -139,7 +139,7 @@ def load(folder: str | Path) -> Audit:
     made = run.manifest()
     if "files" not in made:
         raise HeedfulError(
-            f"the audit in {folder} is not finished", fix="Start it again with the same arguments: it goes on"
+            f"the audit in {folder} is not finished", fix="Run the same command again to resume it"
         )
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [from_jsonable(Evidence, item) for item in data["table"]]
@@ -178,10 +178,10 @@ def collect(run: RunFolder) -> Audit:
         pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
     if not counts["texts"]:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
-        raise HeedfulError(f"none of {counts['rows']} rows could be weighed", first)
+        raise HeedfulError(f"none of {counts['rows']} texts could be audited", first)
     if not pairs:
         requested = ", ".join(made["settings"]["metrics"])
-        raise HeedfulError("no metric had a value on any text", f"asked for: {requested}")
+        raise HeedfulError("no metric had a value on any text", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful.core import registry
 

@@ -42,8 +42,9 @@ def weigh(
     metrics: Iterable[str] | str | None = None,
     draws: int = 20,
     seed: int = 0,
-    long: str = "error",
+    long: str = "skip",
     until_decided: bool = False,
+    full: bool = False,
     out: str | Path | None = None,
     progress: Report | None = None,
 ) -> Audit:
@@ -69,6 +70,8 @@ def weigh(
         operator, their own perhaps among them, and the verdict says so.
     methods
         Methods of ours that are weighed beside them.
+    full
+        Six metrics instead of two, and a search for the best order of words: takes several times longer.
     out
         A run folder to keep; None: nothing is written.
 
@@ -96,7 +99,7 @@ def weigh(
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     more = {"shard": SHARD_TEXTS, "target": target, "given": names}
     judges = operators or external.judges(loaded)
-    settings = resolve_settings(loaded, methods or [], metrics, judges, **common, **more)
+    settings = resolve_settings(loaded, methods or [], metrics, judges, full=full, **common, **more)
     check_usable(external, loaded, in_random_order(source, seed), settings)
     work = AuditWork(loaded, source, settings, external)
     return run_audit(work, out, Execution(), progress)

@@ -104,6 +104,11 @@ class Plan(NotebookRepr):
         return int(rows if self.budget is None else min(rows, self.budget))
 
     @property
+    def likely_rows(self) -> float:
+        """Of all methods together, without the evidence: between the fewest and the most of each."""
+        return self._together({name: sqrt(least * most) for name, (least, most) in self.rows.items()})
+
+    @property
     def weighing(self) -> int:
         """Most rows that weighing asks for."""
         units = len(self.x.units(self.settings["unit"]))
@@ -227,7 +232,7 @@ def plan(
     )
     if not timed or made.seconds <= LONG or budget is not None:
         return made
-    return replace(made, seconds_per_row=_in_a_batch(made))
+    return replace(made, seconds_per_row=seconds_in_batch(made))
 
 
 def _named(methods: Any, chosen: list[Explainer]) -> list[str] | str | None:
@@ -268,8 +273,8 @@ def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
     return dict(given)
 
 
-def _in_a_batch(made: Plan) -> float:
-    """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
+def seconds_in_batch(made: Plan) -> float:
+    """Seconds per model input when several run together; of one alone where measuring would take long."""
     (x, _), alone = made.pieces[0], made.seconds_per_row
     count = min(TIMED, len(x.units("word")), int(2 / alone))
     if count < 4 or "values" not in made.model.capabilities:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HeedfulError(Exception):
-    """A user's mistake or a model's limit, told in one line. The CLI prints it and exits with code 2."""
+    """A user's mistake or a model's limit, in one line. The CLI prints it and exits with code 2."""
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix

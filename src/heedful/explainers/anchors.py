@@ -150,7 +150,7 @@ def anchors(
     if not sampler.holds(np.ones((1, len(units)), dtype=bool))[0]:
         raise HeedfulError(
             f"{q.target.label!r} is not what the model predicts for this text",
-            "an anchor holds a prediction in place",
+            "an anchor keeps a prediction the same",
             "Leave out the target, or name the predicted label",
         )
     arm = find(sampler, threshold, delta, beam)
@@ -206,7 +206,7 @@ def _margin(q: Question) -> Target:
     if target.kind == "label":
         return target  # multi-label: the logit itself
     raise HeedfulError(
-        "anchors need a class to hold in place", f"a {target.kind} has none", "Use occlusion or lime instead"
+        "anchors need a predicted class", f"a {target.kind} has none", "Use occlusion or lime instead"
     )
 
 

@@ -38,7 +38,7 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     layers = steps(trace)
     if (size := layers[0].shape[1]) > limit:
         raise HeedfulError(
-            f"attention-flow solves one maximum flow a token, and there are {size:,}",
+            f"attention-flow solves one maximum flow per token, and there are {size:,}",
             f"time grows with their cube, and the limit is {limit:,}",
             f"Ask for it with limit={size}, or use attention-rollout",
         )

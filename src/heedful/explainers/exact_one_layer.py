@@ -109,7 +109,7 @@ def games(model: Model, x: Input, target: Target, unit: str) -> list[RatioGame]:
         raise HeedfulError(f"{model.name} has no unknown-word token", "an absent word is replaced by it")
     if any(0 in group for group in groups):
         raise HeedfulError(
-            "the first token of the text asks the question",
+            "the model reads its answer at the first token",
             "it is a word here, and the exact formulas need a special token there",
             "Use a tokenizer that puts [CLS] in front",
         )

@@ -242,7 +242,7 @@ def encoded(model: Model, text: Any, long: str) -> TextInput:
     try:
         return text_of(model.encode(text, long))
     except TooLong as error:
-        fix = "Shorten it, or say long='truncate' (--long truncate)"
+        fix = "Shorten it, or use long='truncate' (--long truncate)"
         raise HeedfulError(error.what, error.why, fix) from None
 
 

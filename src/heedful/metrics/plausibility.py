@@ -50,7 +50,7 @@ def _marks(subject: MetricInput) -> Marks | None:
     if len(marks) != len(subject.scores):
         raise HeedfulError(
             f"the rationale is about {len(marks)} units, the text has {len(subject.scores)} {subject.unit}s",
-            fix="heedful.io.rationales.by_unit lays marks over the units of a text",
+            fix="heedful.io.rationales.by_unit converts marks to the units of a text",
         )
     return marks if marks.any() and not marks.all() else None
 

@@ -105,7 +105,7 @@ def _run(suite: TrialSuite, wanted: Sequence[str], skipped: dict[str, str]) -> d
                 raise
             skipped[name] = INTERRUPTED
     if not results:
-        raise HeedfulError("no test could be held", "; ".join(skipped.values()))
+        raise HeedfulError("no test could run", "; ".join(skipped.values()))
     return results
 
 
@@ -130,7 +130,7 @@ def _settings(settings: TrialSettings | None, more: dict[str, Any]) -> TrialSett
         if value is not None and value < 1:
             raise HeedfulError(f"{name} cannot be {value}", "it is a number of 1 or more")
     if not settings.epsilon >= 0:
-        raise HeedfulError(f"epsilon cannot be {settings.epsilon}", "it is how far an answer may move")
+        raise HeedfulError(f"epsilon cannot be {settings.epsilon}", "it is how much the output may change")
     if settings.seeds < 2:
-        raise HeedfulError("a trial needs at least two seeds", "one says nothing about chance")
+        raise HeedfulError("a trial needs at least two seeds", "one shows nothing about chance")
     return settings

@@ -1,6 +1,6 @@
 """The tests of a trial register themselves: one file declares all there is to know about one test.
 
-    @trial_test("permutation", title="Does the answer move when ...?", needs={"attentions", "edits"},
+    @trial_test("permutation", title="Does the output change when ...?", needs={"attentions", "edits"},
                 cite="Jain & Wallace 2019", order=2, words=TrialWords(showed), chart=chart)
     def run(suite: TrialSuite) -> TrialOutcome:
         '''What is done.

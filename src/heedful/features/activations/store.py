@@ -58,7 +58,7 @@ class ActivationStore(NotebookRepr):
             raise HeedfulError(
                 f"{path} is not finished",
                 "its harvest was stopped",
-                "The same harvest, started again, goes on",
+                "Run the same command again to resume it",
             )
         acts = cls(path, results)
         for shard in results["shards"]:
@@ -106,7 +106,9 @@ class ActivationStore(NotebookRepr):
         within it.
         """
         if size < 1 or start < 0:
-            raise HeedfulError(f"a batch of {size} rows from number {start} on", "there is no such batch")
+            raise HeedfulError(
+                f"a batch of {size} activations from number {start} on", "there is no such batch"
+            )
         a_round = max(1, self.rows // size)
         epoch, place = divmod(start, a_round)
         while epochs is None or epoch < epochs:
@@ -185,13 +187,13 @@ def manifest_of(folder: Path) -> dict[str, Any]:
         results = parse(path.read_bytes(), path)
     except OSError as error:
         raise HeedfulError(
-            f"{folder} holds no activations",
+            f"{folder} contains no activations",
             f"cannot read manifest.json: {error.strerror or error}",
             "A store is written by: heedful features harvest FILE --out FOLDER",
         ) from None
     if results.get("kind") != KIND or results.get("format") != FORMAT:
         raise HeedfulError(
-            f"{folder} holds {results.get('kind', 'something else')} of format {results.get('format')}",
+            f"{folder} contains {results.get('kind', 'something else')} of format {results.get('format')}",
             f"heedful {__version__} reads {KIND} of format {FORMAT}",
         )
     return results

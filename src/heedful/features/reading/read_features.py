@@ -160,13 +160,11 @@ def site_of(sae: Any, model: TokenModel, site: str | None) -> str:
     """Where the autoencoder reads; refuses a site of another width."""
     result = site or sae.config.source.get("site")
     if not result:
-        raise HeedfulError(
-            "the autoencoder does not say which site it reads", fix="Name one: --site blocks.2.resid"
-        )
+        raise HeedfulError("the SAE does not say which site it reads", fix="Name one: --site blocks.2.resid")
     if width(model, result) != sae.config.d:
         raise HeedfulError(
             f"{result} of {model.name} has width {width(model, result)}",
-            f"the autoencoder reads width {sae.config.d}",
+            f"the SAE reads width {sae.config.d}",
             "Name the model and the site it was trained on",
         )
     return str(result)
@@ -231,7 +229,7 @@ class Stream:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out of the texts, once they are read."""
-        left = [f"left out: {why} ({count:,} times)" for why, count in self.skipped.items()]
+        left = [f"skipped: {why} ({count:,} times)" for why, count in self.skipped.items()]
         return (*left, *told_apart(self.sae, self.model))
 
     def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:

@@ -77,7 +77,7 @@ class SAE(NotebookRepr):
         """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""
         if self.threshold is None or float(self.threshold.max()) < 0:
             raise HeedfulError(
-                "this autoencoder has no threshold", "training recorded none", "Use encode as it is"
+                "this SAE has no threshold", "training did not record one", "Use encode as it is"
             )
         kind = "batchtopk" if self.config.kind == "topk" else self.config.kind
         config = Config(**{**_shallow(self.config), "kind": kind})
@@ -119,7 +119,7 @@ class SAE(NotebookRepr):
             facts = json_object((place / "config.json").read_bytes())
             tensors = load_file(place / "sae.safetensors")
         except Exception as error:  # missing, cut off, or not what its name says
-            raise HeedfulError(f"{place} is not a whole autoencoder", str(error), "Save it again") from None
+            raise HeedfulError(f"{place} is not a whole SAE", str(error), "Save it again") from None
         return _of((_config(facts, place), tensors))
 
     def save_saelens(self, folder: str | Path) -> Path:
@@ -157,14 +157,14 @@ def _of(opened: Opened) -> SAE:
     for name, shape in shapes.items():
         if name not in tensors or tuple(tensors[name].shape) != shape:
             result = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {result}")
+            raise HeedfulError(f"{name} should have shape {shape}", f"the file contains {result}")
     return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=tensors.get("threshold"))
 
 
 def _config(facts: Mapping[str, Any], place: Path) -> Config:
     if facts.get("format") != FORMAT or facts.get("kind") not in KINDS:
         raise HeedfulError(
-            f"{place} holds an autoencoder of a kind or format not known here",
+            f"{place} contains an SAE of a kind or format not known here",
             f"kind {facts.get('kind')}, format {facts.get('format')}",
             "Use the heedful that wrote it",
         )

@@ -87,10 +87,10 @@ def _pushed(model: TokenModel, by: Any, how: Any, site: str, maxima: Any) -> Pus
     d = width(model, site)
     if isinstance(by, SAE):
         if not isinstance(how, Mapping):
-            raise HeedfulError("an autoencoder is steered by its features", fix='Write {268: "5x"}')
+            raise HeedfulError("an SAE is steered by its features", fix='Write {268: "5x"}')
         if by.config.d != d:
             raise HeedfulError(
-                f"the autoencoder reads activations of width {by.config.d}",
+                f"the SAE reads activations of width {by.config.d}",
                 f"{site} of {model.name} has {d}",
                 "Name the site it was trained at",
             )

@@ -165,7 +165,7 @@ def split(task: Task, seed: int) -> tuple[Task, Task]:
         raise HeedfulError(
             f"{n} texts are too few to prune by",
             "half of them choose the heads, the others measure what is lost",
-            "Give at least 4; some 50 tell something",
+            "Give at least 4; use 50 or more for a useful result",
         )
     mixed = np.random.default_rng([seed, 0]).permutation(n)
     parts = (sorted(mixed[: n // 2]), sorted(mixed[n // 2 :]))

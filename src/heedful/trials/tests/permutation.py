@@ -254,7 +254,7 @@ def _chart(result: Permutation) -> TrialChart:
 
 @trial_test(
     "permutation",
-    title="Does the answer move when attention is shuffled?",
+    title="Does the output change when attention is shuffled?",
     needs={"attentions", "edits"},
     cite="Jain & Wallace 2019",
     order=2,

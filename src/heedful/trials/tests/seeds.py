@@ -256,7 +256,7 @@ def _chart(result: Seeds) -> TrialChart:
 
 @trial_test(
     "seeds",
-    title="How far do seeds alone move attention?",
+    title="How much does attention differ between random seeds?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=6,

@@ -322,7 +322,7 @@ def _chart(result: TrainedAdversary) -> TrialChart:
 
 @trial_test(
     "trained adversary",
-    title="Can another model answer alike and look elsewhere?",
+    title="Can a model be trained to the same outputs with other attention?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=7,
