@@ -64,6 +64,9 @@ Long = Annotated[Literal["error", "truncate", "window"], option(help="A text lon
 Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
 DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
+MORE = "More with -v; all of it in a report with --html FILE."
+VERBOSE = "Show everything: all tables, costs, and how it was made."
+Verbose = Annotated[bool, option("--verbose", "-v", help=VERBOSE)]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Nothing on standard error but errors.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and word.")]
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from heedful.reports import atlas_page, comparison_page, lab_page, steer_page
-from heedful.reports.comparison_page import component
+from heedful.reports.html_frame import SCRIPTS, atlas_scripts, component
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -20,18 +19,18 @@ STYLES = ("page.css", "report.css", "features.css", "atlas.css")
 
 
 def _shared_style() -> str:
-    return "\n".join([*map(component, STYLES), lab_page.STYLE, steer_page.STYLE])
+    return "\n".join(map(component, STYLES))
 
 
 def _shared_script() -> str:
     """What makes report parts better to use, as a module."""
-    shared = "\n".join(map(component, comparison_page.SCRIPTS))
+    shared = "\n".join(map(component, SCRIPTS))
     return f"{shared}\nexport {{ reading, charts, keep }};\n"
 
 
 def _atlas_script() -> str:
     """The atlas as a function of where it stands, what it shows and where its choices are kept."""
-    return f"export const atlas = (root, data, address) => {{\n{atlas_page.scripts()}\n}};\n"
+    return f"export const atlas = (root, data, address) => {{\n{atlas_scripts()}\n}};\n"
 
 
 def _all() -> dict[str, tuple[str, bytes]]:

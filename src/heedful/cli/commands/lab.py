@@ -68,6 +68,7 @@ def run(
     out: Out = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Run a lab. Exit code 1 when one of its claims fails.
@@ -81,16 +82,16 @@ def run(
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab
-    from heedful.reports import lab_page, lab_terminal
+    from heedful.reports import terminal
 
     with progress_bar(f"lab {name}", quiet) as say:
         report = run_lab(name, fast=fast, seed=seed, out=out, progress=say)
     if html:
-        write(html, lab_page.page(report))
+        write(html, report.page())
     if as_json:
         put_json(report.to_dict())
     else:
-        lab_terminal.show(report, console())
+        terminal.show(report.document(), console(), verbose, more=o.MORE)
     if not quiet:
         for written in (out, html):
             if written:

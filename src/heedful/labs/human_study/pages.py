@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from heedful.labs.human_study.answers import ACCURACY, StudyQuestion, StudyShare
 from heedful.labs.human_study.study_trials import LABELS, Round, ShownMail
-from heedful.reports.comparison_page import component
+from heedful.reports.html_frame import component
 from heedful.reports.html_parts import esc
 
 STYLE = """

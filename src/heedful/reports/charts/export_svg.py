@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from heedful.reports.comparison_page import component
+from heedful.reports.html_frame import component
 
 COLOUR = re.compile(r"--([\w-]+):\s*light-dark\((#\w+),")
 RULE = re.compile(r"^\.heedful (\.plot[^{]*)\{([^}]*)\}", re.MULTILINE)
