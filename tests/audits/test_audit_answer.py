@@ -13,7 +13,7 @@ from bench.verdicts.laws import LAWS, pools
 import heedful
 from heedful.core import registry
 from heedful.core.evidence import Evidence
-from heedful.metrics.verdict import Facts, Verdict, judge
+from heedful.metrics.verdict import MethodFacts, Verdict, judge
 from heedful.metrics.verdict_sentences import PROMISE
 from heedful.reports.audit_page import page
 from heedful.reports.audit_summary import HEADS, SINGLE, blocks, verdict_rows
@@ -26,7 +26,7 @@ METHODS = ("method-0", "method-1", "method-2", "method-3")
 def judged(quality: tuple[float, ...] = (2.5, 1.2, 0.0, -1.0), n: int = 50, seed: int = 0) -> Verdict:
     given = pools(LAWS["symmetric"], np.array(quality), n, np.random.default_rng(seed))
     inputs = {f"method-{place}": 10.0 * place + 1 for place in range(len(quality))}
-    return judge(given, Facts(inputs, {"method-0": ("mask",)}))
+    return judge(given, MethodFacts(inputs, {"method-0": ("mask",)}))
 
 
 def many(verdict: Verdict | None = None) -> heedful.Audit:

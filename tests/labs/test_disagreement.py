@@ -13,9 +13,9 @@ from scipy import stats
 import heedful
 from heedful.core.document import Figure
 from heedful.core.lab_report import Claim
-from heedful.reports.charts.draw import svg
 from heedful.labs import disagreement as lab
 from heedful.labs.base.registry import LabRun
+from heedful.reports.charts.draw import svg
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_sentence(told: Any) -> None:
     lab.one_sentence(run, told)
     assert held(run) == [True]
     figure = next(part for part in run.parts if isinstance(part, Figure))
-    assert "purple" in figure.caption
+    assert "Purple" in figure.caption
     drawn = ElementTree.fromstring(svg(figure.chart))
     names = [text.text for text in drawn.iter("text")]
     assert set(lab.SENTENCE.split()) <= set(names)  # the rows are named where they stand

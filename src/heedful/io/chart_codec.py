@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from heedful.core import charts
 from heedful.core.charts import KINDS, Chart
@@ -31,7 +31,7 @@ def chart_from_dict(data: Any) -> Chart:
     if unknown := set(data) - {"kind", *(each.name for each in fields(kind))}:
         raise ValueError(f"a chart of kind {data['kind']!r} has no {', '.join(sorted(map(str, unknown)))}")
     _check_sizes(data, 0)
-    chart = cast(Chart, from_jsonable(kind, dict(data)))
+    chart: Chart = from_jsonable(kind, dict(data))
     _check(chart)
     return chart
 
@@ -134,7 +134,8 @@ def _trees(chart: charts.Trees) -> None:
 def _tree(node: Any, level: int) -> None:
     if level > DEEPEST or not isinstance(node, Mapping) or set(node) != {"feature", "cosine", "children"}:
         raise ValueError(f"a tree has a feature, a cosine and children: {node!r:.60}")
-    right = isinstance(node["feature"], str | int) and isinstance(node["cosine"], float | int)
+    cosine = float | int | None if not level else float | int  # of a child and its parent
+    right = isinstance(node["feature"], str | int) and isinstance(node["cosine"], cosine)
     if not right or not isinstance(node["children"], list | tuple):
         raise ValueError(f"a tree has a feature, a cosine and children: {node!r:.60}")
     for child in node["children"]:

@@ -28,7 +28,7 @@ CONTROLS = 1  # a stream of random numbers of its own, apart from the metrics' o
 
 
 @dataclass(frozen=True)
-class Cell:
+class MetricCell:
     """One measurement: a metric under the operator that judges, of methods that were fitted by `fit`."""
 
     family: str
@@ -42,7 +42,7 @@ class Pools:
     """Values of all methods and random orders in all cells; higher is better. NaN: no value."""
 
     methods: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[MetricCell, ...]
     values: Floats  # (n, M, C)
     orders: Floats  # (n, B, C)
 
@@ -78,7 +78,7 @@ def merged_scores(scores: Floats) -> Floats:
     return merged(scores, SCORE_STEP * float(np.abs(scores).max(initial=0.0)))
 
 
-def by_family(per_cell: Floats, cells: tuple[Cell, ...]) -> Floats:
+def by_family(per_cell: Floats, cells: tuple[MetricCell, ...]) -> Floats:
     """(..., C) -> (...): the mean over families of the mean over their cells, so that twins count once."""
     families = dict.fromkeys(cell.family for cell in cells)
     parts = [per_cell[..., [cell.family == name for cell in cells]].mean(-1) for name in families]
@@ -117,7 +117,7 @@ def _round_off(away: Floats, orders: Floats) -> Floats:
     return np.where(np.abs(away) <= 1e-12 * scale, 0.0, away)
 
 
-def exchanged(values: Floats, orders: Floats, cells: tuple[Cell, ...]) -> Floats:
+def exchanged(values: Floats, orders: Floats, cells: tuple[MetricCell, ...]) -> Floats:
     """w of every member of the pool of one method: (n, C), (n, B, C) -> (n, 1 + B), the method first."""
     pool = np.concatenate([values[:, None], orders], axis=1)  # (n, 1 + B, C)
     wins = rankdata(pool, axis=1) - 1  # ties share a rank: one half each

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.evidence import Evidence
-from heedful.metrics.random_orders import Cell, Pools
+from heedful.metrics.random_orders import MetricCell, Pools
 from heedful.metrics.score import Score
 from heedful.stats.intervals import UNKNOWN, bootstrap, percentile_interval
 
@@ -121,5 +121,5 @@ def _family(metric: str) -> str:
     return registry.get_metric(metric).family
 
 
-def _cell(score: Score) -> Cell:
-    return Cell(_family(score.metric), score.metric, score.operator, score.fit)
+def _cell(score: Score) -> MetricCell:
+    return MetricCell(_family(score.metric), score.metric, score.operator, score.fit)

@@ -26,7 +26,7 @@ from scipy import special
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.result import NotebookRepr
-from heedful.metrics.random_orders import Cell, Pools, beaten, by_family, exchanged, standard
+from heedful.metrics.random_orders import MetricCell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
 from heedful.stats.best_comparison import ALPHA, BestComparison, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
@@ -78,7 +78,7 @@ class Verdict(NotebookRepr):
     methods: tuple[MethodVerdict, ...] = ()  # by mean z, highest first
     use: str = ""  # the recommended method; "" where there is none
     certified: bool = False
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[MetricCell, ...] = ()
     draws: int = 0  # random orders per text
     common: int = 0  # texts on which every method has a value: on these they are compared
     compared: bool = False  # claims between methods are made
@@ -125,7 +125,7 @@ class Verdict(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class Facts:
+class MethodFacts:
     """What a verdict needs to know of the methods beside their values."""
 
     inputs: Mapping[str, float] = field(default_factory=dict)  # model inputs per text
@@ -135,7 +135,7 @@ class Facts:
 
 def judge(
     pools: Pools,
-    facts: Facts | None = None,
+    facts: MethodFacts | None = None,
     *,
     seed: int = 0,
     always: bool = False,
@@ -146,9 +146,9 @@ def judge(
     always      texts were looked at one by one and could have been the last: tests that allow it
     exchanges   drawn for each p value; the test is exact with any number
     """
-    facts = facts or Facts()
+    facts = facts or MethodFacts()
     pools, missing = _present(pools)
-    facts = Facts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
+    facts = MethodFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
     n = len(pools)
     if not pools.methods or not n or not pools.cells:
         return Verdict(n=n, cells=pools.cells, left_out=facts.left_out, looked_always=always)
@@ -250,7 +250,7 @@ class _Measured:
     best: BestComparison | None
 
 
-def _method(place: int, pools: Pools, measured: _Measured, facts: Facts) -> MethodVerdict:
+def _method(place: int, pools: Pools, measured: _Measured, facts: MethodFacts) -> MethodVerdict:
     name, w, better, best = pools.methods[place], measured.w, measured.better[place], measured.best
     there = np.isfinite(w[:, place])
     mine = measured.shares[there, place]
@@ -286,7 +286,7 @@ def _parts(shares: Floats, names: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _operators(shares: Floats, cells: tuple[Cell, ...]) -> dict[str, float]:
+def _operators(shares: Floats, cells: tuple[MetricCell, ...]) -> dict[str, float]:
     """Under each operator, families count alike."""
     values = {}
     for operator in dict.fromkeys(cell.operator for cell in cells):

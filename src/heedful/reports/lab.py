@@ -66,7 +66,9 @@ def number(claim: Claim) -> str:
 def _parts(report: LabReport) -> Iterator[Node]:
     """Claims are at the top already."""
     for part in report.parts:
-        if isinstance(part, Paragraph | Figure):
+        if isinstance(part, Paragraph):
+            yield Paragraph(part.text, "prose")
+        elif isinstance(part, Figure):
             yield part
         elif isinstance(part, NumberTable):
             table = _table(part)
