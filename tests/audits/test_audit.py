@@ -27,7 +27,6 @@ from heedful.metrics.score import Score, score_explanations
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import judge
 from heedful.modalities.swap_words import swap_words, words_of
-from heedful.reports.audit_page import page
 
 WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0, "food": 0.25, "not": -0.5}
 TEXTS = [
@@ -148,7 +147,7 @@ def test_labels_may_be_numbers_in_any_form(model: Any, tmp_path: Path) -> None:
     found = run(model, tmp_path, texts, labels=labels, methods=["occlusion"], metrics=["aopc"])
     assert (found.texts, found.labelled, found.right, found.unknown) == (6, 3, 3, 3)
     assert "3 labels name no label of the model" in str(found)
-    assert "3 labels name no label of the model" in page(found)
+    assert "3 labels name no label of the model" in found.page()
     given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"]}
     none = run(model, tmp_path / "nan", TEXTS[:2], labels=[float("nan"), np.float32(1)], **given)
     assert (none.texts, none.labelled, none.unknown) == (2, 1, 0)

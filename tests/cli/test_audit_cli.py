@@ -17,7 +17,7 @@ import heedful
 from heedful.audits import run_folder
 from heedful.cli.main import main
 from heedful.core import registry
-from heedful.reports import audit_page, audit_summary
+from heedful.reports import audit_tables
 
 FEW = ["--model", "zoo:one-layer", "--method", "grad-l2,occlusion", "--metric", "aopc", "--draws", "3"]
 EVIL = "<script>alert(1)</script>"
@@ -230,7 +230,7 @@ def test_strings_of_the_user_are_escaped(data: Path) -> None:
     evil: Any = replace(
         found, errors=[{"row": 1, "method": EVIL, "reason": EVIL}], made={**found.made, "name": EVIL}
     )
-    for html in (audit_page.page(evil), audit_page.fragment(evil)):
+    for html in (evil.page(), evil._repr_html_()):
         assert EVIL not in html
         assert html.count("&lt;script&gt;") >= 3
 
@@ -250,9 +250,10 @@ def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> Non
         **given,
     )
     assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
-    for block in audit_summary.blocks(own):
+    for block in audit_tables.blocks(own):
         for (metric, method), evidence in block.cells.items():
-            assert block.mark(metric, method) == (audit_summary.CIRCULAR if evidence.circular else "")
+            text = block.cell(metric, method).text
+            assert text.startswith(audit_tables.CIRCULAR) == evidence.circular
     assert own.verdict.operators == ("swap",)
 
 

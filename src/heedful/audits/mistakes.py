@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from heedful.audits.run_folder import RunFolder
@@ -37,10 +38,9 @@ def mistakes_of(run: RunFolder, method: str, labels: Sequence[str]) -> tuple[Mis
     wrong: list[tuple[int, int, str, str]] = []  # row, shard, label, prediction
     names = ["row", "label", "prediction", "right"]
     for number in run.numbers():
-        for text in from_parquet(run.file(number, "texts.parquet"), names).to_pylist():
-            if text["right"] is False:
-                wrong.append((text["row"], number, text["label"], text["prediction"]))
-        wrong = sorted(wrong)[:MAX_MISTAKES]
+        texts = from_parquet(run.file(number, "texts.parquet"), names).to_pylist()
+        here = [(t["row"], number, t["label"], t["prediction"]) for t in texts if t["right"] is False]
+        wrong = sorted([*wrong, *here])[:MAX_MISTAKES]
     return tuple(
         _mistake(_units(run, shard, row, method), row, _label(label, labels), prediction, method)
         for row, shard, label, prediction in wrong
@@ -76,10 +76,8 @@ def _mistake(
 
 def _words(units: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each with a space where the next one does not follow at once."""
-    starts = [*(one["start"] for one in units[1:]), None]
-    return [
-        one["text"] + " " * (start is not None and start != one["end"]) for one, start in zip(units, starts)
-    ]
+    gaps = [" " * (later["start"] != one["end"]) for one, later in pairwise(units)]
+    return [one["text"] + gap for one, gap in zip(units, [*gaps, ""], strict=True)]
 
 
 def _window(sizes: Sequence[float]) -> int:

@@ -1,5 +1,5 @@
-"""An audit as a document: which method to use and why, a dot plot with the random line, the texts that the model
-got wrong; all tables one click away.
+"""An audit as a document: which method to use and why, a dot plot with the random line, the texts that the
+model got wrong; all tables one click away.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from heedful.core.document import (
     UnitMap,
     nodes,
 )
+from heedful.core.numbers import percent, signed
 from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
 from heedful.metrics.verdict_sentences import answer, grounds, reason
 from heedful.reports.audit_tables import (
     apart_section,
-    numbers_section,
+    number_sections,
     ordered,
     skill_sections,
     spread_section,
@@ -49,6 +50,7 @@ from heedful.reports.html_parts import fact_text
 from heedful.stats.intervals import share_of_count
 
 OPEN_MISTAKES = 2  # the others are folded
+MOST_LISTED, FIRST_LISTED = 40, 10  # values of a setting: of longer lists the first are shown
 
 
 def document(audit: Audit) -> Document:
@@ -185,10 +187,11 @@ def _mistake(one: Mistake) -> list[Node]:
         Span(one.label, "strong"),
     )
     most = max((abs(s) for s in one.scores if math.isfinite(s)), default=0.0) or 1.0
-    pieces = [
-        Piece(word, score / most if math.isfinite(score) else 0.0, f"{score:+.3g}")
-        for word, score in zip(one.words, one.scores, strict=True)
-    ]
+    pieces: list[Piece] = []
+    for word, score in zip(one.words, one.scores, strict=True):
+        text = word.rstrip()
+        pieces.append(Piece(text, score / most if math.isfinite(score) else 0.0, signed(score)))
+        pieces += [Piece(word[len(text) :])] if text != word else []
     before, after = (Piece("… "),) * one.cut[0], (Piece("…"),) * one.cut[1]
     return [Paragraph(said), UnitMap((*before, *pieces, *after), one.signed, quoted=True)]
 
@@ -203,7 +206,7 @@ def _tabs(audit: Audit) -> Iterator[Tab]:
         "By method": nodes(Bullets(tuple(sure)) if sure else None, verdict_section(audit)),
         "Where they disagree": nodes(apart_section(audit), spread_section(audit)),
         "Skill": tuple(skill_sections(audit)),
-        "Numbers": nodes(numbers_section(audit)),
+        "Numbers": tuple(number_sections(audit)),
         "Skipped": nodes(_errors(audit)),
         "How it was made": _made(audit),
     }
@@ -215,10 +218,10 @@ def cost(audit: Audit) -> str:
     requested, run, naive = (audit.cost[name] for name in ("asked", "run", "naive"))
     if not requested:
         return "No model input was needed."
-    shared = (
-        f"; without any sharing it would be {naive:,}, of which this is {run / naive:.0%}" if naive else ""
-    )
-    return f"{requested:,} model inputs were needed and {run:,} run, {run / requested:.0%}{shared}."
+    text = f"{requested:,} model inputs were needed and {run:,} run, {percent(run / requested)}"
+    if not naive:
+        return f"{text}."
+    return f"{text}; without any sharing it would be {naive:,}, of which this is {percent(run / naive)}."
 
 
 def _errors(audit: Audit) -> Section | None:
@@ -259,5 +262,7 @@ def _facts(audit: Audit) -> Iterator[tuple[str, str]]:
     yield "model", _name(audit)
     for name in ("model", "source", "settings", "versions"):
         for key, value in dict(audit.made.get(name, {})).items():
+            if isinstance(value, list | tuple) and len(value) > MOST_LISTED:
+                value = [*value[:FIRST_LISTED], f"… ({len(value)} in all; manifest.json has them)"]
             if shown := fact_text(value):
                 yield f"source {key}" if name == "source" else key, shown

@@ -1,4 +1,4 @@
-"""A trial as a document: the conclusion, then what each test showed and did not show; all numbers are folded."""
+"""A trial as a document: the conclusion, then what each test showed and did not show; numbers are folded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def document(trial: Trial) -> Document:
             Bullets(trial.notes) if trial.notes else None,
             [*_tests(trial)],
             _skipped(trial),
-            Fold("The numbers", (_numbers(trial),)),
+            Fold("The numbers, with 95 % intervals", tuple(_numbers(trial))),
             Fold("How this was made", _made(trial)),
         ),
     )
@@ -65,8 +65,9 @@ def _tests(trial: Trial) -> Iterator[Section]:
         if chart := trial.charts.get(test):
             figures.append(Figure(chart, chart.title, f"{test}-texts"))
         below = Paragraph((Span("Not shown: ", "strong"), words.not_shown), "soft") if words else None
-        title, lead = (words.title, words.showed) if words else (test, "")
-        yield Section(title, nodes(figures, below), lead, f"trial-{test.replace(' ', '-')}")
+        showed = Paragraph(words.showed) if words else None
+        title, name = words.title if words else test, f"trial-{test.replace(' ', '-')}"
+        yield Section(title, nodes(showed, figures, below), name=name)
 
 
 def _figure(test: str, unit: str, rows: Sequence[TrialRow], words: TrialStatement | None) -> Figure:
@@ -76,7 +77,7 @@ def _figure(test: str, unit: str, rows: Sequence[TrialRow], words: TrialStatemen
     extra, heading = words.column if words else ("", "")
     more = [short(row.extra[extra]) for row in rows if extra in row.extra]
     if heading and more:
-        caption.append(f"{heading}, line by line: {', '.join(more)}.")
+        caption.append(f"{heading[0].upper()}{heading[1:]}, line by line: {', '.join(more)}.")
     chart = Forest(lines, f"{unit}, with 95 % interval", f"{test}: {unit}")
     return Figure(chart, " ".join(caption), test)
 
@@ -88,34 +89,31 @@ def _skipped(trial: Trial) -> Section | None:
         by_reason.setdefault(why, []).append(test)
     if not by_reason:
         return None
-    items = [f"{listed(tests)}: {why}" for why, tests in by_reason.items()]
+    items = [f"{listed(tests)}. {why}" for why, tests in by_reason.items()]
     return Section("Skipped, and why", (Bullets(tuple(items)),), name="skipped")
 
 
 # --- numbers and provenance ------------------------------------------------------------------------
 
 
-def _numbers(trial: Trial) -> Table:
-    heads = ("test", "what", "value", "control", "n", "unit", "also")
-    columns = tuple(Column(head, words=head in ("test", "what", "unit", "also")) for head in heads)
-    return Table("Every number", columns, tuple(map(_row, trial.findings)))
+def _numbers(trial: Trial) -> Iterator[Section]:
+    """One table per test and unit."""
+    for test, rows in by_test(trial.findings).items():
+        for unit, same in by_unit(rows).items():
+            extras = [*dict.fromkeys(name for row in same for name in row.extra)]
+            heads = ("", "value", "control", "n", *extras)
+            columns = tuple(Column(head, words=not place) for place, head in enumerate(heads))
+            table = Table(f"{test}: {unit}", columns, tuple(_row(row, extras) for row in same))
+            names = [*dict.fromkeys(row.control_name for row in same if row.control_name)]
+            lead = f"Control: {'; '.join(names)}." if names else ""
+            yield Section(f"{test}: {unit}", (table,), lead, "numbers")
 
 
-def _row(row: TrialRow) -> Row:
-    known = math.isfinite(row.control)
+def _row(row: TrialRow, extras: Sequence[str]) -> Row:
     ends = span(*row.interval)
-    also = ", ".join(f"{name} {short(value)}" for name, value in row.extra.items())
-    return Row(
-        (
-            Cell(row.test),
-            Cell(row.what, style="wrap"),
-            Cell(short(row.value), "" if ends == MISSING else ends),
-            Cell(short(row.control), row.control_name if known else ""),
-            Cell(f"{row.n:,}"),
-            Cell(row.unit),
-            Cell(also, style="wrap"),
-        )
-    )
+    value = Cell(short(row.value), "" if ends == MISSING else f"({ends})")
+    more = (Cell(short(row.extra.get(name, math.nan))) for name in extras)
+    return Row((Cell(row.what), value, Cell(short(row.control)), Cell(f"{row.n:,}"), *more))
 
 
 def _made(trial: Trial) -> tuple[Node, ...]:
