@@ -158,7 +158,7 @@ def test_a_metric_that_measures_nothing_is_named(model: Any, tmp_path: Path) -> 
     found = run(model, tmp_path, TEXTS[:2], methods=["occlusion"], metrics=["aopc", "csi"])
     assert list(found.silent) == ["csi"]
     assert list(heedful.Audit.load(tmp_path).silent) == ["csi"]
-    for shown in (str(found), page(found)):
+    for shown in (str(found), found.page()):
         assert "csi had no value on any text" in shown
     with pytest.raises(HeedfulError, match="no metric had a value on any text: asked for: csi"):
         run(model, tmp_path / "alone", TEXTS[:2], methods=["occlusion"], metrics=["csi"])

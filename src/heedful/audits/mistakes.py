@@ -32,6 +32,10 @@ class Mistake:
     signed: bool = True
     cut: tuple[bool, bool] = (False, False)  # words are left out before and after these
 
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.scores):
+            raise ValueError(f"{len(self.words)} words and {len(self.scores)} scores do not go together")
+
 
 def mistakes_of(run: RunFolder, method: str, labels: Sequence[str]) -> tuple[Mistake, ...]:
     """The first of them by row; `labels` are the model's."""

@@ -89,8 +89,9 @@ def _bars(chart: Bars) -> list[str]:
     values = [v for group in chart.groups for v in group.values]
     top = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
     width = max(map(len, names), default=0)
+    shares = [abs(value) / top if math.isfinite(value) else 0.0 for value in values]
     lines = [
-        f"{name:<{width}}  {'█' * round(BAR * abs(value) / top) if math.isfinite(value) else ''} {short(value)}"
-        for name, value in zip(names, values, strict=False)
+        f"{name:<{width}}  {'█' * round(BAR * share)} {short(value)}"
+        for name, value, share in zip(names, values, shares, strict=False)
     ]
     return [*lines, directed(chart.y, chart.better)]
