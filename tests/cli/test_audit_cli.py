@@ -93,16 +93,21 @@ def test_all_is_the_default_and_the_dear_are_named(
 
 
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(data) == 0
+    assert audit(data, "--verbose") == 0
     first = capsys.readouterr().out
-    for part in ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
-        assert part in first
+    parts = ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were needed", "Skipped, and why")
+    for part in (*parts, "More with -v"):
+        assert (part in first) == (part in parts)
     stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
-    assert audit(data, "--quiet") == 0
+    assert audit(data, "--verbose", "--quiet") == 0
     said = capsys.readouterr()
     assert said.out == first
     assert said.err == ""
     assert (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns == stamp
+    assert audit(data, "--quiet") == 0
+    short = capsys.readouterr().out
+    assert "Words removed by: swap" not in short
+    assert short.splitlines()[-1] == "More with -v; all of it in a report with --html FILE."
 
 
 def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from heedful.core.command_line import command_line
 
-OUTPUTS = frozenset(["html", "save", "out", "as_json", "as_csv", "quiet", "full", "dry_run"])
+OUTPUTS = frozenset(["html", "save", "out", "as_json", "as_csv", "quiet", "verbose", "full", "dry_run"])
 FROM_INPUT = (("--chat", "-"), ("--pair", "-"))  # standard input, which nobody can type again
 
 

@@ -95,7 +95,7 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
     """One per method that is judged by a removal not its own, those that beat most first."""
     import numpy as np
 
-    from heedful.metrics.random_orders import Cell, exchanged
+    from heedful.metrics.random_orders import MetricCell, exchanged
     from heedful.stats.exchange_test import holm
 
     judged = [e for e in evidence if e.orders and not e.circular and e.family]
@@ -109,7 +109,7 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
         signs = np.array([1.0 if e.better == "high" else -1.0 for e in entries])
         values = signs * np.array([e.value for e in entries])
         orders = (signs[:, None] * np.array([e.orders for e in entries])).T  # (B, C)
-        named = tuple(Cell(e.family, e.metric, e.operator) for e in entries)
+        named = tuple(MetricCell(e.family, e.metric, e.operator) for e in entries)
         w = np.round(exchanged(values[None], orders[None], named)[0], 9)
         results[method] = int((w[1:] < w[0]).sum()), int((w[1:] >= w[0]).sum()), len(orders)
     p = holm(np.array([(1 + as_well) / (1 + draws) for _, as_well, draws in results.values()]))

@@ -143,14 +143,15 @@ def _unknown_labels(audit: Audit) -> list[str]:
 def _chart(audit: Audit) -> Figure | None:
     """The number of the headline for every method, with exact intervals."""
     lines = [_line(one) for one in ordered(audit) if one.texts]
-    if not lines:
+    if not lines or audit.verdict.flat:
         return None
     name = "share of texts on which it beat most random orders"
     chart = Forest(lines, name, "Share of texts won, by method", "high", 0.5, "random")
     alone = "Lines: 95 % intervals, each for one method."
     if audit.verdict.looked_always:
         alone = "Lines: 95 % intervals as if the number of texts had been fixed in advance."
-    return Figure(chart, f"{alone} The verdict is corrected for the number of methods.", "verdict")
+    corrected = " The verdict is corrected for the number of methods." if grounds(audit.verdict) else ""
+    return Figure(chart, f"{alone}{corrected}", "verdict")
 
 
 def _line(one: MethodVerdict) -> Line:
