@@ -17,9 +17,11 @@ from pathlib import Path
 
 import run_lab_seeds
 
-from heedful.labs import Claim, Figure, LabReport, Paragraph, Table, labs, run_lab
+from heedful.core.document import plain
+from heedful.labs import Claim, Figure, LabReport, NumberTable, Paragraph, labs, run_lab
+from heedful.reports.charts.draw import svg
 from heedful.reports.charts.export_svg import standalone
-from heedful.reports.lab_terminal import number, shown
+from heedful.reports.lab import number, shown
 
 FOLDER = Path(__file__).parent / "labs"
 LIST = """# Labs
@@ -73,11 +75,11 @@ def line(claim: Claim) -> str:
     return wrapped(f"- {mark} {escaped(claim.sentence)} *{escaped(number(claim))}*", "  ")
 
 
-def told(lab: str, given: Paragraph | Table | Figure | Claim) -> str:
+def told(lab: str, given: Paragraph | NumberTable | Figure | Claim) -> str:
     """Claims stand at the top."""
     if isinstance(given, Paragraph):
-        return wrapped(escaped(given.text))
-    if isinstance(given, Table):
+        return wrapped(escaped(plain(given.text)))
+    if isinstance(given, NumberTable):
         return "\n".join([f"**{escaped(given.title)}**", "", *rows(given)])
     if isinstance(given, Figure):
         alt = escaped(given.caption).replace("[", "(").replace("]", ")")
@@ -85,7 +87,7 @@ def told(lab: str, given: Paragraph | Table | Figure | Claim) -> str:
     return ""
 
 
-def rows(table: Table) -> Iterator[str]:
+def rows(table: NumberTable) -> Iterator[str]:
     def cells(values: tuple[object, ...]) -> str:
         return "| " + " | ".join(escaped(str(value)) for value in values) + " |"
 
@@ -121,7 +123,7 @@ def write(given: str) -> None:
     for old in folder.glob("*.svg"):
         old.unlink()
     for figure in report.figures:
-        (folder / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
+        (folder / f"{figure.name}.svg").write_text(standalone(svg(figure.chart)), encoding="utf-8")
     page_of(name).write_text(page(report), encoding="utf-8")
     print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
 

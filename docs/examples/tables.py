@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import heedful
-from heedful.reports.audit_summary import HEADS, apart_heads, judged_apart, verdict_rows
+from heedful.reports.audit_tables import HEADS, apart_heads, judged_apart, verdict_rows
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "worked-audit.md"

@@ -17,7 +17,7 @@ import heedful
 from heedful.audits import run_folder
 from heedful.cli.main import main
 from heedful.core import registry
-from heedful.reports import audit_page, audit_summary
+from heedful.reports import audit_tables
 
 FEW = ["--model", "zoo:one-layer", "--method", "grad-l2,occlusion", "--metric", "aopc", "--draws", "3"]
 EVIL = "<script>alert(1)</script>"
@@ -150,16 +150,21 @@ def test_a_long_text_is_skipped_or_cut(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(data) == 0
+    assert audit(data, "--verbose") == 0
     first = capsys.readouterr().out
-    for part in ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
-        assert part in first
+    parts = ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were needed", "Skipped, and why")
+    for part in (*parts, "More with -v"):
+        assert (part in first) == (part in parts)
     stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
-    assert audit(data, "--quiet") == 0
+    assert audit(data, "--verbose", "--quiet") == 0
     said = capsys.readouterr()
     assert said.out == first
     assert said.err == ""
     assert (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns == stamp
+    assert audit(data, "--quiet") == 0
+    short = capsys.readouterr().out
+    assert "Words removed by: swap" not in short
+    assert short.splitlines()[-1] == "More with -v; all of it in a report with --html FILE."
 
 
 def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,7 +292,7 @@ def test_strings_of_the_user_are_escaped(data: Path) -> None:
     evil: Any = replace(
         found, errors=[{"row": 1, "method": EVIL, "reason": EVIL}], made={**found.made, "name": EVIL}
     )
-    for html in (audit_page.page(evil), audit_page.fragment(evil)):
+    for html in (evil.page(), evil._repr_html_()):
         assert EVIL not in html
         assert html.count("&lt;script&gt;") >= 3
 
@@ -307,9 +312,10 @@ def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> Non
         **given,
     )
     assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
-    for block in audit_summary.blocks(own):
+    for block in audit_tables.blocks(own):
         for (metric, method), evidence in block.cells.items():
-            assert block.mark(metric, method) == (audit_summary.CIRCULAR if evidence.circular else "")
+            text = block.cell(metric, method).text
+            assert text.startswith(audit_tables.CIRCULAR) == evidence.circular
     assert own.verdict.operators == ("swap",)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.core.lab_report import Claim, Table
+from heedful.core.lab_report import Claim, NumberTable
 from heedful.labs import LabRun
 from heedful.labs import solu as lab
 from heedful.labs.models.small_lm import losses
@@ -157,7 +157,7 @@ def test_the_conclusion_follows_the_numbers() -> None:
     def reads(**changes: list[float]) -> dict[str, str]:
         run = LabRun()
         lab.concluded(run, shares(**GOOD) | changes)
-        (table,) = (part for part in run.parts if isinstance(part, Table))
+        (table,) = (part for part in run.parts if isinstance(part, NumberTable))
         return {str(row[0]): str(row[-1]) for row in table.rows}
 
     key = f"SoLU less {lab.ENTERING}"

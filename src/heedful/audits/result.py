@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
 from heedful.core.advice import Advice
@@ -25,7 +26,7 @@ from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
-from heedful.metrics.verdict import Verdict, VerdictFacts, judge, judging_operators
+from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -63,6 +64,7 @@ class Audit(Result):
     right: int = 0  # of these, the model's prediction is the label
     unknown: int = 0  # texts with a label that names none of the model's
     unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
+    mistakes: tuple[Mistake, ...] = ()  # the first texts whose label was not predicted
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
@@ -127,7 +129,7 @@ class Audit(Result):
     def to_dict(self) -> dict[str, Any]:
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
-        results |= {name: getattr(self, name) for name in COPIED_FIELDS}
+        results |= {name: getattr(self, name) for name in (*COPIED_FIELDS, "mistakes")}
         results["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         results |= {"command": self.command} if self.command else {}
         return dict(to_jsonable(results))
@@ -148,6 +150,7 @@ def load(folder: str | Path) -> Audit:
         table,
         from_jsonable(Verdict, data["verdict"]),
         **{name: data[name] for name in COPIED_FIELDS if name in data},
+        mistakes=tuple(from_jsonable(Mistake, each) for each in data.get("mistakes", ())),
         made=made,
     )
 
@@ -189,10 +192,11 @@ def collect(run: RunFolder) -> Audit:
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
+    verdict = verdict_of(run, made["settings"])
     return Audit(
         folder=run.path,
         table=table,
-        verdict=verdict_of(run, made["settings"]),
+        verdict=verdict,
         rows=counts["rows"],
         texts=counts["texts"],
         copies=counts["copies"],
@@ -200,6 +204,7 @@ def collect(run: RunFolder) -> Audit:
         labelled=counts["labelled"],
         right=counts["right"],
         unknown=counts["unknown"],
+        mistakes=mistakes_of(run, verdict.use, dict(made.get("model", {})).get("labels") or ()),
         errors=errors,
         failed=dict(sorted(failed.items())),
         silent=silent,
@@ -273,7 +278,7 @@ class VerdictInputs:
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def pools(self) -> tuple[Pools, VerdictFacts]:
+    def pools(self) -> tuple[Pools, MethodFacts]:
         """Values under the operators that may judge, and the facts of the methods."""
         turns = {name: list(result.values()) for name, result in self.fitted.items()}
         always = {name: _joined(each, set.intersection) for name, each in turns.items()}
@@ -284,7 +289,7 @@ class VerdictInputs:
             for name, result in self.inputs.items()
         }
         ever = {name: _joined(each, set.union) for name, each in turns.items()}
-        return joined(self.parts, self.names).only(names, operators), VerdictFacts(means, ever, left_out)
+        return joined(self.parts, self.names).only(names, operators), MethodFacts(means, ever, left_out)
 
 
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:

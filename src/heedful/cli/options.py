@@ -81,6 +81,7 @@ LONG = "A text longer than the model can read: stop, cut it, or read it in windo
 Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
 SAVE = "Save the result in this folder; heedful report opens it."
 Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
+MORE = "More with -v; all of it in a report with --html FILE."
 Verbose = Annotated[bool, option("--verbose", "-v", help="Print everything: all tables, cost and notes.")]
 ADVICE = "Run folder of an audit of this model: show and use the method that it recommends."
 AuditRun = Annotated[Path | None, option("--audit", metavar="RUN", help=ADVICE)]

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Matrices, Matrix
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.toy_language import Language, Pair, language, rows, sentences
@@ -41,8 +42,6 @@ from heedful.labs.measures.alignment_scores import (
 )
 from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
 SOLVED_SHARE = 0.99  # share of training sentences translated without a mistake
@@ -189,8 +188,12 @@ def tell_found(run: LabRun, found: Found) -> None:
         groups.append(BarGroup(name, *parts))
     run.figure(
         "found",
-        bars(
-            groups, ["the word translated", "the word that decides the ending"], "share found", "Words found"
+        Bars(
+            groups,
+            ["the word translated", "the word that decides the ending"],
+            "share found",
+            "Words found",
+            better="high",
         ),
         "Share of target words for which each method finds the source word, with 95 % intervals.",
     )
@@ -260,7 +263,7 @@ def draw_map(run: LabRun, one: Translator) -> None:
         maps.append(Matrix(title, shares.tolist(), pair.target, pair.source, marked))
     run.figure(
         "map",
-        matrices(maps, "Target words (rows) by source words (columns)"),
-        "Scores of the source words (columns) for each target word (rows), as shares of the row. The "
-        "outline marks the translated word. For Chefer's rules and removal, negative scores count as zero.",
+        Matrices(maps, "Target words (rows) by source words (columns)"),
+        "What each target word (row) was made of, by source word (column): share of the row. The outline is"
+        " the word it translates. For Chefer's rules and removal, negative scores count as nothing.",
     )

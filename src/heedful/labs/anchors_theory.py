@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 import heedful
+from heedful.core.charts import Curve, Curves, Scatter, Series
 from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.base.claims import claim_mean
@@ -36,8 +37,6 @@ from heedful.labs.data.reviews import reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf, words
 from heedful.models.load import load_token_model
 from heedful.nn.one_layer import OneLayerClassifier
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats import linear_anchors
 from heedful.stats.intervals import UNIT, share_of
 from heedful.stats.lime_limit import Floats
@@ -151,9 +150,8 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
     )
     run.figure(
         "precision",
-        scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
-        "Precision of all anchors with one word, without words, and with the best few words, in short "
-        "reviews.",
+        Scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
+        "Every anchor of one word, of none and of the best few, in short reviews.",
     )
 
 
@@ -183,12 +181,13 @@ def growing(run: LabRun, bag: TfidfModel, texts: list[str], rng: np.random.Gener
     points = list(zip(LENGTHS, mean.tolist(), strict=True))
     run.figure(
         "lengths",
-        curves(
+        Curves(
             [Curve("largest gap", points, (mean - 2 * error).tolist(), (mean + 2 * error).tolist())],
             "words of weight in the text",
             "gap between the laws",
             "The Gaussian improves with the length of the text",
             log="xy",
+            better="low",
         ),
         "Largest distance between the distribution of the sum and the normal distribution with the same "
         f"mean and variance, mean over texts. With {draws} samples, distances below about "

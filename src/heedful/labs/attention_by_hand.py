@@ -25,9 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from heedful.core.charts import Heat, Panel
 from heedful.labs.base.registry import LabRun, lab
 from heedful.nn import GPT2, GPT2Config, attention, causal_mask, sinusoids
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import mean_of
 
 X = (5, 0, 3, 3, 7, 9)
@@ -127,9 +127,9 @@ def worked_example(run: LabRun) -> None:
                 shown(f"Output of {name}", torch.tensor(out), [f"out{i}" for i in range(D)])
     run.figure(
         "maps",
-        heat(panels, "Attention maps of the sequence", columns=4),
-        "Rows are queries, columns are keys, in the order 5 0 3 3 7 9, with initial weights and with "
-        "weights ten times as large. Stronger colours mean larger weights.",
+        Heat(panels, "Attention maps of the sequence", columns=4),
+        "Rows look, columns are looked at, in the order 5 0 3 3 7 9, with first weights and with weights ten"
+        " times as large. Fuller is more.",
     )
 
 

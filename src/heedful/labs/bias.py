@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.charts import Forest, Line
 from heedful.heads.roles.bias_templates import Template, read
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias
 from heedful.heads.roles.pronoun_bias import bias as probe
 from heedful.labs.base.registry import LabRun, lab
 from heedful.models.load import load_token_model
-from heedful.reports.charts.forest_scatter import Line, forest
 
 LITTLE_SHARE = 0.1  # of a share
 ROUNDS = 4  # pairings in the full run
@@ -114,10 +114,10 @@ def attention(run: LabRun, first: Bias) -> None:
         ]
         run.figure(
             name,
-            forest(lines, "change of the share", f"What {result} moves, head by head"),
-            f"What {result} moves, head by head, 95 % for all heads together"
+            Forest(lines, "change of the share of attention", f"What {result} moves, head by head"),
+            f"What {result} moves, head by head, with simultaneous 95 % intervals over all heads"
             + (
-                "; hollow: the largest that pronouns dealt at random would show."
+                "; hollow: the largest change that pronouns assigned at random would show."
                 if name == "pronoun"
                 else "."
             ),

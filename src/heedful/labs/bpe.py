@@ -25,10 +25,10 @@ from itertools import pairwise
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.speeches import speeches
 from heedful.nn import BPE, train_bpe
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import mean_of
 
 TEXTBOOK = "low login"
@@ -252,8 +252,8 @@ def on_speeches(run: LabRun) -> None:
     )
     run.figure(
         "tokens",
-        curves([line], "symbols in the vocabulary", "tokens a word", "Tokens a word"),
-        "Tokens per word of new speeches, mean with its 95 % interval over speeches.",
+        Curves([line], "symbols in the vocabulary", "tokens per word", "Tokens per word", better="low"),
+        "Tokens per word of speeches that were not trained on, mean with its 95 % interval over speeches.",
     )
 
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import mean_of, share_of
 
 Pick = Callable[
@@ -139,11 +139,12 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     )
     run.figure(
         "picks",
-        curves(
+        Curves(
             [_curve(user, pick, rounds, mails, run.seed) for user, pick in USERS.items()],
-            "mails seen",
-            "share of rounds",
-            "How often a user picks the classifier that is better in truth",
+            "mails shown",
+            "share of rounds with the right pick",
+            "How often a user picks the classifier that is really better",
+            better="high",
         ),
         "Bands are exact 95 % intervals over rounds. Each round has its own classifiers and mails.",
     )

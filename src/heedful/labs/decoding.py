@@ -26,12 +26,12 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.models.load import load_token_model
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
-from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats.intervals import mean_of, share_of
 
 PROMPT = "The state of the union is"
@@ -94,8 +94,8 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
     groups = [BarGroup(name, [law[rule][i] for rule in law]) for i, name in enumerate(names)]
     run.figure(
         "next-token",
-        bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
-        f"The ten most likely tokens after “{PROMPT}”: the model's probabilities, and those after each rule.",
+        Bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
+        f"The ten likeliest tokens after “{PROMPT}”, as the model has them and as each rule changes them.",
     )
     start = writer.prompt(PROMPT)
     for name, options in OPTIONS.items():
@@ -165,8 +165,8 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     line = Curve("prompts", points, [low for _, (low, _) in bands], [high for _, (_, high) in bands])
     run.figure(
         "temperature",
-        curves([line], "temperature", "entropy of the next token, nats", "Temperature"),
-        "Entropy of the next token by temperature: mean over prompts with its 95 % interval.",
+        Curves([line], "temperature", "entropy of the next token, nats", "Temperature"),
+        "How unsure the next token is as temperature rises: mean over prompts with its 95 % interval.",
     )
 
 

@@ -27,15 +27,13 @@ import heedful
 from heedful.comparisons import agreement
 from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Heat, Panel, Scored, WordGrid
 from heedful.core.model import Model
 from heedful.core.phrases import listed
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.metrics.score import score_explanations
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.panels import Panel, heat
-from heedful.reports.charts.word_grid import Scored, word_rows
 from heedful.stats.intervals import SIGNED, max_t
 
 SENTENCE = "attention based explanations are popular but questionable"
@@ -91,9 +89,9 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     )
     run.figure(
         "sentence",
-        word_rows(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
-        "Scores, each method's largest set to 1. Blue supports the answer, orange is against it. Purple "
-        "methods have no sign: they say how much, not in which direction.",
+        WordGrid(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
+        "Scores, each method's largest set to 1. Blue: for the answer. Orange: against it. Purple: methods"
+        " without a sign, which say how much and not in which direction.",
     )
     lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
     run.claim(
@@ -137,9 +135,8 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     run.table("Mean tau on reviews", ["", *SEVEN], [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)])
     run.figure(
         "agreement",
-        heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
-        f"Agreement of the seven methods, in the order {listed(SEVEN)}: on the sentence and on "
-        f"{len(found)} reviews.",
+        Heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
+        f"Agreement of the seven, in the order {listed(SEVEN)}: on the sentence and on {len(found)} reviews.",
     )
     within = np.array([a == b for a, b in pair_kinds()])
     claim_mean(
@@ -184,11 +181,12 @@ def evidence(run: LabRun, skills: Floats) -> None:
     band = max_t(skills, run.seed)
     run.figure(
         "evidence",
-        bars(
+        Bars(
             [BarGroup(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
             series=["skill"],
-            up="skill (random 0, best found 1)",
-            title="Who finds the words that matter",
+            y="skill (random 0, best found 1)",
+            title="Which methods find the words that matter",
+            better="high",
         ),
         f"Mean skill by {METRIC} with deletion on {len(skills)} reviews; simultaneous 95 % intervals.",
     )

@@ -32,6 +32,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Heat, Panel, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.brackets import (
     Grammar,
@@ -49,8 +50,6 @@ from heedful.labs.data.brackets import (
     surprise,
     violation,
 )
-from heedful.reports.charts.forest_scatter import Series, scatter
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import UNIT, Counts, Interval, bootstrap, mean_of, percentile_interval
 
 WEIGHT = 0.3  # of the regulariser
@@ -262,13 +261,14 @@ def generalising(
     )
     run.figure(
         "balance",
-        scatter(
+        Scatter(
             [Series(name, _points(v, b)) for name, (_, _, b, v) in found.items()],
             "log10 of balance violation",
             f"closing brackets wrong at {sizes.long} tokens",
             "Balance violation and length generalisation",
+            better="low",
         ),
-        f"One mark per model, trained on {sizes.length} tokens: violation and errors on {sizes.long} tokens.",
+        f"One mark per model, trained on {sizes.length} tokens: violation against errors on {sizes.long}.",
     )
 
 
@@ -328,4 +328,4 @@ def several_maps(run: LabRun, name: str, maps: Tensor, words: Words, title: str)
     text = "".join("([)]"[2 * (t % 2) + t // 2] for t in words.tokens[0].tolist())
     caption = f"{title} on {text}, query by row; the first column is the start."
     panels = [Panel(f"seed {s + 1}", maps[s, 0].tolist()) for s in range(min(4, len(maps)))]
-    run.figure(name, heat(panels, title, columns=4), caption)
+    run.figure(name, Heat(panels, title, columns=4), caption)

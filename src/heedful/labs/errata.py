@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from heedful.core.charts import Forest, Line
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.errata_checks import (
     attention_formulas,
@@ -30,7 +31,6 @@ from heedful.labs.errata_checks.formula import Misprint
 from heedful.labs.measures.positive_scores import positive_scores
 from heedful.labs.measures.special_tokens import special_tokens
 from heedful.models.zoo import resolve
-from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import mean_of
 
 REAL = "zoo:prompt-injection"
@@ -118,8 +118,8 @@ def errata(run: LabRun) -> None:
     ]
     run.figure(
         "errata",
-        forest(lines, "distance to the truth", "Errata"),
-        "Error of the printed form (dot, with its interval) and of the correct form (hollow).",
+        Forest(lines, "distance to the truth", "Errata", better="low"),
+        "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
     )
     run.table("Not computed, so not claimed", ["", "about", "why"], NOT_COMPUTED)
     measured(run)

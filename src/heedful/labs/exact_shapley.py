@@ -29,6 +29,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
+from heedful.core.charts import BarGroup, Bars, Curve, Curves
 from heedful.core.target import Target
 from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
@@ -38,7 +39,6 @@ from heedful.labs.data.reviews import reviews
 from heedful.modalities.text import TextInput
 from heedful.models.load import load_token_model
 from heedful.nn import OneLayerClassifier
-from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats import enumeration, ratio_game
 from heedful.stats.intervals import NORMAL_QUANTILE, POSITIVE, UNIT, mean_of
 from heedful.stats.lime_limit import Masks
@@ -128,8 +128,8 @@ def one_sentence(run: LabRun, model: TokenModel) -> None:
     ]
     run.figure(
         "sentence",
-        bars(groups, list(results), "score towards positive", "Four exact explanations"),
-        "Exact scores of every word by several methods.",
+        Bars(groups, list(results), "score towards positive (logit)", "Four exact explanations"),
+        "Exact scores of every word, side by side.",
     )
 
 
@@ -287,6 +287,6 @@ def sampling_claims(
     ]
     run.figure(
         "convergence",
-        curves(lines, "rows of the model", "relative error", "Sampled Shapley values", log="xy"),
+        Curves(lines, "model inputs", "relative error", "Sampled Shapley values", log="xy", better="low"),
         "Relative distance of sampled Shapley values to the exact ones, mean over texts.",
     )

@@ -22,10 +22,10 @@ from collections.abc import Callable
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.retraining.gold_features import TOP_WORDS, recalls, words_of
 from heedful.stats.intervals import Band, student, two_way_mean
@@ -65,8 +65,8 @@ def gold_features(run: LabRun) -> None:
     ]
     run.figure(
         "recall",
-        bars(groups, series=list(BOXES), up="recall", title="Recall of gold words"),
-        "Share of the deciding words among the first ten words of each method, with 95 % intervals.",
+        Bars(groups, series=list(BOXES), y="recall", title="Recall of gold words", better="high"),
+        "Share of the words that decided among the first ten of each method, with 95 % intervals.",
     )
 
 

@@ -35,14 +35,13 @@ from torch import Tensor
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Scatter, Series
 from heedful.core.target import Target
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.modalities.text import text_of
 from heedful.nn import OneLayerClassifier, OneLayerConfig, single_query
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import mean_of
 
 ROUNDING = 1e-12  # of the gradient's size: float64
@@ -265,7 +264,13 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     lines = [Curve(name, digits(shown, which)) for name, which in SHOWN.items()]
     run.figure(
         "rows",
-        curves(lines, "token (0 is the class token)", "digits that agree", "Agreement with autograd"),
+        Curves(
+            lines,
+            "token (0 is the class token)",
+            "digits that agree",
+            "Agreement with autograd",
+            better="high",
+        ),
         "Digits to which each row of the gradient agrees with autograd, six random heads, mean over models.",
     )
 
@@ -323,7 +328,6 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     run.figure(
         "gap",
-        scatter(series, "2 Cov(score, u), relative", "gradient x input less f, relative", "The gap"),
-        "The completeness gap of gradient x input and twice the attention covariance: all points are on "
-        "one line.",
+        Scatter(series, "2 Cov(score, u), relative", "gradient x input minus f, relative", "The gap"),
+        "The completeness gap of gradient x input against twice the attention covariance: one line.",
     )

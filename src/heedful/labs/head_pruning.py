@@ -30,14 +30,13 @@ import numpy as np
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Forest, Line
 from heedful.heads.ablation.importance import differences, units_of
 from heedful.heads.ablation.pruning import Pruning
 from heedful.heads.ablation.task_metrics import measure, prepare
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.models.load import load_token_model
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import bootstrap_ratio, max_t, mean_of
 
 if TYPE_CHECKING:
@@ -148,9 +147,9 @@ def told(run: LabRun, how: str, names: list[str], sure: Floats, right: Floats) -
     lines = [Line(names[h], *(float(part[h]) for part in (band.mean, band.low, band.high))) for h in order]
     run.figure(
         f"heads-{how}",
-        forest(lines, "gain of log-probability without the head", f"Gain without each head, {how}"),
-        f"Gain without each head ({how} attention), simultaneous 95 % intervals. Above zero: better "
-        "without the head.",
+        Forest(lines, "gain of log-probability without the head, nats", f"Gain without each head, {how}"),
+        f"Gain without each head ({how} attention), simultaneous 95 % intervals."
+        " Above zero: the model is better without it.",
     )
 
 
@@ -174,9 +173,11 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
         lines.append(Curve(name, [(float(g), value) for g, (value, _) in spans.items()], lows, highs))
     run.figure(
         "luck",
-        curves(lines, "texts that choose", "gain of log-probability", "Gain of the best removal", log="x"),
-        "Gain without the head that seems most harmful, by the number of texts that choose it (first: "
-        f"{groups[0]}). Bands: 95 % over pairs of groups.",
+        Curves(
+            lines, "texts that choose", "gain of log-probability, nats", "Gain of the best removal", log="x"
+        ),
+        f"Gain of the head that looks most harmful, by how many texts choose it (first: {groups[0]}). Bands:"
+        " 95 % over pairs of groups.",
     )
 
 
@@ -290,15 +291,16 @@ def drawn(run: LabRun, found: Pruning) -> None:
     single = [(float(s.gone), found.base - s.one_shot) for s in steps]
     run.figure(
         "pruning",
-        curves(
+        Curves(
             [
                 Curve("missed least first", [(float(s.gone), s.drop) for s in steps], lows, highs),
                 Curve("by importance alone", single),
                 Curve("random", [(float(s.gone), found.base - s.random) for s in steps]),
             ],
-            "heads gone",
-            "loss of log-probability",
+            "heads removed",
+            "loss of log-probability, nats",
             "Pruning curve",
+            better="low",
         ),
         "Loss on texts that did not choose the heads; band: 95 % over texts. Importance alone: measured "
         "once per head with all others present.",

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Heat, Panel
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.measures.counting_explained import KINDS, explaining
 from heedful.labs.models.counting import (
@@ -47,8 +48,6 @@ from heedful.labs.models.counting import (
     spread,
     train,
 )
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import UNIT, Interval, bootstrap_ratio, mean_of
 
 SOLVED_ACCURACY = 0.99  # held-out accuracy that counts as solved
@@ -154,12 +153,13 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
         )
     run.figure(
         "learning",
-        curves(
+        Curves(
             [Curve(k, every[0].curve) for k, every in models.items()],
             "epochs",
-            "places counted wrong",
+            "share of places counted wrong",
             "Learning curves",
             log="y",
+            better="low",
         ),
         "Held-out error during training. The paper trains for 200 epochs. Here Q and K start with small "
         "values, which makes training short; with peaked attention at the start, the semantic model is "
@@ -208,9 +208,8 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
             panels.append(Panel(kind, weights.tolist(), text))
     run.figure(
         "attention",
-        heat(panels, "Attention maps of both models on the same three sequences", columns=3),
-        "Attention of both models on the same three sequences, one query per row. The upper three maps "
-        "are identical.",
+        Heat(panels, "Attention maps of both models on the same three sequences", columns=3),
+        "Attention of both models on the same three sequences, query by row. Above, one map three times.",
     )
 
 

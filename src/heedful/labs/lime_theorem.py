@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import heedful
+from heedful.core.charts import Box, Boxes, Curve, Curves
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.one_layer_cases import OneLayerCase, case, documents, error, fresh
-from heedful.reports.charts.curves_boxes_bars import Box, Curve, boxes, curves
 from heedful.stats import lime_first_order, lime_limit, ratio_game
 from heedful.stats.intervals import POSITIVE, UNIT, Interval, mean_of, student_quantile
 from heedful.stats.lime_limit import PUBLISHED, Floats
@@ -105,9 +105,14 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         ]
         run.figure(
             f"runs-{name}",
-            boxes(shown, "coefficient", f"LIME on the {name} model", marks=["exact limit", *made]),
-            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), for the ten words with the "
-            "largest exact coefficients, and the values of three formulas.",
+            Boxes(
+                shown,
+                "coefficient (change of the output)",
+                f"LIME on the {name} model",
+                marks=["exact limit", *made],
+            ),
+            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), the ten words of the largest"
+            " exact coefficients, and what three formulas say.",
         )
         kept = ridge(len(exact), rows)
         gap, span = farthest(draws, kept * exact)
@@ -229,12 +234,13 @@ def sharpening(run: LabRun, trained: Any, texts: list[str]) -> None:
             points[name].append((largest, float(np.mean(off))))
     run.figure(
         "sharpness",
-        curves(
+        Curves(
             [Curve(name, result) for name, result in points.items()],
             "largest attention weight of a word",
             "relative error",
             "Where the formulas hold",
             log="x",
+            better="low",
         ),
         "Relative error of the formulas when the scores of a random model are multiplied.",
     )
@@ -257,15 +263,15 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
     flips = sorted(sign_changes(shown), key=lambda j: -float(np.ptp(shown[:, j])))[:4]
     run.figure(
         "bandwidth",
-        curves(
+        Curves(
             [Curve(x.word_text(j), list(zip(BANDWIDTHS, shown[:, j].tolist(), strict=True))) for j in flips],
             "bandwidth (0.25 is LIME's own)",
             "exact coefficient",
-            "Words whose sign hangs on the bandwidth",
+            "Words whose sign depends on the bandwidth",
             log="x",
         ),
-        "Exact coefficients of the words that change sign most, for one text and a random model. There is "
-        "no sampling, but the result still depends on a setting.",
+        "Exact coefficients of the words that change sign most, in one text on an untrained model: no"
+        " sampling, and the result still depends on a setting.",
     )
     linear = len(sign_changes(uniform.mean(sweep)))
     share, span = mean_of(np.array(counts["diffuse"]) / shown.shape[1], UNIT)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import heedful
+from heedful.core.charts import Curve, Curves, Trees
 from heedful.core.evidence import MeasuredValue
 from heedful.features.activations.eval_windows import Corpus, activations, corpus
 from heedful.features.measures.quality import Measured, measure
@@ -34,8 +35,6 @@ from heedful.labs.data.speeches import speeches
 from heedful.labs.models.small_lm import tokenizer, tokens
 from heedful.models.load import load_token_model
 from heedful.nn import GPT2, GPT2Config, TrainConfig, train
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.splitting_page import tree_plot
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -186,7 +185,9 @@ def draw_recovered(run: LabRun, measured: list[Measured], sizes: Monosemanticity
     lines.append(Curve("random SAE, zero ablation", drawn))
     run.figure(
         "recovered",
-        curves(lines, "features", "loss recovered", "Loss recovered by width", log="x"),
+        Curves(
+            lines, "features of the SAE", "loss recovered", "Loss recovered by width", log="x", better="high"
+        ),
         "Share of the MLP's effect on the loss that an SAE keeps, by its width; bands: 95 % over windows.",
     )
 
@@ -257,9 +258,14 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     run.table("From width to width", ("widths", "with parent", "kept", "split", "lost"), rows)
     run.figure(
         "splitting",
-        tree_plot([_named(tree, names) for tree in found.trees(4)], found.widths, 5),
-        "The four features of the narrowest SAE with most descendants. Each is labelled by the token on "
-        "which it is strongest; darker lines mean more similar features.",
+        Trees(
+            [_named(tree, names) for tree in found.trees(4)],
+            found.widths,
+            "What features of the narrow SAE become in wider ones",
+            most=5,
+        ),
+        "The four features of the narrowest SAE with most descendants, each named by the token on which it "
+        "is strongest; the darker a line, the more similar the two.",
     )
     _claim(
         run,

@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Box, Boxes, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.models.adapter import TokenModel
-from heedful.reports.charts.curves_boxes_bars import Box, boxes
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import UNIT, WHOLE, Interval, nanmean_of, two_way_mean
 from heedful.trials.adversary_search import Search
 from heedful.trials.examples import Cases, prepare
@@ -107,10 +106,10 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     ]
     run.figure(
         "correlation",
-        boxes(
+        Boxes(
             groups, "Kendall tau-b", "Agreement of rankings, one dot per sentence", ["published mean, SST"]
         ),
-        "A: attention, G: gradients, L: leave-one-out. Each dot is one sentence, mean over seeds.",
+        "A: attention, G: gradients, L: leave-one-out. A dot is a sentence, its mean over seeds.",
     )
     claim_correlation(run, taus)
 
@@ -207,10 +206,10 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     run.table("Change of the answer (total variation), mean over sentences", columns, rows)
     run.figure(
         "permutation",
-        scatter(
+        Scatter(
             [Series(NAMES[name], _dots(each)) for name, each in results.items()],
             "largest weight of the sentence",
-            "median change",
+            "median change of the answer (TVD)",
             "What permuting attention does to the answer",
         ),
         "Each dot is one sentence. Peaked attention that can be moved anywhere was not the reason for the "

@@ -22,12 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from heedful.core.charts import BarGroup, Bars, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
 from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
@@ -211,8 +210,8 @@ def tell_adversary(
     title = "How far attention goes for how little"
     run.figure(
         "adversaries",
-        scatter(series, "answers moved (TVD)", "attention moved (JSD)", title),
-        "Means over held-out sentences. For comparison: two models with different seeds.",
+        Scatter(series, "change of the answers (TVD)", "change of attention (JSD)", title),
+        "Means over held-out sentences. Two models that differ by a seed are the scale.",
     )
 
 
@@ -278,8 +277,12 @@ def tell_guides(run: LabRun, led: Guided) -> None:
     )
     run.figure(
         "guides",
-        bars(
-            [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows], ["F1"], "F1", "Guides, ours"
+        Bars(
+            [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows],
+            ["F1"],
+            "F1",
+            "Guides, ours",
+            better="high",
         ),
         "Bars: mean over networks; lines: 95 % intervals over networks and sentences.",
     )

@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
 from heedful.models.load import load_token_model
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
 from heedful.retraining.roar import SHARES, RoarSettings, Scores, TokenSplit
@@ -242,7 +242,13 @@ def drawn(run: LabRun, name: str, found: Roar) -> None:
         lines.append(Curve(curve.method, points, [s[0] for s in spans], [s[1] for s in spans]))
     run.figure(
         name,
-        curves(lines, "share of words removed", "accuracy after retraining", f"Remove and retrain: {name}"),
+        Curves(
+            lines,
+            "share of words removed",
+            "accuracy after retraining",
+            f"Remove and retrain: {name}",
+            better="low",
+        ),
         f"Accuracy on {found.n} test texts, {found.seeds} trainings per point, 95 % intervals ({name}).",
     )
     run.table(

@@ -25,6 +25,7 @@ import torch
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.core.model import Model
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
@@ -33,7 +34,6 @@ from heedful.labs.models.relu_net import relu_net
 from heedful.metrics.sanity import correlation, layers_of, randomise
 from heedful.models.load import load_token_model
 from heedful.models.model_copies import copied
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import SIGNED
 
 OF_RELU = ("guided-backprop", "grad-x-input", "integrated-gradients", "occlusion")
@@ -120,14 +120,14 @@ def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], lef
     start = [(0.0, 1.0)]
     run.figure(
         name,
-        curves(
+        Curves(
             [
                 Curve(m, start + [(k + 1.0, float(v)) for k, v in enumerate(size[:, j])])
                 for j, m in enumerate(methods)
             ],
             "layers that are random, from the top",
             "|rank correlation|",
-            "What is left of explanations",
+            "How similar explanations stay",
         ),
         "|Correlation| with the trained model's explanation, mean over random weights. From left to right "
         f"one more layer is random: {', '.join(layers)}.",

@@ -26,11 +26,11 @@ from torch import Tensor
 
 from heedful.core import registry
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.core.defaults import CONTROL
 from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import POSITIVE, UNIT, mean_of
 
 SLOPES = ("grad-avg", "grad-l1", "grad-l2", "grad-x-input")  # read the gradient at x, and nowhere else
@@ -119,11 +119,11 @@ def the_way(run: LabRun) -> None:
     }
     run.figure(
         "way",
-        curves(
+        Curves(
             [Curve(name, list(zip(x, y, strict=True))) for name, y in lines.items()],
             "x",
             "score of x",
-            "The way",
+            "The score along the path",
         ),
         "The score of x as x grows. Where the output is flat, the gradient is zero.",
     )

@@ -30,12 +30,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.measures.neuron_rules import STRONG_SHARE, RuleWindows, Values, explained
 from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import UNIT, Interval, mean_of, share_of
 
 RATE = 6e-3  # of training, steady
@@ -265,11 +265,12 @@ def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) ->
     spans = {name: mean_of(found[name], UNIT) for name in names} | {MOVED: share_of(np.array(moved) > 0)}
     run.figure(
         "explained",
-        bars(
+        Bars(
             [BarGroup(name, [value], [low], [high]) for name, (value, (low, high)) in spans.items()],
             ["one rule explains"],
-            "share explained",
+            "share of neurons explained",
             "Neurons that one rule explains",
+            better="high",
         ),
         "Share of neurons whose strong activations one rule explains. 95 % intervals are over trainings; "
         "for permuted activations, over neurons.",

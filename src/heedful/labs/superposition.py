@@ -31,11 +31,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from heedful.core.charts import Arrows, Curve, Curves, Panel
 from heedful.labs.base.claims import claim_all, claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.one_neuron import one_neuron
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.panels import Panel, arrows
 from heedful.stats.intervals import UNIT
 
 DENSITIES = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -127,8 +126,8 @@ def by_density(run: LabRun) -> None:
     ]
     run.figure(
         "directions",
-        arrows(panels, "Directions of five features in two dimensions"),
-        "The directions of five features, by density p: the share of inputs in which a feature is active.",
+        Arrows(panels, "Directions of five features in two dimensions"),
+        "The direction each of five features is given, by density p: the share of inputs it is active in.",
     )
     share = w.square().sum(3)[..., :2].sum(2) / w.square().sum((2, 3))
     claim_mean(
@@ -236,7 +235,7 @@ def sweep(run: LabRun) -> None:
     low, high = each.amin(1).tolist(), each.amax(1).tolist()
     run.figure(
         "features-per-dimension",
-        curves(
+        Curves(
             [Curve("trained toys", points, low, high)],
             "1 / density",
             "features per dimension",
@@ -291,8 +290,8 @@ def two_in_one(run: LabRun) -> None:
     ]
     run.figure(
         "two-in-one",
-        curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
-        "Length of the weaker feature's direction, in the best of several models, by density divided by p*.",
+        Curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
+        "Length of the weaker feature's direction, in the best of several toys, by density over p*.",
     )
     both = (weaker > MIN_KEPT_LENGTH) * scale[:, None]
     claim_mean(

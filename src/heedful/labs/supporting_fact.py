@@ -26,12 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Matrices, Matrix
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.stories import ENCODERS, ReaderConfig, Stories, StoryReader, stories
 from heedful.labs.measures.story_measures import Other, other, pointed, removed, right
 from heedful.nn.train import TrainConfig, fit
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, Interval, two_way_mean
 
 SOLVED_SHARE = 0.97  # share of answers that counts as solved
@@ -291,9 +290,10 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
         groups.append(BarGroup(named(kind), [p[0] for p in parts], low, high))
     run.figure(
         "found",
-        bars(groups, ["attention", "removal"], "share of stories", "The supporting fact found"),
-        "Share of test stories in which the supporting fact has the largest weight, or the largest fall "
-        "by removal.",
+        Bars(
+            groups, ["attention", "removal"], "share of stories", "The supporting fact found", better="high"
+        ),
+        "Share of test stories in which the largest weight, or the largest fall by removal, is the fact's.",
     )
     chosen = telling(test)
     row = test.pick(slice(chosen, chosen + 1))
@@ -309,9 +309,9 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
     table = Matrix(f"{question}?", list(zip(*values, strict=True)), lines, names, marked)
     run.figure(
         "story",
-        matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
-        "One story: attention on each sentence, and the fall of the answer's probability without it, in "
-        "three readers. The outline marks the supporting fact.",
+        Matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
+        "One story, sentence by sentence: attention, and the fall of the answer's probability without the"
+        " sentence, in three readers. The outline is the supporting fact.",
     )
 
 

@@ -125,7 +125,7 @@ class Verdict(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class VerdictFacts:
+class MethodFacts:
     """What a verdict needs to know of the methods beside their values."""
 
     inputs: Mapping[str, float] = field(default_factory=dict)  # model inputs per text
@@ -135,7 +135,7 @@ class VerdictFacts:
 
 def judge(
     pools: Pools,
-    facts: VerdictFacts | None = None,
+    facts: MethodFacts | None = None,
     *,
     seed: int = 0,
     always: bool = False,
@@ -146,9 +146,9 @@ def judge(
     always      texts were looked at one by one and could have been the last: tests that allow it
     exchanges   drawn for each p value; the test is exact with any number
     """
-    facts = facts or VerdictFacts()
+    facts = facts or MethodFacts()
     pools, missing = _present(pools)
-    facts = VerdictFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
+    facts = MethodFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
     n = len(pools)
     if not pools.methods or not n or not pools.cells:
         return Verdict(n=n, cells=pools.cells, left_out=facts.left_out, looked_always=always)
@@ -250,7 +250,7 @@ class _Measured:
     best: BestComparison | None
 
 
-def _method(place: int, pools: Pools, measured: _Measured, facts: VerdictFacts) -> MethodVerdict:
+def _method(place: int, pools: Pools, measured: _Measured, facts: MethodFacts) -> MethodVerdict:
     name, w, better, best = pools.methods[place], measured.w, measured.better[place], measured.best
     there = np.isfinite(w[:, place])
     mine = measured.shares[there, place]

@@ -89,6 +89,7 @@ def audit(
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[bool, option("--csv", help=CSV)] = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -142,7 +143,7 @@ def audit(
     elif as_csv:
         print(result.to_csv(), end="")
     else:
-        _show(result)
+        _show(result, verbose)
     if not quiet:
         _say_where(html, out)
     reproduce(result.command, quiet)
@@ -198,10 +199,10 @@ def _audited(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
     return heedful.audit(source, file, command=typed(), **chosen)
 
 
-def _show(result: Any) -> None:
-    from heedful.reports.audit_terminal import show
+def _show(result: Any, verbose: bool) -> None:
+    from heedful.reports import terminal
 
-    show(result, console())
+    terminal.show(result.document(), console(), verbose, more=o.MORE)
 
 
 @contextmanager

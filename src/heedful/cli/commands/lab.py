@@ -70,6 +70,7 @@ def run(
     out: Out = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Run a lab and check its claims. The exit code is 1 if one fails.
@@ -84,16 +85,16 @@ def run(
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab
-    from heedful.reports import lab_page, lab_terminal
+    from heedful.reports import terminal
 
     with progress_bar(f"lab {name}", quiet) as say:
         report = run_lab(name, fast=fast, seed=seed, out=out, progress=say)
     if html:
-        write(html, lab_page.page(report))
+        write(html, report.page())
     if as_json:
         put_json(report.to_dict())
     else:
-        lab_terminal.show(report, console())
+        terminal.show(report.document(), console(), verbose, more=o.MORE)
     if not quiet:
         for written in (out, html):
             if written:

@@ -84,6 +84,7 @@ def trial(
     save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -134,12 +135,10 @@ def trial(
     command = typed()
     result = replace(result, settings={**result.settings, "command": command})
     if html:
-        from heedful.reports.trial_page import page
-
-        write(html, page(result))
+        write(html, result.page())
     if save:
         result.save(save)
-    _print(result, shape)
+    _print(result, shape, verbose)
     if not quiet:
         for written in (html, save):
             if written:
@@ -149,15 +148,15 @@ def trial(
         raise typer.Exit(130)
 
 
-def _print(result: Any, shape: str) -> None:
+def _print(result: Any, shape: str, verbose: bool) -> None:
     if shape == "json":
         put_json(result.to_dict())
     elif shape == "csv":
         print(result.to_csv(), end="")
     else:
-        from heedful.reports.trial_terminal import show
+        from heedful.reports import terminal
 
-        show(result, console())
+        terminal.show(result.document(), console(), verbose, more=o.MORE)
 
 
 def _names(given: list[str] | None) -> list[str]:

@@ -22,9 +22,9 @@ from torch import Tensor
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.registry import LabRun
 from heedful.labs.models.counting import CountConfig, Counter, answers
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import Band, mean_of, share_of, student
 
 KINDS = ("positional", "semantic")
@@ -148,8 +148,14 @@ def drawn(run: LabRun, names: Sequence[str], bands: dict[str, Band]) -> None:
         shown.append(BarGroup(name, *(np.clip(part, 0.0, 1.0).tolist() for part in parts)))
     run.figure(
         "found",
-        bars(shown, series=list(KINDS), up="copies found (1/2: chance)", title="Copies found by each method"),
-        "Probability that a copy of the letter scores higher than another letter, by method and model.",
+        Bars(
+            shown,
+            series=list(KINDS),
+            y="copies found (chance: 1/2)",
+            title="Copies found by each method",
+            better="high",
+        ),
+        "Chance that a copy of the asked letter scores above another letter, by method and model.",
     )
 
 
